@@ -1,0 +1,67 @@
+// Ticks: the wheel's unit of time, and how durations become ticks.
+//
+// A tick is a power of two of nanoseconds, so conversion is a shift. Deadlines round up and the present rounds down:
+// late is allowed, early never.
+//
+//   constexpr auto length = tickwheel::tick_length::at_most(1ms);   // 2^19 ns = 524,288 ns
+//   length.ceil(1'000'000ns)   == 2                                 // a deadline
+//   length.floor(1'000'000ns)  == 1                                 // the present
+#pragma once
+
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <ratio>
+#include <type_traits>
+
+namespace tickwheel {
+
+/// Ticks since a wheel's origin.
+using tick = std::uint64_t;
+
+/// No tick at all: "not armed", "nothing to wait for".
+inline constexpr tick never = ~tick{0};
+
+/// The farthest tick a deadline can have. Delays beyond it saturate here: still armed, and due at the end of time.
+inline constexpr tick last_tick = never - 1;
+
+/// The length of a tick: 2^shift nanoseconds.
+///
+/// *Thread safety:* a value. *Complexity:* every call is a shift or two.
+class tick_length {
+ public:
+  /// The longest power of two of nanoseconds that is no longer than `wanted`. Requires: `wanted` > 0.
+  static constexpr tick_length at_most(std::chrono::nanoseconds wanted) noexcept {
+    return tick_length{static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(wanted.count())) - 1)};
+  }
+
+  /// One tick as a duration.
+  constexpr std::chrono::nanoseconds duration() const noexcept { return std::chrono::nanoseconds{1} * (1LL << shift_); }
+
+  /// The first tick that begins at or after `since_origin`; 0 for what lies before the origin.
+  constexpr tick ceil(std::chrono::nanoseconds since_origin) const noexcept {
+    if (since_origin.count() <= 0) return 0;
+    return ((static_cast<tick>(since_origin.count()) - 1) >> shift_) + 1;
+  }
+
+  /// The tick that is running at `since_origin`; 0 for what lies before the origin.
+  constexpr tick floor(std::chrono::nanoseconds since_origin) const noexcept {
+    if (since_origin.count() <= 0) return 0;
+    return static_cast<tick>(since_origin.count()) >> shift_;
+  }
+
+  /// When `t` begins, since the origin; saturates at nanoseconds::max().
+  constexpr std::chrono::nanoseconds begin_of(tick t) const noexcept {
+    constexpr auto limit = static_cast<tick>(std::numeric_limits<std::int64_t>::max());
+    if (t > (limit >> shift_)) return std::chrono::nanoseconds::max();
+    return std::chrono::nanoseconds{static_cast<std::int64_t>(t << shift_)};
+  }
+
+ private:
+  constexpr explicit tick_length(unsigned shift) noexcept : shift_{shift} {}
+
+  unsigned shift_;
+};
+
+}  // namespace tickwheel

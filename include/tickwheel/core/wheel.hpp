@@ -1,0 +1,207 @@
+// A timing wheel: timers in slots by deadline, so that arming and cancelling one is O(1) however many there are.
+//
+// Use `wheel` itself to simulate, or to drive timers from an event loop of your own. In a libuv server use
+// `timer_service`, which drives one wheel from the loop's poll timeout.
+//
+// The wheel knows no clock and no thread: every call is told the tick. It is a ring of slots, each a list of the entries
+// due in that slot's span of ticks; a cursor goes round and visits the slots as their time comes. With several levels a
+// slot of a higher ring holds a longer span, and its entries move down to finer rings shortly before they are due.
+//
+//   tickwheel::wheel timers;
+//   tickwheel::wheel_entry hello{[](tickwheel::wheel_entry&) noexcept { std::puts("hello"); }};
+//   timers.arm(hello, 10);
+//   timers.advance(9);    // nothing
+//   timers.advance(10);   // hello
+//
+// Three things make it fast. Placement is lazy: moving a timer later only stores the new deadline, cancelling only stores
+// that it is not armed, and the visit that comes anyway puts the entry where it belongs or drops it. Bitmaps of occupied
+// slots make crossing an empty hour as cheap as crossing a tick. And each coarse slot keeps several chains of entries, so
+// that emptying it waits for several cache misses at once instead of one after the other.
+#pragma once
+
+#include <tickwheel/core/log_histogram.hpp>
+#include <tickwheel/core/ticks.hpp>
+#include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/core/wheel_geometry.hpp>
+
+#include <cstddef>
+#include <iosfwd>
+#include <limits>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace tickwheel {
+
+/// No bound.
+inline constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+/// What a call of `wheel::advance` did.
+struct advance_result {
+  std::size_t ran;  ///< callbacks that ran
+  bool done;        ///< nothing due is left; false: the work bound was reached, call again
+};
+
+/// How many entries were ever armed, cancelled and fired. What is armed now is the difference.
+struct wheel_counts {
+  std::size_t armed = 0;      ///< times an unarmed entry was armed; moving an armed one does not count
+  std::size_t cancelled = 0;  ///< by `cancel`, or by clearing or destroying the wheel
+  std::size_t fired = 0;
+};
+
+/// A hashed or hierarchical timing wheel over entries that the caller owns.
+///
+/// *Thread safety:* none; one thread uses a wheel and its entries.
+/// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
+/// Each link is paid for by at most one visit a level.
+/// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates, and nothing else fails.
+/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen inside
+/// a callback.
+class wheel {
+ public:
+  static constexpr std::size_t npos = unlimited;
+
+  /// Told of each entry just before its callback; see `on_fire`.
+  using fire_hook = void (*)(void* context, wheel_entry&) noexcept;
+
+  /// A wheel whose time starts at `now`. Allocates all its slots; O(levels * slots).
+  /// Requires: `geometry.valid()`, checked. Throws std::bad_alloc.
+  explicit wheel(wheel_geometry geometry = {}, tick now = 0);
+  ~wheel();
+  wheel(const wheel&) = delete;
+  wheel& operator=(const wheel&) = delete;
+
+  /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at
+  /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate there.
+  /// Requires: the entry is in no other wheel.
+  ///
+  /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
+  void arm(wheel_entry& entry, tick deadline) noexcept {
+    deadline = deadline < earliest_ ? earliest_ : deadline > last_tick ? last_tick : deadline;
+    counts_.armed += entry.deadline_ == never;
+    entry.deadline_ = deadline;
+    // One compare for the fast path: earliest_ <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
+    // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
+    if (entry.visit_ - earliest_ > deadline - earliest_) relink(entry);
+  }
+
+  /// Disarms `entry`; true when it was armed. Its callback does not run until it is armed again, even when the running
+  /// pass had already reached it. O(1): writes the entry alone, which stays linked until its slot is visited.
+  bool cancel(wheel_entry& entry) noexcept {
+    if (!entry.armed()) return false;
+    entry.deadline_ = never;
+    ++counts_.cancelled;
+    return true;
+  }
+
+  /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()` counts
+  /// as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped) it stops; the next
+  /// call goes on where this one stopped.
+  ///
+  /// Callbacks may arm, cancel and destroy any entry, and clear or destroy the wheel; they may not call `advance` (checked).
+  /// On time, entries run in order of their deadlines, in no order within a tick. A late call runs what is due in any
+  /// order: the first touch of an entry is as late as it may get.
+  advance_result advance(tick now, std::size_t work = npos) noexcept {
+    // an empty tick: nothing to visit, so the cursor just moves
+    if (now < expiry_ && now >= now_ && pass_ == nullptr) [[likely]] {
+      set_now(now);
+      cursor_ = now;
+      return {0, true};
+    }
+    return run_pass(now, work);
+  }
+
+  /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
+  /// coarse slot is to be emptied. `never` when nothing is armed; at or before `now()` when work is left over.
+  /// O(1) up to 64 slots a level, else O(occupied slots of the level).
+  tick next_expiry() const noexcept {
+    if (armed() == 0) return never;
+    if (!expiry_exact_) refine_expiry();
+    return expiry_;
+  }
+
+  /// The tick the running or last `advance` was told.
+  tick now() const noexcept { return now_; }
+
+  /// How many entries are armed.
+  std::size_t armed() const noexcept { return counts_.armed - counts_.cancelled - counts_.fired; }
+
+  /// True when no entry is linked, armed or not. O(levels).
+  bool empty() const noexcept;
+
+  wheel_counts counts() const noexcept { return counts_; }
+  wheel_geometry geometry() const noexcept { return geometry_; }
+
+  /// How late each entry that fired was, in ticks: `now()` less its deadline.
+  const log_histogram& lateness() const noexcept { return lateness_; }
+
+  /// Calls `hook(context, entry)` just before each callback, when the entry is no longer armed; null: no hook.
+  /// The hook must not touch the wheel.
+  void on_fire(fire_hook hook, void* context) noexcept {
+    fire_hook_ = hook;
+    fire_context_ = context;
+  }
+
+  /// Calls `visit(wheel_entry&)` for every armed entry, in no order: what to save before a shutdown. `visit` may cancel
+  /// entries, and must not arm or destroy any. O(linked entries).
+  template <class F>
+  void for_each_armed(F&& visit) const {
+    using function = std::remove_reference_t<F>;
+    walk_armed([](void* context, wheel_entry& entry) { (*static_cast<function*>(context))(entry); },
+               const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
+  }
+
+  /// Detaches every entry, then calls `dispose(wheel_entry&)` for each that was armed; `dispose` may destroy it, or any
+  /// other. No callback runs. O(linked entries).
+  template <class F>
+  void clear(F&& dispose) {
+    cancel_pass();
+    while (wheel_entry* entry = detach_one()) dispose(*entry);
+  }
+
+  /// Checks every invariant. False when one is broken; `why` then says which, with level and slot. O(slots + entries).
+  bool validate(std::string* why = nullptr) const;
+
+  /// Writes geometry, time, counts and each occupied slot, a line each.
+  void dump(std::ostream&) const;
+
+ private:
+  struct pass;
+
+  void set_now(tick now) noexcept {
+    now_ = now;
+    earliest_ = now < last_tick ? now + 1 : last_tick;
+  }
+
+  void relink(wheel_entry&) noexcept;
+  void place(wheel_entry&) noexcept;
+  advance_result run_pass(tick now, std::size_t work) noexcept;
+  bool drain(unsigned level, pass&) noexcept;
+  void fire(wheel_entry&) noexcept;
+  void skip_idle_time() noexcept;
+  void sweep(std::size_t work) noexcept;
+  void cancel_pass() noexcept;
+  wheel_entry* detach_one() noexcept;
+  void refine_expiry() const noexcept;
+  void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
+
+  // the line that arm, cancel and an empty advance work on
+  tick earliest_ = 1;         // now_ + 1: the earliest deadline that can be given
+  tick now_ = 0;              // target of the running or last advance
+  mutable tick expiry_ = never;        // nothing needs a visit before; a lower bound
+  mutable bool expiry_exact_ = true;   // false: next_expiry() can find a later one by looking at all slots
+  pass* pass_ = nullptr;      // the advance now running; on its stack
+  wheel_counts counts_;
+
+  tick cursor_ = 0;           // every slot before it was visited; now_, unless the work bound was reached
+  std::unique_ptr<wheel_level[]> levels_;
+  std::unique_ptr<tick[]> attention_;  // by level: when it needs its next visit; a lower bound
+  unsigned turn_ = 0;                  // which chain takes the next entry
+  wheel_geometry geometry_;
+  unsigned char level_of_width_[65] = {};  // bit width of a distance in ticks -> the lowest level that reaches so far
+  fire_hook fire_hook_ = nullptr;
+  void* fire_context_ = nullptr;
+  log_histogram lateness_;
+};
+
+}  // namespace tickwheel

@@ -1,0 +1,48 @@
+// The shape of a wheel: how many levels, and how many slots each.
+//
+// One level is Netty's hashed wheel, several are Kafka's hierarchical wheel. The default suits a server with timers from
+// milliseconds to hours; docs/design.md has the measurements behind it.
+//
+//   tickwheel::wheel flat{tickwheel::wheel_geometry::hashed(4096)};
+//   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(7, 64)};
+#pragma once
+
+#include <bit>
+
+namespace tickwheel {
+
+/// An aggregate `{levels, slots}`. Whether it can be built is what `valid()` says.
+struct wheel_geometry {
+  unsigned levels = 7;
+  unsigned slots = 64;  ///< slots of each level
+
+  /// One level: a timer beyond one revolution waits in its slot for its round.
+  static constexpr wheel_geometry hashed(unsigned slots) noexcept { return {1, slots}; }
+
+  /// Several levels: a slot of one spans `slots / 2` slots of the level below it.
+  static constexpr wheel_geometry hierarchical(unsigned levels, unsigned slots) noexcept { return {levels, slots}; }
+
+  /// More slots than this a level are refused: at that size the slots no longer fit any cache.
+  static constexpr unsigned max_slots = 1U << 22;
+
+  /// log2 of the slots of a level. Requires: `valid()`.
+  constexpr unsigned slot_bits() const noexcept { return static_cast<unsigned>(std::countr_zero(slots)); }
+
+  /// log2 of the width, in ticks, of a slot of `level`. Requires: `valid()` and `level < levels`.
+  ///
+  /// The ratio between levels is slots / 2, not slots: each ring then spans two slots of the level above, which is what
+  /// lets a coarse slot be emptied ahead of its time (docs/design.md, "Draining").
+  constexpr unsigned width_bits(unsigned level) const noexcept { return level * (slot_bits() - 1); }
+
+  /// True when a wheel can have this shape: at least one level; slots a power of two, at least 4 where there are several
+  /// levels and at most `max_slots`; and no level so coarse that one turn of it exceeds the 64 bits of a tick.
+  constexpr bool valid() const noexcept {
+    if (levels == 0 || !std::has_single_bit(slots) || slots > max_slots) return false;
+    if (levels == 1) return true;
+    return slots >= 4 && levels <= 64 && width_bits(levels - 1) + slot_bits() <= 64;
+  }
+
+  friend bool operator==(const wheel_geometry&, const wheel_geometry&) = default;
+};
+
+}  // namespace tickwheel

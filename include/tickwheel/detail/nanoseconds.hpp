@@ -1,0 +1,62 @@
+// Any std::chrono::duration to nanoseconds, rounded up and saturating instead of overflowing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace tickwheel::detail {
+
+/// `a + b`, saturating at nanoseconds::max(). Requires: not both negative enough to underflow (times since an origin are
+/// not: they are differences of a steady clock).
+constexpr std::chrono::nanoseconds add_saturating(std::chrono::nanoseconds a, std::chrono::nanoseconds b) noexcept {
+  if (b.count() > 0 && a.count() > std::numeric_limits<std::int64_t>::max() - b.count())
+    return std::chrono::nanoseconds::max();
+  if (b.count() < 0 && a.count() < std::numeric_limits<std::int64_t>::min() - b.count())
+    return std::chrono::nanoseconds::min();
+  return a + b;
+}
+
+/// `when + later`, saturating at time_point::max().
+template <class Clock>
+constexpr auto add_saturating(std::chrono::time_point<Clock, std::chrono::nanoseconds> when,
+                              std::chrono::nanoseconds later) noexcept {
+  return decltype(when){add_saturating(when.time_since_epoch(), later)};
+}
+
+/// `d` in nanoseconds, rounded up (a timer may be late, never early). Beyond the range of 64-bit nanoseconds, 292 years,
+/// it saturates. A floating-point NaN counts as zero: it is no reason to wait.
+template <class Rep, class Period>
+constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
+  using std::chrono::nanoseconds;
+  using in_nanoseconds = std::ratio_divide<Period, std::nano>;
+  constexpr auto max = std::numeric_limits<std::int64_t>::max();
+  if constexpr (std::is_floating_point_v<Rep>) {
+    const auto ns = static_cast<long double>(d.count()) * in_nanoseconds::num / in_nanoseconds::den;
+    if (!(ns == ns)) return nanoseconds::zero();
+    if (ns >= static_cast<long double>(max)) return nanoseconds::max();
+    if (ns <= static_cast<long double>(std::numeric_limits<std::int64_t>::min())) return nanoseconds::min();
+    const auto whole = static_cast<std::int64_t>(ns);
+    return nanoseconds{whole + (static_cast<long double>(whole) < ns)};
+  } else {
+    static_assert(std::is_integral_v<Rep> && sizeof(Rep) <= 8, "a duration counts in an integer or a floating-point type");
+    if constexpr (std::is_unsigned_v<Rep> && sizeof(Rep) == 8)
+      if (d.count() > static_cast<std::uint64_t>(max)) return to_nanoseconds(std::chrono::duration<std::int64_t, Period>::max());
+    const auto count = static_cast<std::int64_t>(d.count());
+    // whole groups of `den` units are `num` nanoseconds each; what is left of a group is less than `num` and rounds up
+    const std::int64_t groups = count / in_nanoseconds::den;
+    const std::int64_t rest = count % in_nanoseconds::den;
+    if (groups > max / in_nanoseconds::num) return nanoseconds::max();
+    if (groups < -(max / in_nanoseconds::num)) return nanoseconds::min();
+    std::int64_t rounded = 0;
+    if constexpr (in_nanoseconds::den != 1) {
+      const auto part = static_cast<long double>(rest) * in_nanoseconds::num / in_nanoseconds::den;
+      rounded = static_cast<std::int64_t>(part);
+      rounded += static_cast<long double>(rounded) < part;
+    }
+    return add_saturating(nanoseconds{groups * in_nanoseconds::num}, nanoseconds{rounded});
+  }
+}
+
+}  // namespace tickwheel::detail
