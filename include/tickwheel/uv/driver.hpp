@@ -1,0 +1,101 @@
+// The seam between a timer_service and what turns it: a driver says what time it is, and wakes the service.
+//
+// There is a driver for a libuv loop, which `timer_service::open(uv_loop_t&)` makes itself, and `manual_driver`, whose
+// clock you turn by hand to test your timeouts without sleeping. Write one of your own to drive a service from another
+// event loop.
+//
+// A driver lets waiting I/O go first. When a wakeup is due it takes a stamp of the time, lets the loop handle what is
+// readable, and only then has the service judge, as of the stamp: nothing expires that was not due before the I/O was
+// looked at, and what a peer had sent by then has been handled.
+#pragma once
+
+#include <chrono>
+
+extern "C" {
+struct uv_handle_s;
+}
+
+namespace tickwheel {
+
+using clock = std::chrono::steady_clock;
+
+/// *Thread safety:* none; the loop thread only. *Lifetime:* outlives the service it is bound to.
+class driver {
+ public:
+  /// What a driver turns: the service.
+  class client {
+   public:
+    /// Once an iteration of the loop, before it waits for I/O; `now` is the true time.
+    virtual void turn(clock::time_point now) noexcept = 0;
+    /// A wakeup that `wake_at` asked for has come. True when a pass is due; false when it was too early or no longer
+    /// needed, and the client has asked for its next one.
+    virtual bool woken(clock::time_point now) noexcept = 0;
+    /// True when a pass is due at `now`.
+    virtual bool due(clock::time_point now) const noexcept = 0;
+    /// Runs what is due at `stamp`, and before it returns asks for the next wakeup. It may destroy the client.
+    virtual void pass(clock::time_point stamp) noexcept = 0;
+    /// The loop was kept from its I/O for longer than the client's grace.
+    virtual void stalled(std::chrono::nanoseconds beyond_grace) noexcept = 0;
+
+   protected:
+    ~client() = default;
+  };
+
+  driver() = default;
+  driver(const driver&) = delete;
+  driver& operator=(const driver&) = delete;
+
+  /// The true time. May read the clock.
+  virtual clock::time_point now() noexcept = 0;
+  /// The time of this loop iteration: read at most once an iteration, never ahead of `now()`.
+  virtual clock::time_point stamp() noexcept = 0;
+
+  /// Wakes the client at `when`, not before; replaces what was asked for earlier. Callable in any phase of the loop.
+  virtual void wake_at(clock::time_point when) noexcept = 0;
+  /// Calls the client's `pass` again once I/O had its turn: work is left over.
+  virtual void pass_again() noexcept = 0;
+  /// Nothing more to wake for. A wakeup that was asked for may still come.
+  virtual void rest() noexcept = 0;
+  /// Whether armed timers keep the loop alive. Off at first.
+  virtual void hold(bool alive) noexcept = 0;
+  /// True for a handle of the driver's own.
+  virtual bool owns(const uv_handle_s*) const noexcept = 0;
+
+  /// What the loop's stalls beyond `grace` added up to. The *responsive* time is the time less this.
+  std::chrono::nanoseconds stalled() const noexcept { return stalled_; }
+
+  client* bound() const noexcept { return client_; }
+  /// Requires: no other client is bound.
+  void bind(client& to, std::chrono::nanoseconds stall_grace) noexcept {
+    client_ = &to;
+    stall_grace_ = stall_grace;
+    on_bind();
+  }
+  /// The client is gone; calls nothing of it from now on. A driver that the service made itself frees itself.
+  void unbind() noexcept {
+    client_ = nullptr;
+    on_unbind();
+  }
+  /// The process was forked, and this is the child.
+  virtual void after_fork() noexcept {}
+
+ protected:
+  ~driver() = default;
+
+  virtual void on_bind() noexcept {}
+  virtual void on_unbind() noexcept {}
+
+  /// Accounts for `busy`, the time one iteration spent away from I/O.
+  void account(std::chrono::nanoseconds busy) noexcept {
+    if (busy <= stall_grace_) return;
+    stalled_ += busy - stall_grace_;
+    client_->stalled(busy - stall_grace_);
+  }
+
+ private:
+  client* client_ = nullptr;
+  std::chrono::nanoseconds stall_grace_{};
+  std::chrono::nanoseconds stalled_{};
+};
+
+}  // namespace tickwheel

@@ -1,0 +1,70 @@
+// A clock turned by hand, to test timeouts without sleeping.
+//
+//   tickwheel::manual_driver time;
+//   tickwheel::timer_service timers;
+//   timers.open(time);
+//   my_session session{timers};      // arms a 60 s idle timeout
+//   time.advance(59s);  EXPECT_TRUE(session.alive());
+//   time.advance(2s);   EXPECT_FALSE(session.alive());
+#pragma once
+
+#include <tickwheel/uv/driver.hpp>
+
+#include <cstddef>
+
+namespace tickwheel {
+
+/// Drives one `timer_service` from the test's own thread; needs no loop.
+///
+/// *Thread safety:* none. *Lifetime:* outlives the service opened with it. Nothing here fails or allocates.
+class manual_driver final : public driver {
+ public:
+  /// The clock starts at `start`.
+  explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept : now_{start} {}
+
+  /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a loop
+  /// does that waits for nothing else. Requires: not called from a handler.
+  void advance(std::chrono::nanoseconds by) noexcept;
+
+  /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a handler.
+  void block(std::chrono::nanoseconds by) noexcept {
+    now_ += by;
+    busy_ += by;
+  }
+
+  /// One iteration of the loop: runs one pass when one is due or was left over. True when it did.
+  /// Requires: not called from a handler.
+  bool turn() noexcept;
+
+  /// How often the service was woken at a time it had asked for.
+  std::size_t wakeups() const noexcept { return wakeups_; }
+  /// When it asked to be woken next; `time_point::max()`: not at all.
+  clock::time_point next_wakeup() const noexcept { return wake_; }
+  /// True while a loop would be kept alive.
+  bool alive() const noexcept { return alive_; }
+  /// True while a pass was cut short and the rest is to follow.
+  bool carrying() const noexcept { return again_; }
+
+  clock::time_point now() noexcept override { return now_; }
+  clock::time_point stamp() noexcept override;
+
+ private:
+  void wake_at(clock::time_point when) noexcept override;
+  void pass_again() noexcept override;
+  void rest() noexcept override;
+  void hold(bool alive) noexcept override { alive_ = alive; }
+  bool owns(const uv_handle_s*) const noexcept override { return false; }
+  void on_unbind() noexcept override;
+
+  clock::time_point now_;
+  std::chrono::nanoseconds busy_{};  // blocked since the last turn
+  clock::time_point stamp_{};
+  bool stamped_ = false;
+  bool passing_ = false;
+  clock::time_point wake_ = clock::time_point::max();
+  bool again_ = false;
+  bool alive_ = false;
+  std::size_t wakeups_ = 0;
+};
+
+}  // namespace tickwheel

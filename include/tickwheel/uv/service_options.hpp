@@ -1,0 +1,38 @@
+// What a timer_service is opened with. The defaults suit a TCP server.
+//
+//   timers.open(loop, {.tick = 1ms, .max_armed = 200'000});
+#pragma once
+
+#include <tickwheel/core/wheel.hpp>
+
+#include <chrono>
+#include <cstddef>
+
+namespace tickwheel {
+
+struct service_options {
+  /// Length of a tick; rounded down to a power of two of nanoseconds (`timer_service::tick_duration()` reads it back).
+  /// Must be positive. A finer one than libuv's millisecond costs nothing and halves the mean lateness.
+  std::chrono::nanoseconds tick{1 << 17};
+
+  /// Shape of the wheel; `wheel_geometry::hashed(slots)` or `wheel_geometry::hierarchical(levels, slots)`.
+  wheel_geometry geometry{};
+
+  /// How much a pass does before waiting I/O has its turn: callbacks, and moves between slots, each count one.
+  /// Must be positive.
+  std::size_t work_per_pass = 1024;
+
+  /// How many timers may be armed at once; arming one more answers UV_ENOBUFS.
+  std::size_t max_armed = unlimited;
+
+  /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
+  /// Must not be negative. Use nanoseconds::max() to count idle time on the plain clock, as a program must that waits for
+  /// the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot be told from a stall.
+  std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
+
+  /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at every 32 visits.
+  /// Must be positive.
+  std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
+};
+
+}  // namespace tickwheel

@@ -1,0 +1,240 @@
+// Timers to embed in whatever waits: one type, and three ways to say what happens when the time has come.
+//
+//   timer             a plain function; the smallest
+//   member_timer      a member function of the object that embeds it; what a session usually wants
+//   callback_timer    any callable
+//   interval_timer    a member function, called at a fixed rate
+//
+// Each is armed with a delay and is then due once (an interval_timer: until cancelled). Arming an armed timer moves it.
+// Handlers are noexcept, since libuv's C frames cannot be unwound, and may do anything: arm, cancel or destroy any timer,
+// their own included, and close or destroy the service.
+//
+//   class session {
+//    public:
+//     explicit session(tickwheel::timer_service& timers) : request_{timers, *this} {}
+//     void on_request() { request_.arm(30s); }
+//     void on_response() { request_.cancel(); }
+//    private:
+//     void on_request_timeout() noexcept;    // may `delete this`
+//     tickwheel::member_timer<&session::on_request_timeout> request_;
+//   };
+#pragma once
+
+#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace tickwheel {
+
+/// A timer of a service, calling a plain function. 48 bytes.
+///
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `arm` reads the
+/// clock once, `arm_at` does not. *Lifetime:* stays where it is, may be destroyed at any time, which cancels it. Once its
+/// service is destroyed, only `armed`, `cancel` and the destructor may be called.
+class timer : private wheel_entry {
+ public:
+  using wheel_entry = tickwheel::wheel_entry;  // nameable in what derives from timer, though the base is private
+
+  /// Called with the timer that expired; `timer::from` has it back.
+  using callback = wheel_entry::callback;
+
+  /// The timer that a callback was called with. Requires: `entry` is a timer.
+  static timer& from(wheel_entry& entry) noexcept { return static_cast<timer&>(entry); }
+
+  /// An unarmed timer. Requires: `run` is not null; `service` outlives every arm.
+  timer(timer_service& service, callback run) noexcept
+      : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service)} {}
+  ~timer() { cancel(); }
+
+  /// Makes the timer due once `after` has passed since this call, on the steady clock: never early, late by at most a tick,
+  /// a millisecond of poll granularity, the loop's own lag and what the work bound carried over. Zero or less: due in the
+  /// next pass, never in the one now running. What is too long for the clock saturates: still armed, in effect for ever.
+  ///
+  /// With a `slack` it may be due up to that much later, if that lets it share a wakeup or stay where it is.
+  ///
+  /// 0; UV_ENOBUFS when `max_armed` timers are armed and this is not one of them; UV_ECANCELED when the service is closed.
+  /// On an error nothing has changed. Reads the clock.
+  template <class D, class S = clock::duration>
+  int arm(D after, S slack = {}) noexcept {
+    return service().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
+  }
+
+  /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration, and
+  /// reads no clock. A time that has passed: due in the next pass.
+  int arm_at(clock::time_point when) noexcept { return service().arm_at(*this, when); }
+
+  /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
+  /// pass had already reached it.
+  bool cancel() noexcept { return armed() && service().cancel(*this); }
+
+  /// True from `arm` until it fires or is cancelled, or the service closes.
+  bool armed() const noexcept { return wheel_entry::armed(); }
+
+  /// When it is due: the time asked for, rounded up to a tick. `time_point::max()` when not armed, or in effect never.
+  clock::time_point deadline() const noexcept {
+    return armed() ? service().time_of(wheel_entry::deadline()) : clock::time_point::max();
+  }
+
+  /// Whether it keeps the loop alive while it is armed. It does until `unref()`, as a uv_timer_t does.
+  void ref() noexcept { service().set_ref(*this, true); }
+  void unref() noexcept { service().set_ref(*this, false); }
+  bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
+
+ protected:
+  timer_service& service() const noexcept { return *reinterpret_cast<timer_service*>(service_ & ~unref_bit); }
+
+ private:
+  friend class timer_service;
+
+  static constexpr std::uintptr_t unref_bit = 1;
+  static_assert(alignof(timer_service) > unref_bit, "the lowest bit of the service's address is free");
+
+  wheel_entry& entry() noexcept { return *this; }
+
+  std::uintptr_t service_;  // its address; the lowest bit is set when the timer does not hold the loop
+};
+
+static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
+
+namespace detail {
+
+template <class>
+struct member_handler {
+  static constexpr bool is_noexcept = false;
+};
+template <class R, class Owner>
+struct member_handler<R (Owner::*)() noexcept> {
+  static constexpr bool is_noexcept = true;
+  using owner = Owner;
+};
+
+}  // namespace detail
+
+/// `Member` is a pointer to a member function without arguments that is declared noexcept: libuv's C frames, which call
+/// it, cannot be unwound. Declare the handler before the timer, and do not overload it.
+template <auto Member>
+concept noexcept_member_handler = detail::member_handler<decltype(Member)>::is_noexcept;
+
+/// `F` can be called without arguments and is noexcept: libuv's C frames, which call it, cannot be unwound.
+template <class F>
+concept noexcept_handler = std::is_nothrow_invocable_v<F&>;
+
+/// A timer that calls a member function of the object it is embedded in. 56 bytes.
+template <auto Member>
+  requires noexcept_member_handler<Member>
+class member_timer : public timer {
+ public:
+  using owner = typename detail::member_handler<decltype(Member)>::owner;
+
+  /// Requires: `self` lives as long as the timer does; usually it is the object that embeds it.
+  member_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
+
+ private:
+  static void run(wheel_entry& entry) noexcept { (static_cast<member_timer&>(timer::from(entry)).self_.*Member)(); }
+
+  owner& self_;
+};
+
+/// A timer that calls a callable it holds.
+template <noexcept_handler F>
+class callback_timer : public timer {
+ public:
+  callback_timer(timer_service& service, F call) noexcept(std::is_nothrow_move_constructible_v<F>)
+      : timer{service, &run}, call_{std::move(call)} {}
+
+ private:
+  static void run(wheel_entry& entry) noexcept { static_cast<callback_timer&>(timer::from(entry)).call_(); }
+
+  F call_;
+};
+
+/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. What was missed
+/// while the loop was busy is skipped, not made up for: one late call, then the next on its time.
+template <auto Member>
+  requires noexcept_member_handler<Member>
+class interval_timer : private timer {
+ public:
+  using owner = typename detail::member_handler<decltype(Member)>::owner;
+
+  /// Requires: `self` lives as long as the timer does.
+  interval_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
+
+  /// First call one `period` from now. Starting a started one begins anew. A period shorter than a tick comes once a tick.
+  /// 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
+  template <class D>
+  int start(D period) noexcept {
+    const auto every = detail::to_nanoseconds(period);
+    if (every.count() <= 0) return UV_EINVAL;
+    if (!service().is_open()) return UV_ECANCELED;
+    const clock::time_point first = detail::add_saturating(service().read_clock(), every);
+    if (const int error = timer::arm_at(first)) return error;
+    period_ = every;
+    next_ = first;
+    return 0;
+  }
+
+  bool cancel() noexcept { return timer::cancel(); }
+  using timer::armed;
+  using timer::deadline;
+  using timer::has_ref;
+  using timer::ref;
+  using timer::unref;
+
+ private:
+  static void run(wheel_entry& entry) noexcept {
+    auto& self = static_cast<interval_timer&>(timer::from(entry));
+    const auto missed = (self.service().read_clock() - self.next_) / self.period_;
+    self.next_ = detail::add_saturating(self.next_ + missed * self.period_, self.period_);
+    // armed before the call, so that the handler may cancel, restart or destroy it; it cannot fail, as the place that this
+    // timer had among the armed ones is still free
+    self.timer::arm_at(self.next_);
+    (self.self_.*Member)();
+  }
+
+  owner& self_;
+  std::chrono::nanoseconds period_{};
+  clock::time_point next_{};  // kept in time, not in ticks, so that rounding does not add up
+};
+
+// The rest is here since it needs both classes, and in a header since it is what every request of a server runs.
+
+inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
+  if (driver_ == nullptr) return UV_ECANCELED;
+  check_thread();
+  const bool fresh = !t.armed();
+  if (fresh) {
+    const std::size_t armed = wheel_->armed();
+    if (armed >= limit_) return refuse();
+    if (armed == 0) skip_idle_time();
+  }
+  wheel_->arm(t.entry(), deadline);
+  if (fresh) {
+    if (!t.has_ref())
+      count_without_ref();
+    else if (!held_)
+      update_hold();
+  }
+  // at once, not at the next turn of the loop: without an armed libuv timer the loop may end before it
+  if (wake_ != 0 && wheel_->next_expiry() < wake_) schedule();
+  return 0;
+}
+
+inline bool timer_service::cancel(timer& t) noexcept {
+  check_thread();
+  wheel_->cancel(t.entry());
+  if (!t.has_ref()) --unref_armed_;
+  if (wheel_->armed() == unref_armed_) update_hold();
+  return true;
+}
+
+template <class F>
+void timer_service::for_each_armed(F&& visit) const {
+  if (wheel_) wheel_->for_each_armed([&](wheel_entry& entry) { visit(timer::from(entry)); });
+}
+
+}  // namespace tickwheel

@@ -1,0 +1,172 @@
+// A timer_service is one loop's timers: a wheel, driven by the loop's own poll timeout.
+//
+// Open one on each uv_loop_t, hand it to whatever waits, and close it before the loop:
+//
+//   tickwheel::timer_service timers;
+//   if (int error = timers.open(loop)) return error;
+//   tickwheel::callback_timer hello{timers, []() noexcept { std::puts("hello"); }};
+//   hello.arm(250ms);
+//   uv_run(&loop, UV_RUN_DEFAULT);       // returns once nothing is armed
+//   timers.close();
+//   uv_run(&loop, UV_RUN_DEFAULT);       // libuv's own close callbacks
+//   uv_loop_close(&loop);
+#pragma once
+
+#include <tickwheel/core/wheel.hpp>
+#include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/service_options.hpp>
+#include <tickwheel/uv/service_stats.hpp>
+
+#include <uv.h>
+
+#include <chrono>
+#include <cstddef>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+namespace tickwheel {
+
+class timer;
+
+/// The timers of one loop.
+///
+/// *Thread safety:* the loop thread only: the thread that opened the service and, once the loop runs, the one that runs
+/// it. Arming or cancelling a timer elsewhere is a violated precondition, which is checked and named.
+/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service costs
+/// a loop iteration one clock read.
+/// *Errors:* `open` answers a UV_ code. Nothing throws.
+/// *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only be asked `armed()`,
+/// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles
+/// live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY). The loop outlives it.
+class timer_service final : private driver::client {
+ public:
+  timer_service() noexcept = default;
+  /// Closes.
+  ~timer_service();
+  timer_service(const timer_service&) = delete;
+  timer_service& operator=(const timer_service&) = delete;
+
+  /// Opens the service on `loop`. Allocates the wheel's slots and one block of libuv handles, and nothing later.
+  ///
+  /// 0; UV_EINVAL for an impossible option or a loop that was closed; UV_ENOMEM; UV_EALREADY when it is open.
+  /// On an error nothing has changed. A closed service can be opened again.
+  [[nodiscard]] int open(uv_loop_t& loop, const service_options& options = {}) noexcept;
+
+  /// Opens the service on a driver of your choice, such as a `manual_driver`; as above. UV_EBUSY when another service is
+  /// open on it. Requires: `on` outlives the open service.
+  [[nodiscard]] int open(driver& on, const service_options& options = {}) noexcept;
+
+  /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. Idempotent; O(linked timers).
+  /// Requires: the loop thread, or that the loop is not running.
+  void close() noexcept;
+
+  /// True between `open` and `close`.
+  bool is_open() const noexcept { return driver_ != nullptr; }
+
+  /// The time of this loop iteration: read from the clock at most once an iteration, on first use. Never ahead of the
+  /// true time, and behind it by what the iteration took so far. Requires: open.
+  clock::time_point now() const noexcept { return driver_->stamp(); }
+
+  /// The true time: reads the clock. Requires: open.
+  clock::time_point read_clock() const noexcept { return driver_->now(); }
+
+  /// `now()` on the loop's *responsive* time, which leaves out what iterations took beyond `stall_grace`. Idle time is
+  /// counted on it, so that a peer is not charged with our own stalls. Requires: open.
+  clock::time_point responsive_now() const noexcept { return now() - driver_->stalled(); }
+
+  /// Within a handler: the time as of which the running pass judges, taken before waiting I/O was handled. Outside: that
+  /// of the last pass.
+  clock::time_point judged_at() const noexcept { return judged_at_; }
+
+  /// What the stalls of this loop added up to: how far responsive time is behind. Requires: open.
+  std::chrono::nanoseconds stalled_for() const noexcept { return driver_->stalled(); }
+
+  /// Counters and the lateness histogram, as of this call; valid until the next. Stays readable after `close()`.
+  const service_stats& stats() const noexcept;
+
+  /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else.
+  bool owns(const uv_handle_t* handle) const noexcept { return driver_ != nullptr && driver_->owns(handle); }
+
+  /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do.
+  void ref() noexcept;
+  void unref() noexcept;
+  bool has_ref() const noexcept { return ref_; }
+
+  /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread, and armed timers
+  /// fire at their deadlines there as they do in the parent. Requires: open, and not within a handler.
+  void after_fork() noexcept;
+
+  /// Stops a debug build when called on a thread that does not run the loop; nothing in a release build.
+  void check_thread_in_debug() const noexcept {
+#ifndef NDEBUG
+    check_thread();
+#endif
+  }
+
+  /// The length of a tick: what was asked for, rounded down to a power of two of nanoseconds. Requires: open.
+  std::chrono::nanoseconds tick_duration() const noexcept { return length_.duration(); }
+
+  /// Calls `visit(timer&)` for every armed timer, in no order. `visit` may cancel timers, and must not arm or destroy any.
+  template <class F>
+  void for_each_armed(F&& visit) const;
+
+  /// Checks every invariant of the service and its wheel; false when one is broken, and `why` says which.
+  bool validate(std::string* why = nullptr) const;
+  /// Writes the state of the service and its wheel.
+  void dump(std::ostream&) const;
+
+ private:
+  friend class timer;
+
+  // what timer uses
+  int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
+  int arm_at(timer& t, clock::time_point when) noexcept { return arm_tick(t, is_open() ? tick_of(when) : 0); }
+  int arm_tick(timer&, tick deadline) noexcept;
+  bool cancel(timer&) noexcept;
+  void set_ref(timer&, bool on) noexcept;
+  clock::time_point time_of(tick t) const noexcept;
+  tick tick_of(clock::time_point when) const noexcept { return length_.ceil(when - origin_); }
+  void check_thread() const noexcept {
+    detail::require(thread_ == this_thread(),
+                    "wrong thread: a timer was armed or cancelled on a thread that does not run its loop");
+  }
+
+  // driver::client
+  void turn(clock::time_point now) noexcept override;
+  bool woken(clock::time_point now) noexcept override;
+  bool due(clock::time_point now) const noexcept override;
+  void pass(clock::time_point stamp) noexcept override;
+  void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
+
+  int refuse() noexcept;
+  void count_without_ref() noexcept;
+  void skip_idle_time() noexcept;
+  void schedule() noexcept;
+  void update_hold() noexcept;
+  static void forget_fired(void* service, wheel_entry&) noexcept;
+  void refresh_stats() const noexcept;
+
+  // the address of a thread's own variable names the thread, and costs no call
+  static const void* this_thread() noexcept {
+    static thread_local char here;
+    return &here;
+  }
+
+  driver* driver_ = nullptr;  // null: closed
+  const void* thread_ = nullptr;
+  std::size_t limit_ = 0;         // armed timers allowed; none while closed
+  std::size_t unref_armed_ = 0;   // armed timers that do not hold the loop
+  tick wake_ = never;             // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
+  bool held_ = false;             // what the driver was told last
+  bool ref_ = true;
+  clock::time_point judged_at_{};
+  clock::time_point origin_{};    // when tick 0 began
+  tick_length length_ = tick_length::at_most(std::chrono::nanoseconds{1});
+  std::optional<wheel> wheel_;
+
+  service_options options_;
+  mutable service_stats stats_;
+};
+
+}  // namespace tickwheel

@@ -1,0 +1,204 @@
+#include "loop_driver.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace tickwheel {
+
+namespace {
+
+template <class Handle>
+loop_driver& of(Handle* handle) noexcept {
+  return *static_cast<loop_driver*>(handle->data);
+}
+
+uv_handle_t* base(void* handle) noexcept {
+  return static_cast<uv_handle_t*>(handle);
+}
+
+// True for a loop that uv_loop_close has ended: it has no descriptor any more, and must not be given handles. (On Windows
+// no loop has one, so this cannot be told there.)
+bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
+#ifdef _WIN32
+  return false;
+#else
+  return uv_backend_fd(&loop) < 0;
+#endif
+}
+
+}  // namespace
+
+int loop_driver::make(uv_loop_t& loop, driver*& made) noexcept {
+  if (has_ended(loop)) return UV_EINVAL;
+  auto* const self = new (std::nothrow) loop_driver{loop};
+  if (self == nullptr) return UV_ENOMEM;
+  made = self;
+  return 0;
+}
+
+loop_driver::loop_driver(uv_loop_t& loop) noexcept
+    : loop_{loop}, polled_{clock::now()}, opened_{polled_}, opened_ms_{uv_hrtime() / 1'000'000} {
+  // none of these can fail: they link the handle to the loop
+  uv_timer_init(&loop, &timer_);
+  uv_prepare_init(&loop, &prepare_);
+  uv_check_init(&loop, &check_);
+  uv_idle_init(&loop, &idle_);
+  for (unsigned i = 0; i < handles; ++i) {
+    handle(i)->data = this;
+    uv_unref(handle(i));
+  }
+  // libuv runs the prepare handle that was started first last, so that ours sees what the user's own did
+  uv_prepare_start(&prepare_, [](uv_prepare_t* h) { of(h).on_prepare(); });
+  uv_check_start(&check_, [](uv_check_t* h) { of(h).on_check(); });
+}
+
+uv_handle_t* loop_driver::handle(unsigned i) noexcept {
+  void* const all[handles] = {&timer_, &prepare_, &check_, &idle_};
+  return base(all[i]);
+}
+
+bool loop_driver::owns(const uv_handle_t* h) const noexcept {
+  const void* const p = h;
+  return p == &timer_ || p == &prepare_ || p == &check_ || p == &idle_ || p == &sentinel_;
+}
+
+// Keyed on libuv's time, which moves when a poll returns: a stamp that only the prepare phase renewed would survive a long
+// poll whenever another prepare handle asks for it after ours.
+clock::time_point loop_driver::stamp() noexcept {
+  const std::uint64_t ms = uv_now(&loop_);
+  if (ms != stamp_ms_ || stamp_ == clock::time_point{}) {
+    stamp_ms_ = ms;
+    stamp_ = clock::now();
+  }
+  return stamp_;
+}
+
+void loop_driver::hold(bool alive) noexcept {
+  // one of the two is active as long as a timer is armed
+  for (void* h : {static_cast<void*>(&timer_), static_cast<void*>(&idle_)}) {
+    if (alive)
+      uv_ref(base(h));
+    else
+      uv_unref(base(h));
+  }
+}
+
+void loop_driver::wake_at(clock::time_point when) noexcept {
+  wake_ = when;
+  if (!pass_due_) start_timer(clock::now());
+}
+
+// libuv adds the delay to its own, stale time and computes the wait for the poll from the same, so that counting from the
+// true time gives a wait that is right; `on_prepare` corrects what goes stale until then. Up to a millisecond early by
+// the true clock when something else wakes the loop: `woken` then asks again.
+void loop_driver::start_timer(clock::time_point now) noexcept {
+  if (wake_ <= now) {
+    begin_pass();  // never uv_timer_start(0): libuv 1.44 would not leave its timer phase
+    return;
+  }
+  const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wake_ - now).count());
+  timer_due_ms_ = uv_now(&loop_) + ms;
+  uv_timer_start(&timer_, [](uv_timer_t* h) { of(h).on_timer(); }, ms, 0);
+}
+
+void loop_driver::on_timer() noexcept {
+  if (bound() != nullptr && bound()->woken(clock::now())) begin_pass();
+}
+
+void loop_driver::begin_pass() noexcept {
+  pass_due_ = true;
+  // refused while closing, which uv_idle_start does not check: a closing handle must not become active again
+  if (!uv_is_closing(base(&idle_))) uv_idle_start(&idle_, [](uv_idle_t*) {});
+}
+
+void loop_driver::on_prepare() noexcept {
+  if (bound() == nullptr) return;
+  const clock::time_point now = clock::now();
+  account(now - polled_);
+  polled_ = now;
+  stamp_ = now;
+  stamp_ms_ = uv_now(&loop_);
+
+  bound()->turn(now);
+  if (!pass_due_ && bound()->due(now)) begin_pass();
+  if (pass_due_) {
+    pass_stamp_ = now;
+    stamped_ = true;
+  } else if (wake_ != clock::time_point::max()) {
+    const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wake_ - now).count());
+    if (stamp_ms_ + ms != timer_due_ms_) start_timer(now);
+  }
+}
+
+void loop_driver::on_check() noexcept {
+  polled_ = latest_at(uv_now(&loop_));
+  // without a stamp of this iteration the pass became due after the poll began; it waits for the next
+  if (bound() == nullptr || !stamped_) return;
+  stamped_ = false;
+  pass_due_ = false;
+  bound()->pass(pass_stamp_);  // may unbind us; the block itself lives on until the loop has turned
+  if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
+}
+
+// The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two, and
+// waiting for I/O is never taken for one.
+clock::time_point loop_driver::latest_at(std::uint64_t loop_ms) const noexcept {
+  const auto since = static_cast<std::int64_t>(loop_ms - opened_ms_) + 1;
+  return opened_ + std::chrono::milliseconds{since};
+}
+
+void loop_driver::after_fork() noexcept {
+  stamp_ = {};
+  polled_ = clock::now();
+}
+
+void loop_driver::on_unbind() noexcept {
+  closing_ = 1;  // this call itself
+  for (unsigned i = 0; i < handles; ++i) {
+    // a handle that the user closed already, on a walk over the loop, must not be closed twice
+    if (uv_is_closing(handle(i)))
+      closed_by_user_ = true;
+    else
+      close(handle(i));
+  }
+  if (--closing_ == 0) free_when_closed();
+}
+
+void loop_driver::close(uv_handle_t* h) noexcept {
+  ++closing_;
+  h->data = this;
+  uv_close(h, [](uv_handle_t* closed) {
+    loop_driver& self = of(closed);
+    if (--self.closing_ == 0) self.free_when_closed();
+  });
+}
+
+// Our own close callbacks have come. Those of handles that the user closed went to the user, so whether libuv is through
+// with them is asked of the loop: a handle it still lists is not closed yet. Then a sentinel is closed, which comes back a
+// turn later to ask again.
+void loop_driver::free_when_closed() noexcept {
+  if (closed_by_user_ && listed_by_loop()) {
+    uv_idle_init(&loop_, &sentinel_);
+    close(base(&sentinel_));
+    return;
+  }
+  delete this;
+}
+
+bool loop_driver::listed_by_loop() noexcept {
+  if (has_ended(loop_)) return false;
+  struct search {
+    const loop_driver& self;
+    bool found;
+  } search{*this, false};
+  uv_walk(
+      &loop_,
+      [](uv_handle_t* h, void* arg) {
+        auto& in = *static_cast<struct search*>(arg);
+        in.found |= in.self.owns(h);
+      },
+      &search);
+  return search.found;
+}
+
+}  // namespace tickwheel

@@ -1,0 +1,68 @@
+#include <tickwheel/uv/manual_driver.hpp>
+
+#include <tickwheel/detail/check.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace tickwheel {
+
+void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
+  const clock::time_point end = now_ + by;
+  for (;;) {
+    while (turn()) {
+    }
+    if (wake_ > end) break;
+    now_ = std::max(now_, wake_);
+    wake_ = clock::time_point::max();
+    stamped_ = false;
+    ++wakeups_;
+    bound()->woken(now_);
+  }
+  now_ = std::max(now_, end);
+  stamped_ = false;
+}
+
+bool manual_driver::turn() noexcept {
+  detail::require(!passing_, "manual_driver: advance or turn was called from a handler");
+  stamped_ = false;
+  if (bound() == nullptr) return false;
+  account(std::exchange(busy_, {}));
+  bound()->turn(now_);
+  if (!again_ && !bound()->due(now_)) return false;
+  again_ = false;
+  passing_ = true;
+  bound()->pass(now_);
+  passing_ = false;
+  return true;
+}
+
+clock::time_point manual_driver::stamp() noexcept {
+  if (!stamped_) {
+    stamp_ = now_;
+    stamped_ = true;
+  }
+  return stamp_;
+}
+
+void manual_driver::wake_at(clock::time_point when) noexcept {
+  wake_ = when;
+  again_ = false;
+}
+
+void manual_driver::pass_again() noexcept {
+  wake_ = clock::time_point::max();
+  again_ = true;
+}
+
+void manual_driver::rest() noexcept {
+  again_ = false;
+}
+
+void manual_driver::on_unbind() noexcept {
+  wake_ = clock::time_point::max();
+  again_ = false;
+  alive_ = false;
+}
+
+}  // namespace tickwheel

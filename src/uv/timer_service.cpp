@@ -1,0 +1,259 @@
+#include <tickwheel/uv/timer_service.hpp>
+
+#include "loop_driver.hpp"
+
+#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <ostream>
+
+namespace tickwheel {
+
+namespace {
+
+// How many visits pass between looks at the clock: a look costs about as much as one callback.
+constexpr std::size_t visits_per_look = 32;
+
+// How many dead links one turn of an otherwise idle wheel drops.
+constexpr std::size_t sweep_per_turn = 256;
+
+bool possible(const service_options& o) noexcept {
+  return o.tick.count() > 0 && o.geometry.valid() && o.work_per_pass > 0 && o.time_per_pass.count() > 0 &&
+         o.stall_grace.count() >= 0;
+}
+
+// The earliest tick of [from, to] that is a multiple of the largest power of two: ticks that many ranges share, so that
+// deadlines with slack gather on few ticks.
+tick most_shared(tick from, tick to) noexcept {
+  if (from == 0 || from >= to) return from;
+  const unsigned differing = static_cast<unsigned>(std::bit_width((from - 1) ^ to));
+  return to >> (differing - 1) << (differing - 1);
+}
+
+}  // namespace
+
+timer_service::~timer_service() {
+  close();
+}
+
+int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
+  if (is_open()) return UV_EALREADY;
+  if (!possible(options)) return UV_EINVAL;
+  driver* made = nullptr;
+  if (const int error = loop_driver::make(loop, made)) return error;
+  const int error = open(*made, options);
+  if (error != 0) made->unbind();
+  return error;
+}
+
+int timer_service::open(driver& on, const service_options& options) noexcept {
+  if (is_open()) return UV_EALREADY;
+  if (!possible(options)) return UV_EINVAL;
+  if (on.bound() != nullptr) return UV_EBUSY;
+#if defined(__cpp_exceptions)
+  try {
+    wheel_.emplace(options.geometry);
+  } catch (const std::bad_alloc&) {
+    return UV_ENOMEM;
+  }
+#else
+  wheel_.emplace(options.geometry);
+#endif
+  options_ = options;
+  length_ = tick_length::at_most(options.tick);
+  stats_ = {};
+  stats_.lateness = {wheel_->lateness(), length_};
+  thread_ = this_thread();
+  limit_ = options.max_armed;
+  unref_armed_ = 0;
+  wake_ = never;
+  held_ = false;
+  on.bind(*this, options.stall_grace);
+  driver_ = &on;
+  origin_ = on.now();
+  return 0;
+}
+
+void timer_service::close() noexcept {
+  if (!is_open()) return;
+  driver* const was = driver_;
+  driver_ = nullptr;
+  wheel_->clear([](wheel_entry&) noexcept {});
+  unref_armed_ = 0;
+  refresh_stats();
+  wheel_.reset();
+  was->unbind();
+}
+
+const service_stats& timer_service::stats() const noexcept {
+  refresh_stats();
+  return stats_;
+}
+
+void timer_service::refresh_stats() const noexcept {
+  if (!wheel_) return;
+  const wheel_counts counts = wheel_->counts();
+  stats_.armed = counts.armed;
+  stats_.cancelled = counts.cancelled;
+  stats_.fired = counts.fired;
+  stats_.pending = wheel_->armed();
+  stats_.lateness = {wheel_->lateness(), length_};
+}
+
+void timer_service::ref() noexcept {
+  ref_ = true;
+  update_hold();
+}
+
+void timer_service::unref() noexcept {
+  ref_ = false;
+  update_hold();
+}
+
+void timer_service::after_fork() noexcept {
+  thread_ = this_thread();
+  driver_->after_fork();
+  if (wake_ != 0) schedule();
+}
+
+int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept {
+  if (!is_open()) return UV_ECANCELED;
+  // Times since the origin are small, so nothing wraps before the ticks saturate.
+  const auto due = detail::add_saturating(driver_->now() - origin_, after);
+  if (due == std::chrono::nanoseconds::max()) return arm_tick(t, last_tick);
+  const tick deadline = length_.ceil(due);
+  if (slack.count() <= 0) return arm_tick(t, deadline);
+  const auto latest = detail::add_saturating(due, slack);
+  const tick limit = latest == std::chrono::nanoseconds::max() ? last_tick : std::max(deadline, length_.floor(latest));
+  const tick armed = t.wheel_entry::deadline();
+  return arm_tick(t, deadline <= armed && armed <= limit ? armed : most_shared(deadline, limit));
+}
+
+int timer_service::refuse() noexcept {
+  ++stats_.refused;
+  return UV_ENOBUFS;
+}
+
+// The first timer after none: the wheel's time, which stood still, is brought up to date before it is placed.
+void timer_service::skip_idle_time() noexcept {
+  if (wake_ != 0) wheel_->advance(length_.floor(driver_->stamp() - origin_), 0);
+}
+
+void timer_service::set_ref(timer& t, bool on) noexcept {
+  if (t.has_ref() == on) return;
+  t.service_ ^= timer::unref_bit;
+  if (!t.armed()) return;
+  check_thread();
+  if (on)
+    --unref_armed_;
+  else
+    count_without_ref();
+  update_hold();
+}
+
+// Armed timers that do not hold the loop are counted apart, and the wheel, which knows no loop, says when one fires.
+void timer_service::count_without_ref() noexcept {
+  ++unref_armed_;
+  wheel_->on_fire(&forget_fired, this);
+}
+
+void timer_service::forget_fired(void* service, wheel_entry& entry) noexcept {
+  if (!timer::from(entry).has_ref()) --static_cast<timer_service*>(service)->unref_armed_;
+}
+
+void timer_service::update_hold() noexcept {
+  if (!is_open()) return;
+  const bool alive = ref_ && wheel_->armed() > unref_armed_;
+  if (alive == held_) return;
+  held_ = alive;
+  driver_->hold(alive);
+}
+
+clock::time_point timer_service::time_of(tick t) const noexcept {
+  return detail::add_saturating(origin_, length_.begin_of(t));
+}
+
+void timer_service::schedule() noexcept {
+  wake_ = wheel_->next_expiry();
+  if (wake_ == never)
+    driver_->rest();
+  else
+    driver_->wake_at(time_of(wake_));
+}
+
+void timer_service::turn(clock::time_point now) noexcept {
+  thread_ = this_thread();  // a loop opened on one thread may be run by another
+  const tick present = length_.floor(now - origin_);
+  if (wheel_->armed() == 0) {
+    if (!wheel_->empty()) wheel_->advance(present, sweep_per_turn);
+  } else if (present < wheel_->next_expiry()) {
+    wheel_->advance(present, 0);  // nothing is due: the cursor moves, so that what is armed next is placed well
+  }
+}
+
+bool timer_service::woken(clock::time_point now) noexcept {
+  ++stats_.wakeups;
+  if (due(now)) return true;
+  schedule();
+  return false;
+}
+
+bool timer_service::due(clock::time_point now) const noexcept {
+  return wheel_->next_expiry() <= length_.floor(now - origin_);
+}
+
+void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
+  ++stats_.stalls;
+  stats_.stalled += beyond_grace;
+}
+
+void timer_service::pass(clock::time_point stamp) noexcept {
+  driver& turned_by = *driver_;
+  const tick present = length_.floor(stamp - origin_);
+  const clock::time_point stop = detail::add_saturating(turned_by.now(), options_.time_per_pass);
+  ++stats_.passes;
+  judged_at_ = stamp;
+  wake_ = 0;
+  for (std::size_t work = options_.work_per_pass;;) {
+    const std::size_t visits = std::min(work, visits_per_look);
+    const advance_result result = wheel_->advance(present, visits);
+    if (turned_by.bound() != this) return;  // a handler closed or destroyed the service
+    if (result.done) {
+      schedule();
+      break;
+    }
+    work -= visits;
+    if (work == 0 || turned_by.now() >= stop) {
+      ++stats_.carried;
+      turned_by.pass_again();
+      break;
+    }
+  }
+  update_hold();
+}
+
+bool timer_service::validate(std::string* why) const {
+  if (!is_open()) return true;
+  if (!wheel_->validate(why)) return false;
+  std::size_t without_ref = 0;
+  for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
+  const char* broken = nullptr;
+  if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
+  if (wheel_->armed() > limit_) broken = "more timers are armed than max_armed";
+  if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
+  if (broken != nullptr && why != nullptr) *why = broken;
+  return broken == nullptr;
+}
+
+void timer_service::dump(std::ostream& out) const {
+  const service_stats& s = stats();
+  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << length_.duration().count() << " ns, pending "
+      << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
+      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls << '\n';
+  if (is_open()) wheel_->dump(out);
+}
+
+}  // namespace tickwheel
