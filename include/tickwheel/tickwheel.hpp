@@ -1,0 +1,12 @@
+// tickwheel: timers for libuv servers. This header includes all of it.
+//
+//   core/  wheel            knows no clock, no thread and no libuv
+//   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
+//   net/   idle_timeout     what servers use
+#pragma once
+
+#include <tickwheel/core/wheel.hpp>
+#include <tickwheel/net/idle_timeout.hpp>
+#include <tickwheel/uv/manual_driver.hpp>
+#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
