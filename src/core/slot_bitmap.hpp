@@ -35,7 +35,8 @@ class slot_bitmap {
   /// How many slots after `from`, going round, the next set bit is: 0 for `from` itself; `none` when all are clear.
   unsigned distance_from(unsigned from) const noexcept {
     if (!summary_) {
-      // one word: rotate so that `from` is bit 0; fewer than 64 slots repeat no bit, so the part that wraps is shifted in
+      // one word: rotate so that `from` is bit 0; fewer than 64 slots repeat no bit, so the part that wraps is shifted
+      // in
       const std::uint64_t ahead = words_[0] >> from;
       if (ahead != 0) return static_cast<unsigned>(std::countr_zero(ahead));
       const std::uint64_t behind = words_[0];

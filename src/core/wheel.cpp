@@ -9,8 +9,8 @@ namespace tickwheel {
 
 namespace {
 
-// How many occupied slots a level looks at to find its next visit before it settles for "look again then". A level of up
-// to 64 slots always knows.
+// How many occupied slots a level looks at to find its next visit before it settles for "look again then". A level of
+// up to 64 slots always knows.
 constexpr unsigned look_ahead = 64;
 constexpr unsigned unlimited_slots = ~0U;
 
@@ -53,13 +53,12 @@ void wheel::relink(wheel_entry& e) noexcept {
   place(e);
 }
 
-// Links `e` to the lowest level that reaches its deadline: one whose slot for it is fewer than a full turn ahead, so that
-// no two spans share a slot. The highest level takes what is farther away, too; its entries wait for their round.
+// Links `e` to the lowest level that reaches its deadline: one whose slot for it is fewer than a full turn ahead, so
+// that no two spans share a slot. The highest level takes what is farther away, too; its entries wait for their round.
 void wheel::place(wheel_entry& e) noexcept {
   const tick deadline = e.deadline_;
   unsigned k = level_of_width_[std::bit_width(deadline - cursor_)];
-  if (k + 1 < geometry_.levels &&
-      (deadline >> levels_[k].shift) - (cursor_ >> levels_[k].shift) >= geometry_.slots)
+  if (k + 1 < geometry_.levels && (deadline >> levels_[k].shift) - (cursor_ >> levels_[k].shift) >= geometry_.slots)
     ++k;
   const tick attention = levels_[k].link(e, deadline, turn_++);
   attention_[k] = std::min(attention_[k], attention);

@@ -95,7 +95,8 @@ void wheel::dump(std::ostream& out) const {
   for (unsigned k = 0; k < geometry_.levels; ++k) {
     const wheel_level& level = levels_[k];
     if (level.draining.active())
-      out << "  level " << k << " draining: empty by " << level.draining.at << ", entries <= " << level.draining.left << '\n';
+      out << "  level " << k << " draining: empty by " << level.draining.at << ", entries <= " << level.draining.left
+          << '\n';
     for (unsigned index = 0; index < level.slots; ++index)
       if (level.occupied.test(index))
         out << "  level " << k << " slot " << index << ": first visit " << level.info[index].first_visit

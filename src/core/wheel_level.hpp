@@ -16,12 +16,13 @@
 
 namespace tickwheel {
 
-/// A slot holds the entries whose visit falls into its span. Entries go to its chains in turn and are taken from them in
-/// turn: a single list is walked at the pace of one cache miss after the other, several lists miss side by side.
+/// A slot holds the entries whose visit falls into its span. Entries go to its chains in turn and are taken from them
+/// in turn: a single list is walked at the pace of one cache miss after the other, several lists miss side by side.
 struct wheel_level {
-  using chain = boost::intrusive::list<
-      wheel_entry, boost::intrusive::member_hook<wheel_entry, wheel_entry::hook, &wheel_entry::link_>,
-      boost::intrusive::constant_time_size<false>>;
+  using chain =
+      boost::intrusive::list<wheel_entry,
+                             boost::intrusive::member_hook<wheel_entry, wheel_entry::hook, &wheel_entry::link_>,
+                             boost::intrusive::constant_time_size<false>>;
 
   static constexpr unsigned max_chains = 8;
 
@@ -72,14 +73,14 @@ struct wheel_level {
   /// When the span with the given number begins; `never` when that is beyond the last tick.
   tick begin_of(tick number) const noexcept { return number > (last_tick >> shift) ? never : number << shift; }
 
-  /// How long before `visit` a slot of `count` entries has to be started on. At most its own width: from then on nothing
-  /// is linked to it any more, and what leaves it fits the level below.
+  /// How long before `visit` a slot of `count` entries has to be started on. At most its own width: from then on
+  /// nothing is linked to it any more, and what leaves it fits the level below.
   tick lead(std::size_t count) const noexcept {
     return shift == 0 ? 0 : std::min<tick>(count / entries_per_tick, tick{1} << shift);
   }
 
-  /// Links `e`; returns when its slot has to be attended to for it. (In the top level an entry of a later round also makes
-  /// the slot's next round longer; its pace is then caught up with when that round begins.)
+  /// Links `e`; returns when its slot has to be attended to for it. (In the top level an entry of a later round also
+  /// makes the slot's next round longer; its pace is then caught up with when that round begins.)
   tick link(wheel_entry& e, tick deadline, unsigned turn) noexcept {
     const unsigned index = index_of(deadline);
     e.visit_ = deadline >> shift << shift;
@@ -90,8 +91,8 @@ struct wheel_level {
     return e.visit_ - lead(++s.count);
   }
 
-  /// The next slot to be attended to, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do not
-  /// decide, it answers when to look again.
+  /// The next slot to be attended to, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
+  /// not decide, it answers when to look again.
   prospect next_slot(tick cursor, unsigned limit) const noexcept {
     prospect best;
     const tick number = cursor >> shift;
@@ -101,7 +102,8 @@ struct wheel_level {
       if (gap == slot_bitmap::none || gap >= slots - distance) break;
       distance += gap;
       const tick look_again = begin_of(number + distance - (shift != 0));
-      if (steps >= limit) return best.attention <= look_again ? best : prospect{look_again, look_again, slot_bitmap::none};
+      if (steps >= limit)
+        return best.attention <= look_again ? best : prospect{look_again, look_again, slot_bitmap::none};
       const unsigned index = (start + distance) & (slots - 1);
       // A first visit in the past is that of dead links which time went over; they wait for the slot's next turn.
       const bool stale = info[index].first_visit < cursor;

@@ -12,12 +12,10 @@ loop_driver& of(Handle* handle) noexcept {
   return *static_cast<loop_driver*>(handle->data);
 }
 
-uv_handle_t* base(void* handle) noexcept {
-  return static_cast<uv_handle_t*>(handle);
-}
+uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
 
-// True for a loop that uv_loop_close has ended: it has no descriptor any more, and must not be given handles. (On Windows
-// no loop has one, so this cannot be told there.)
+// True for a loop that uv_loop_close has ended: it has no descriptor any more, and must not be given handles. (On
+// Windows no loop has one, so this cannot be told there.)
 bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 #ifdef _WIN32
   return false;
@@ -62,8 +60,8 @@ bool loop_driver::owns(const uv_handle_t* h) const noexcept {
   return p == &timer_ || p == &prepare_ || p == &check_ || p == &idle_ || p == &sentinel_;
 }
 
-// Keyed on libuv's time, which moves when a poll returns: a stamp that only the prepare phase renewed would survive a long
-// poll whenever another prepare handle asks for it after ours.
+// Keyed on libuv's time, which moves when a poll returns: a stamp that only the prepare phase renewed would survive a
+// long poll whenever another prepare handle asks for it after ours.
 clock::time_point loop_driver::stamp() noexcept {
   const std::uint64_t ms = uv_now(&loop_);
   if (ms != stamp_ms_ || stamp_ == clock::time_point{}) {
@@ -88,9 +86,9 @@ void loop_driver::wake_at(clock::time_point when) noexcept {
   if (!pass_due_) start_timer(clock::now());
 }
 
-// libuv adds the delay to its own, stale time and computes the wait for the poll from the same, so that counting from the
-// true time gives a wait that is right; `on_prepare` corrects what goes stale until then. Up to a millisecond early by
-// the true clock when something else wakes the loop: `woken` then asks again.
+// libuv adds the delay to its own, stale time and computes the wait for the poll from the same, so that counting from
+// the true time gives a wait that is right; `on_prepare` corrects what goes stale until then. Up to a millisecond early
+// by the true clock when something else wakes the loop: `woken` then asks again.
 void loop_driver::start_timer(clock::time_point now) noexcept {
   if (wake_ <= now) {
     begin_pass();  // never uv_timer_start(0): libuv 1.44 would not leave its timer phase
@@ -98,7 +96,8 @@ void loop_driver::start_timer(clock::time_point now) noexcept {
   }
   const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wake_ - now).count());
   timer_due_ms_ = uv_now(&loop_) + ms;
-  uv_timer_start(&timer_, [](uv_timer_t* h) { of(h).on_timer(); }, ms, 0);
+  uv_timer_start(
+      &timer_, [](uv_timer_t* h) { of(h).on_timer(); }, ms, 0);
 }
 
 void loop_driver::on_timer() noexcept {
@@ -140,8 +139,8 @@ void loop_driver::on_check() noexcept {
   if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
 }
 
-// The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two, and
-// waiting for I/O is never taken for one.
+// The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two,
+// and waiting for I/O is never taken for one.
 clock::time_point loop_driver::latest_at(std::uint64_t loop_ms) const noexcept {
   const auto since = static_cast<std::int64_t>(loop_ms - opened_ms_) + 1;
   return opened_ + std::chrono::milliseconds{since};
@@ -173,9 +172,9 @@ void loop_driver::close(uv_handle_t* h) noexcept {
   });
 }
 
-// Our own close callbacks have come. Those of handles that the user closed went to the user, so whether libuv is through
-// with them is asked of the loop: a handle it still lists is not closed yet. Then a sentinel is closed, which comes back a
-// turn later to ask again.
+// Our own close callbacks have come. Those of handles that the user closed went to the user, so whether libuv is
+// through with them is asked of the loop: a handle it still lists is not closed yet. Then a sentinel is closed, which
+// comes back a turn later to ask again.
 void loop_driver::free_when_closed() noexcept {
   if (closed_by_user_ && listed_by_loop()) {
     uv_idle_init(&loop_, &sentinel_);

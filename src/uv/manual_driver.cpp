@@ -55,9 +55,7 @@ void manual_driver::pass_again() noexcept {
   again_ = true;
 }
 
-void manual_driver::rest() noexcept {
-  again_ = false;
-}
+void manual_driver::rest() noexcept { again_ = false; }
 
 void manual_driver::on_unbind() noexcept {
   wake_ = clock::time_point::max();

@@ -35,9 +35,7 @@ tick most_shared(tick from, tick to) noexcept {
 
 }  // namespace
 
-timer_service::~timer_service() {
-  close();
-}
+timer_service::~timer_service() { close(); }
 
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
@@ -250,9 +248,10 @@ bool timer_service::validate(std::string* why) const {
 
 void timer_service::dump(std::ostream& out) const {
   const service_stats& s = stats();
-  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << length_.duration().count() << " ns, pending "
-      << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
-      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls << '\n';
+  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << length_.duration().count()
+      << " ns, pending " << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused "
+      << s.refused << ", passes " << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls "
+      << s.stalls << '\n';
   if (is_open()) wheel_->dump(out);
 }
 

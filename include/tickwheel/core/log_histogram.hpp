@@ -2,7 +2,7 @@
 //
 //   tickwheel::log_histogram h;
 //   h.record(3);
-//   h.percentile(0.99);   // the smallest value that 99 % of what was recorded does not exceed, rounded up to its bucket
+//   h.percentile(0.99);   // what 99 % of the values do not exceed, rounded up to its bucket
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class log_histogram {
   }
 
  private:
-  // a value of bit width w falls into one of `sub` equal parts of its octave; below 2 * sub each value has its own bucket
+  // a value falls into one of `sub` equal parts of its octave; below 2 * sub each value has its own bucket
   static constexpr unsigned sub_bits = 3;
   static constexpr std::uint64_t sub = 1U << sub_bits;
   static constexpr std::size_t buckets = (64 - sub_bits + 1) * sub;

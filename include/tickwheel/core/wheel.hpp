@@ -3,9 +3,10 @@
 // Use `wheel` itself to simulate, or to drive timers from an event loop of your own. In a libuv server use
 // `timer_service`, which drives one wheel from the loop's poll timeout.
 //
-// The wheel knows no clock and no thread: every call is told the tick. It is a ring of slots, each a list of the entries
-// due in that slot's span of ticks; a cursor goes round and visits the slots as their time comes. With several levels a
-// slot of a higher ring holds a longer span, and its entries move down to finer rings shortly before they are due.
+// The wheel knows no clock and no thread: every call is told the tick. It is a ring of slots, each a list of the
+// entries due in that slot's span of ticks; a cursor goes round and visits the slots as their time comes. With several
+// levels a slot of a higher ring holds a longer span, and its entries move down to finer rings shortly before they are
+// due.
 //
 //   tickwheel::wheel timers;
 //   tickwheel::wheel_entry hello{[](tickwheel::wheel_entry&) noexcept { std::puts("hello"); }};
@@ -13,10 +14,10 @@
 //   timers.advance(9);    // nothing
 //   timers.advance(10);   // hello
 //
-// Three things make it fast. Placement is lazy: moving a timer later only stores the new deadline, cancelling only stores
-// that it is not armed, and the visit that comes anyway puts the entry where it belongs or drops it. Bitmaps of occupied
-// slots make crossing an empty hour as cheap as crossing a tick. And each coarse slot keeps several chains of entries, so
-// that emptying it waits for several cache misses at once instead of one after the other.
+// Three things make it fast. Placement is lazy: moving a timer later only stores the new deadline, cancelling only
+// stores that it is not armed, and the visit that comes anyway puts the entry where it belongs or drops it. Bitmaps of
+// occupied slots make crossing an empty hour as cheap as crossing a tick. And each coarse slot keeps several chains of
+// entries, so that emptying it waits for several cache misses at once instead of one after the other.
 #pragma once
 
 #include <tickwheel/core/log_histogram.hpp>
@@ -55,8 +56,8 @@ struct wheel_counts {
 /// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
 /// Each link is paid for by at most one visit a level.
 /// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates, and nothing else fails.
-/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen inside
-/// a callback.
+/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
+/// inside a callback.
 class wheel {
  public:
   static constexpr std::size_t npos = unlimited;
@@ -72,8 +73,8 @@ class wheel {
   wheel& operator=(const wheel&) = delete;
 
   /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at
-  /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate there.
-  /// Requires: the entry is in no other wheel.
+  /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate
+  /// there. Requires: the entry is in no other wheel.
   ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   void arm(wheel_entry& entry, tick deadline) noexcept {
@@ -94,13 +95,13 @@ class wheel {
     return true;
   }
 
-  /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()` counts
-  /// as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped) it stops; the next
-  /// call goes on where this one stopped.
+  /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()`
+  /// counts as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped) it stops;
+  /// the next call goes on where this one stopped.
   ///
-  /// Callbacks may arm, cancel and destroy any entry, and clear or destroy the wheel; they may not call `advance` (checked).
-  /// On time, entries run in order of their deadlines, in no order within a tick. A late call runs what is due in any
-  /// order: the first touch of an entry is as late as it may get.
+  /// Callbacks may arm, cancel and destroy any entry, and clear or destroy the wheel; they may not call `advance`
+  /// (checked). On time, entries run in order of their deadlines, in no order within a tick. A late call runs what is
+  /// due in any order: the first touch of an entry is as late as it may get.
   advance_result advance(tick now, std::size_t work = npos) noexcept {
     // an empty tick: nothing to visit, so the cursor just moves
     if (now < expiry_ && now >= now_ && pass_ == nullptr) [[likely]] {
@@ -186,14 +187,14 @@ class wheel {
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 
   // the line that arm, cancel and an empty advance work on
-  tick earliest_ = 1;         // now_ + 1: the earliest deadline that can be given
-  tick now_ = 0;              // target of the running or last advance
-  mutable tick expiry_ = never;        // nothing needs a visit before; a lower bound
-  mutable bool expiry_exact_ = true;   // false: next_expiry() can find a later one by looking at all slots
-  pass* pass_ = nullptr;      // the advance now running; on its stack
+  tick earliest_ = 1;                 // now_ + 1: the earliest deadline that can be given
+  tick now_ = 0;                      // target of the running or last advance
+  mutable tick expiry_ = never;       // nothing needs a visit before; a lower bound
+  mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
+  pass* pass_ = nullptr;              // the advance now running; on its stack
   wheel_counts counts_;
 
-  tick cursor_ = 0;           // every slot before it was visited; now_, unless the work bound was reached
+  tick cursor_ = 0;  // every slot before it was visited; now_, unless the work bound was reached
   std::unique_ptr<wheel_level[]> levels_;
   std::unique_ptr<tick[]> attention_;  // by level: when it needs its next visit; a lower bound
   unsigned turn_ = 0;                  // which chain takes the next entry

@@ -21,12 +21,13 @@ struct wheel_level;
 
 /// One deadline in a wheel: a list hook, the deadline, the tick at which its slot will be visited, and the callback.
 ///
-/// *Thread safety:* none; one thread uses a wheel and its entries. *Lifetime:* the entry is the caller's memory and stays
-/// where it is; it must not be armed when destroyed (checked). A cancelled one may be, whether or not it is still linked.
+/// *Thread safety:* none; one thread uses a wheel and its entries. *Lifetime:* the entry is the caller's memory and
+/// stays where it is; it must not be armed when destroyed (checked). A cancelled one may be, whether or not it is still
+/// linked.
 class wheel_entry {
  public:
-  /// Called with the entry that expired, which is already unarmed and unlinked: the callback may arm it, destroy it, and
-  /// arm, cancel or destroy any other; the wheel touches nothing of the entry afterwards.
+  /// Called with the entry that expired, which is already unarmed and unlinked: the callback may arm it, destroy it,
+  /// and arm, cancel or destroy any other; the wheel touches nothing of the entry afterwards.
   using callback = void (*)(wheel_entry&) noexcept;
 
   /// Requires: `run` is not null.

@@ -1,7 +1,7 @@
 // The shape of a wheel: how many levels, and how many slots each.
 //
-// One level is Netty's hashed wheel, several are Kafka's hierarchical wheel. The default suits a server with timers from
-// milliseconds to hours; docs/design.md has the measurements behind it.
+// One level is Netty's hashed wheel, several are Kafka's hierarchical wheel. The default suits a server with timers
+// from milliseconds to hours; docs/design.md has the measurements behind it.
 //
 //   tickwheel::wheel flat{tickwheel::wheel_geometry::hashed(4096)};
 //   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(7, 64)};
@@ -34,8 +34,8 @@ struct wheel_geometry {
   /// lets a coarse slot be emptied ahead of its time (docs/design.md, "Draining").
   constexpr unsigned width_bits(unsigned level) const noexcept { return level * (slot_bits() - 1); }
 
-  /// True when a wheel can have this shape: at least one level; slots a power of two, at least 4 where there are several
-  /// levels and at most `max_slots`; and no level so coarse that one turn of it exceeds the 64 bits of a tick.
+  /// True when a wheel can have this shape: at least one level; slots a power of two, at least 4 where there are
+  /// several levels and at most `max_slots`; and no level so coarse that one turn of it exceeds the 64 bits of a tick.
   constexpr bool valid() const noexcept {
     if (levels == 0 || !std::has_single_bit(slots) || slots > max_slots) return false;
     if (levels == 1) return true;

@@ -1,7 +1,8 @@
 // Checked preconditions: cheap ones are always on, and name what was violated before the process stops.
 //
-// A timer that is misused (armed from a foreign thread, destroyed while armed) has already broken a promise to some peer;
-// going on would only move the failure away from its cause. So a violated precondition prints one line and aborts.
+// A timer that is misused (armed from a foreign thread, destroyed while armed) has already broken a promise to some
+// peer; going on would only move the failure away from its cause. So a violated precondition prints one line and
+// aborts.
 #pragma once
 
 namespace tickwheel::detail {

@@ -8,8 +8,8 @@
 
 namespace tickwheel::detail {
 
-/// `a + b`, saturating at nanoseconds::max(). Requires: not both negative enough to underflow (times since an origin are
-/// not: they are differences of a steady clock).
+/// `a + b`, saturating at nanoseconds::max(). Requires: not both negative enough to underflow (times since an origin
+/// are not: they are differences of a steady clock).
 constexpr std::chrono::nanoseconds add_saturating(std::chrono::nanoseconds a, std::chrono::nanoseconds b) noexcept {
   if (b.count() > 0 && a.count() > std::numeric_limits<std::int64_t>::max() - b.count())
     return std::chrono::nanoseconds::max();
@@ -25,8 +25,8 @@ constexpr auto add_saturating(std::chrono::time_point<Clock, std::chrono::nanose
   return decltype(when){add_saturating(when.time_since_epoch(), later)};
 }
 
-/// `d` in nanoseconds, rounded up (a timer may be late, never early). Beyond the range of 64-bit nanoseconds, 292 years,
-/// it saturates. A floating-point NaN counts as zero: it is no reason to wait.
+/// `d` in nanoseconds, rounded up (a timer may be late, never early). Beyond the range of 64-bit nanoseconds, 292
+/// years, it saturates. A floating-point NaN counts as zero: it is no reason to wait.
 template <class Rep, class Period>
 constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
   using std::chrono::nanoseconds;
@@ -40,9 +40,11 @@ constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Per
     const auto whole = static_cast<std::int64_t>(ns);
     return nanoseconds{whole + (static_cast<long double>(whole) < ns)};
   } else {
-    static_assert(std::is_integral_v<Rep> && sizeof(Rep) <= 8, "a duration counts in an integer or a floating-point type");
+    static_assert(std::is_integral_v<Rep> && sizeof(Rep) <= 8,
+                  "a duration counts in an integer or a floating-point type");
     if constexpr (std::is_unsigned_v<Rep> && sizeof(Rep) == 8)
-      if (d.count() > static_cast<std::uint64_t>(max)) return to_nanoseconds(std::chrono::duration<std::int64_t, Period>::max());
+      if (d.count() > static_cast<std::uint64_t>(max))
+        return to_nanoseconds(std::chrono::duration<std::int64_t, Period>::max());
     const auto count = static_cast<std::int64_t>(d.count());
     // whole groups of `den` units are `num` nanoseconds each; what is left of a group is less than `num` and rounds up
     const std::int64_t groups = count / in_nanoseconds::den;

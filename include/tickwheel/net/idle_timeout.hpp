@@ -1,7 +1,7 @@
 // Tells a connection when its peer has been silent for too long.
 //
-// Touch it on every read; that is one store, whatever the limit and however many connections there are. The timer behind
-// it is not moved: when it comes up it looks at the last touch, and waits for the rest.
+// Touch it on every read; that is one store, whatever the limit and however many connections there are. The timer
+// behind it is not moved: when it comes up it looks at the last touch, and waits for the rest.
 //
 //   class session {
 //    public:
@@ -12,8 +12,8 @@
 //     tickwheel::idle_timeout<&session::on_idle> idle_;
 //   };
 //
-// Our own stalls are not the peer's fault. Bytes that were waiting when the limit ran out are handled before the verdict,
-// and idle time is counted on the loop's responsive time, which leaves out what a loop iteration took beyond
+// Our own stalls are not the peer's fault. Bytes that were waiting when the limit ran out are handled before the
+// verdict, and idle time is counted on the loop's responsive time, which leaves out what a loop iteration took beyond
 // `service_options::stall_grace`. A silent peer is still evicted, later by no more than we stalled.
 #pragma once
 
@@ -25,11 +25,11 @@ namespace tickwheel {
 
 /// Calls a member function of its owner once nothing was touched for a limit.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `touch`, where it is in debug builds. *Complexity:* `touch` is
-/// a store of the iteration's time stamp; `start` and `cancel` are O(1) and `start` reads the clock. *Errors:* as
-/// `timer::arm`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+/// *Thread safety:* the loop thread only; checked, except on `touch`, where it is in debug builds. *Complexity:*
+/// `touch` is a store of the iteration's time stamp; `start` and `cancel` are O(1) and `start` reads the clock.
+/// *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 template <auto Member>
-  requires noexcept_member_handler<Member>
+requires noexcept_member_handler<Member>
 class idle_timeout : private timer {
  public:
   using owner = typename detail::member_handler<decltype(Member)>::owner;
@@ -37,10 +37,10 @@ class idle_timeout : private timer {
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
   idle_timeout(timer_service& service, owner& self) noexcept : timer{service, &visit}, self_{self} {}
 
-  /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again. Starting a
-  /// started one begins anew, which is what a pooled connection does when it is used again. A limit of zero or less runs
-  /// out in the next pass, unless touched until then.
-  /// 0; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.
+  /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again. Starting
+  /// a started one begins anew, which is what a pooled connection does when it is used again. A limit of zero or less
+  /// runs out in the next pass, unless touched until then. 0; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error
+  /// nothing has changed.
   template <class D>
   int start(D limit) noexcept {
     const auto silence = detail::to_nanoseconds(limit);

@@ -22,11 +22,12 @@ class manual_driver final : public driver {
   /// The clock starts at `start`.
   explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept : now_{start} {}
 
-  /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a loop
-  /// does that waits for nothing else. Requires: not called from a handler.
+  /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a
+  /// loop does that waits for nothing else. Requires: not called from a handler.
   void advance(std::chrono::nanoseconds by) noexcept;
 
-  /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a handler.
+  /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a
+  /// handler.
   void block(std::chrono::nanoseconds by) noexcept {
     now_ += by;
     busy_ += by;

@@ -26,12 +26,12 @@ struct service_options {
   std::size_t max_armed = unlimited;
 
   /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
-  /// Must not be negative. Use nanoseconds::max() to count idle time on the plain clock, as a program must that waits for
-  /// the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot be told from a stall.
+  /// Must not be negative. Use nanoseconds::max() to count idle time on the plain clock, as a program must that waits
+  /// for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot be told from a stall.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
 
-  /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at every 32 visits.
-  /// Must be positive.
+  /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at every 32
+  /// visits. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 };
 

@@ -6,8 +6,8 @@
 //   interval_timer    a member function, called at a fixed rate
 //
 // Each is armed with a delay and is then due once (an interval_timer: until cancelled). Arming an armed timer moves it.
-// Handlers are noexcept, since libuv's C frames cannot be unwound, and may do anything: arm, cancel or destroy any timer,
-// their own included, and close or destroy the service.
+// Handlers are noexcept, since libuv's C frames cannot be unwound, and may do anything: arm, cancel or destroy any
+// timer, their own included, and close or destroy the service.
 //
 //   class session {
 //    public:
@@ -34,8 +34,8 @@ namespace tickwheel {
 /// A timer of a service, calling a plain function. 48 bytes.
 ///
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `arm` reads the
-/// clock once, `arm_at` does not. *Lifetime:* stays where it is, may be destroyed at any time, which cancels it. Once its
-/// service is destroyed, only `armed`, `cancel` and the destructor may be called.
+/// clock once, `arm_at` does not. *Lifetime:* stays where it is, may be destroyed at any time, which cancels it. Once
+/// its service is destroyed, only `armed`, `cancel` and the destructor may be called.
 class timer : private wheel_entry {
  public:
   using wheel_entry = tickwheel::wheel_entry;  // nameable in what derives from timer, though the base is private
@@ -51,14 +51,15 @@ class timer : private wheel_entry {
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service)} {}
   ~timer() { cancel(); }
 
-  /// Makes the timer due once `after` has passed since this call, on the steady clock: never early, late by at most a tick,
-  /// a millisecond of poll granularity, the loop's own lag and what the work bound carried over. Zero or less: due in the
-  /// next pass, never in the one now running. What is too long for the clock saturates: still armed, in effect for ever.
+  /// Makes the timer due once `after` has passed since this call, on the steady clock: never early, late by at most a
+  /// tick, a millisecond of poll granularity, the loop's own lag and what the work bound carried over. Zero or less:
+  /// due in the next pass, never in the one now running. What is too long for the clock saturates: still armed, in
+  /// effect for ever.
   ///
   /// With a `slack` it may be due up to that much later, if that lets it share a wakeup or stay where it is.
   ///
-  /// 0; UV_ENOBUFS when `max_armed` timers are armed and this is not one of them; UV_ECANCELED when the service is closed.
-  /// On an error nothing has changed. Reads the clock.
+  /// 0; UV_ENOBUFS when `max_armed` timers are armed and this is not one of them; UV_ECANCELED when the service is
+  /// closed. On an error nothing has changed. Reads the clock.
   template <class D, class S = clock::duration>
   int arm(D after, S slack = {}) noexcept {
     return service().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
@@ -126,7 +127,7 @@ concept noexcept_handler = std::is_nothrow_invocable_v<F&>;
 
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
 template <auto Member>
-  requires noexcept_member_handler<Member>
+requires noexcept_member_handler<Member>
 class member_timer : public timer {
  public:
   using owner = typename detail::member_handler<decltype(Member)>::owner;
@@ -153,10 +154,10 @@ class callback_timer : public timer {
   F call_;
 };
 
-/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. What was missed
-/// while the loop was busy is skipped, not made up for: one late call, then the next on its time.
+/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. What was
+/// missed while the loop was busy is skipped, not made up for: one late call, then the next on its time.
 template <auto Member>
-  requires noexcept_member_handler<Member>
+requires noexcept_member_handler<Member>
 class interval_timer : private timer {
  public:
   using owner = typename detail::member_handler<decltype(Member)>::owner;
@@ -164,8 +165,8 @@ class interval_timer : private timer {
   /// Requires: `self` lives as long as the timer does.
   interval_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
 
-  /// First call one `period` from now. Starting a started one begins anew. A period shorter than a tick comes once a tick.
-  /// 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
+  /// First call one `period` from now. Starting a started one begins anew. A period shorter than a tick comes once a
+  /// tick. 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
   template <class D>
   int start(D period) noexcept {
     const auto every = detail::to_nanoseconds(period);
@@ -190,8 +191,8 @@ class interval_timer : private timer {
     auto& self = static_cast<interval_timer&>(timer::from(entry));
     const auto missed = (self.service().read_clock() - self.next_) / self.period_;
     self.next_ = detail::add_saturating(self.next_ + missed * self.period_, self.period_);
-    // armed before the call, so that the handler may cancel, restart or destroy it; it cannot fail, as the place that this
-    // timer had among the armed ones is still free
+    // armed before the call, so that the handler may cancel, restart or destroy it; it cannot fail, as the place that
+    // this timer had among the armed ones is still free
     self.timer::arm_at(self.next_);
     (self.self_.*Member)();
   }

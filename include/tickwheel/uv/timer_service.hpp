@@ -33,12 +33,11 @@ class timer;
 ///
 /// *Thread safety:* the loop thread only: the thread that opened the service and, once the loop runs, the one that runs
 /// it. Arming or cancelling a timer elsewhere is a violated precondition, which is checked and named.
-/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service costs
-/// a loop iteration one clock read.
-/// *Errors:* `open` answers a UV_ code. Nothing throws.
-/// *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only be asked `armed()`,
-/// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles
-/// live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY). The loop outlives it.
+/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service
+/// costs a loop iteration one clock read. *Errors:* `open` answers a UV_ code. Nothing throws. *Lifetime:* outlives the
+/// timers made with it, in the sense that once it is destroyed they may only be asked `armed()`, cancelled and
+/// destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles live on until
+/// the loop has turned once more (until then uv_loop_close answers UV_EBUSY). The loop outlives it.
 class timer_service final : private driver::client {
  public:
   timer_service() noexcept = default;
@@ -53,8 +52,8 @@ class timer_service final : private driver::client {
   /// On an error nothing has changed. A closed service can be opened again.
   [[nodiscard]] int open(uv_loop_t& loop, const service_options& options = {}) noexcept;
 
-  /// Opens the service on a driver of your choice, such as a `manual_driver`; as above. UV_EBUSY when another service is
-  /// open on it. Requires: `on` outlives the open service.
+  /// Opens the service on a driver of your choice, such as a `manual_driver`; as above. UV_EBUSY when another service
+  /// is open on it. Requires: `on` outlives the open service.
   [[nodiscard]] int open(driver& on, const service_options& options = {}) noexcept;
 
   /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. Idempotent; O(linked timers).
@@ -75,8 +74,8 @@ class timer_service final : private driver::client {
   /// counted on it, so that a peer is not charged with our own stalls. Requires: open.
   clock::time_point responsive_now() const noexcept { return now() - driver_->stalled(); }
 
-  /// Within a handler: the time as of which the running pass judges, taken before waiting I/O was handled. Outside: that
-  /// of the last pass.
+  /// Within a handler: the time as of which the running pass judges, taken before waiting I/O was handled. Outside:
+  /// that of the last pass.
   clock::time_point judged_at() const noexcept { return judged_at_; }
 
   /// What the stalls of this loop added up to: how far responsive time is behind. Requires: open.
@@ -107,7 +106,8 @@ class timer_service final : private driver::client {
   /// The length of a tick: what was asked for, rounded down to a power of two of nanoseconds. Requires: open.
   std::chrono::nanoseconds tick_duration() const noexcept { return length_.duration(); }
 
-  /// Calls `visit(timer&)` for every armed timer, in no order. `visit` may cancel timers, and must not arm or destroy any.
+  /// Calls `visit(timer&)` for every armed timer, in no order. `visit` may cancel timers, and must not arm or destroy
+  /// any.
   template <class F>
   void for_each_armed(F&& visit) const;
 
@@ -155,13 +155,13 @@ class timer_service final : private driver::client {
 
   driver* driver_ = nullptr;  // null: closed
   const void* thread_ = nullptr;
-  std::size_t limit_ = 0;         // armed timers allowed; none while closed
-  std::size_t unref_armed_ = 0;   // armed timers that do not hold the loop
-  tick wake_ = never;             // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
-  bool held_ = false;             // what the driver was told last
+  std::size_t limit_ = 0;        // armed timers allowed; none while closed
+  std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
+  tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
+  bool held_ = false;            // what the driver was told last
   bool ref_ = true;
   clock::time_point judged_at_{};
-  clock::time_point origin_{};    // when tick 0 began
+  clock::time_point origin_{};  // when tick 0 began
   tick_length length_ = tick_length::at_most(std::chrono::nanoseconds{1});
   std::optional<wheel> wheel_;
 
