@@ -121,15 +121,7 @@ bool wheel::drain(unsigned k, pass& running) noexcept {
     keep = std::min(keep, from.left - std::min(from.left, drain_step));
   }
 
-  unsigned empty = 0;
-  while (empty < level.chains()) {
-    wheel_level::chain& chain = from.chains[from.turn];
-    from.turn = (from.turn + 1) & (level.chains() - 1);
-    if (chain.empty()) {
-      ++empty;
-      continue;
-    }
-    empty = 0;
+  while (wheel_level::chain* chain = from.next_chain()) {
     if (keep != 0 && from.left <= keep) {
       attention_[k] = from.attention();
       return true;
@@ -141,9 +133,9 @@ bool wheel::drain(unsigned k, pass& running) noexcept {
     --running.work;
     if (from.left != 0) --from.left;
 
-    wheel_entry& e = chain.front();
-    chain.pop_front();
-    if (!chain.empty()) __builtin_prefetch(&chain.front(), 1);
+    wheel_entry& e = chain->front();
+    chain->pop_front();
+    if (!chain->empty()) __builtin_prefetch(&chain->front(), 1);
     if (e.deadline_ == never) {
       e.visit_ = never;
     } else if (e.deadline_ <= now_) {

@@ -41,7 +41,19 @@ struct wheel_level {
     tick at = never;       // when it must be empty; `never`: no drain is going on
     std::size_t left = 0;  // upper bound
     std::size_t rate = 1;  // at tick t, at most rate * (at - t) entries may be left
-    unsigned turn = 0;
+    unsigned live = 0;     // chains that may hold entries: the first ones
+    unsigned turn = 0;     // which of them is next
+
+    /// The chain to take the next entry from; null when all are empty. Chains run dry, also by entries that are
+    /// destroyed meanwhile; the last one then takes the place of the dry one.
+    chain* next_chain() noexcept {
+      while (live != 0) {
+        if (turn >= live) turn = 0;
+        if (!chains[turn].empty()) return &chains[turn++];
+        if (turn != --live) splice_all(chains[turn], chains[live]);
+      }
+      return nullptr;
+    }
 
     bool active() const noexcept { return at != never; }
     tick attention() const noexcept { return at - left / rate; }
@@ -119,7 +131,10 @@ struct wheel_level {
   /// Makes the slot at `index`, due at `at`, the one being emptied. Requires: no drain is going on.
   void begin_drain(unsigned index, tick at) noexcept {
     chain* from = chains_of(index);
-    for (unsigned i = 0; i < chains(); ++i) draining.chains[i].swap(from[i]);
+    draining.live = 0;
+    draining.turn = 0;
+    for (unsigned i = 0; i < chains(); ++i)
+      if (!from[i].empty()) splice_all(draining.chains[draining.live++], from[i]);
     const std::size_t count = info[index].count;
     draining.at = at;
     draining.left = count;
@@ -137,12 +152,14 @@ struct wheel_level {
   void undo_drain() noexcept {
     const unsigned index = index_of(draining.at);
     chain* to = chains_of(index);
-    for (unsigned i = 0; i < chains(); ++i) to[i].splice(to[i].end(), draining.chains[i]);
+    for (unsigned i = 0; i < draining.live; ++i) splice_all(to[i], draining.chains[i]);
     info[index].first_visit = std::min(info[index].first_visit, draining.at);
     info[index].count += draining.left;
     occupied.set(index);
     end_drain();
   }
+
+  static void splice_all(chain& to, chain& from) noexcept { to.splice(to.end(), from); }
 
   slot_bitmap occupied;
   std::unique_ptr<slot[]> info;

@@ -29,8 +29,8 @@ bool possible(const service_options& o) noexcept {
 // deadlines with slack gather on few ticks.
 tick most_shared(tick from, tick to) noexcept {
   if (from == 0 || from >= to) return from;
-  const unsigned differing = static_cast<unsigned>(std::bit_width((from - 1) ^ to));
-  return to >> (differing - 1) << (differing - 1);
+  const tick unit = std::bit_floor((from - 1) ^ to);
+  return to & ~(unit - 1);
 }
 
 }  // namespace

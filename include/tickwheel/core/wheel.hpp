@@ -177,7 +177,7 @@ class wheel {
   void relink(wheel_entry&) noexcept;
   void place(wheel_entry&) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
-  bool drain(unsigned level, pass&) noexcept;
+  bool drain(unsigned k, pass& running) noexcept;
   void fire(wheel_entry&) noexcept;
   void skip_idle_time() noexcept;
   void sweep(std::size_t work) noexcept;

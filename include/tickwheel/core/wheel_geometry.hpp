@@ -4,7 +4,7 @@
 // from milliseconds to hours; docs/design.md has the measurements behind it.
 //
 //   tickwheel::wheel flat{tickwheel::wheel_geometry::hashed(4096)};
-//   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(7, 64)};
+//   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(5, 256)};
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@ namespace tickwheel {
 
 /// An aggregate `{levels, slots}`. Whether it can be built is what `valid()` says.
 struct wheel_geometry {
-  unsigned levels = 7;
-  unsigned slots = 64;  ///< slots of each level
+  unsigned levels = 5;
+  unsigned slots = 256;  ///< of each level
 
   /// One level: a timer beyond one revolution waits in its slot for its round.
   static constexpr wheel_geometry hashed(unsigned slots) noexcept { return {1, slots}; }

@@ -34,11 +34,14 @@ constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Per
   constexpr auto max = std::numeric_limits<std::int64_t>::max();
   if constexpr (std::is_floating_point_v<Rep>) {
     const auto ns = static_cast<long double>(d.count()) * in_nanoseconds::num / in_nanoseconds::den;
-    if (!(ns == ns)) return nanoseconds::zero();
+    constexpr auto min = std::numeric_limits<std::int64_t>::min();
     if (ns >= static_cast<long double>(max)) return nanoseconds::max();
-    if (ns <= static_cast<long double>(std::numeric_limits<std::int64_t>::min())) return nanoseconds::min();
-    const auto whole = static_cast<std::int64_t>(ns);
-    return nanoseconds{whole + (static_cast<long double>(whole) < ns)};
+    if (ns <= static_cast<long double>(min)) return nanoseconds::min();
+    if (ns > 0 || ns < 0) {
+      const auto whole = static_cast<std::int64_t>(ns);
+      return nanoseconds{whole + (static_cast<long double>(whole) < ns)};
+    }
+    return nanoseconds::zero();  // NaN ends here, too
   } else {
     static_assert(std::is_integral_v<Rep> && sizeof(Rep) <= 8,
                   "a duration counts in an integer or a floating-point type");

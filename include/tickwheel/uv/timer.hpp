@@ -87,7 +87,9 @@ class timer : private wheel_entry {
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
-  timer_service& service() const noexcept { return *reinterpret_cast<timer_service*>(service_ & ~unref_bit); }
+  timer_service& service() const noexcept {
+    return *reinterpret_cast<timer_service*>(service_ & ~unref_bit);  // NOLINT(performance-no-int-to-ptr): a tagged one
+  }
 
  private:
   friend class timer_service;

@@ -1,0 +1,59 @@
+#include "simulated_clock.hpp"
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+using read_clock = int (*)(clockid_t, timespec*);
+
+// The C library's own clock_gettime, which needs no system call. Null until main looks it up: an allocator may read the
+// clock before, and looking a symbol up may allocate.
+read_clock true_clock = nullptr;
+
+}  // namespace
+
+// Shared libraries call this one in place of the C library's, since a program's own symbols come first.
+extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
+  using tickwheel::bench::simulated_clock;
+  const int error = true_clock != nullptr ? true_clock(id, out) : static_cast<int>(syscall(SYS_clock_gettime, id, out));
+  if (simulated_clock::running && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
+    const auto ns = simulated_clock::shown.count();
+    out->tv_sec = static_cast<time_t>(ns / 1'000'000'000);
+    out->tv_nsec = static_cast<long>(ns % 1'000'000'000);
+  }
+  return error;
+}
+
+namespace tickwheel::bench {
+
+void simulated_clock::require_effect() {
+  using namespace std::chrono;
+  true_clock = reinterpret_cast<read_clock>(dlsym(RTLD_NEXT, "clock_gettime"));
+  constexpr auto some_time = 123'456'789s + 987'654'321ns;
+  set(some_time);
+
+  const char* broken = nullptr;
+  {
+    scope simulated;
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    if (steady_clock::now().time_since_epoch() != some_time) broken = "std::chrono::steady_clock";
+    if (nanoseconds{static_cast<std::int64_t>(uv_hrtime())} != some_time) broken = "uv_hrtime";
+    if (milliseconds{static_cast<std::int64_t>(uv_now(&loop))} != floor<milliseconds>(some_time)) broken = "uv_now";
+    uv_loop_close(&loop);
+  }
+  if (steady_clock::now().time_since_epoch() == some_time) broken = "the end of the simulation";
+  if (true_clock == nullptr) broken = "dlsym";
+  if (broken == nullptr) return;
+  std::fprintf(stderr, "wheel_bench: clock_gettime could not be replaced: %s reads another clock\n", broken);
+  std::abort();
+}
+
+}  // namespace tickwheel::bench

@@ -1,0 +1,37 @@
+// A clock for the whole process that a benchmark moves by hand, so that a minute of timers takes no minute.
+//
+// While a `simulated_clock::scope` lives, the steady clock shows what `set` was told last: to this program, to
+// libstdc++ and to libuv alike, since all of them read it through clock_gettime, which the program replaces. A read
+// costs what it costs without the simulation, as the true clock is read first. Google Benchmark reads the same clock to
+// measure: no scope may live while it does.
+#pragma once
+
+#include <chrono>
+
+namespace tickwheel::bench {
+
+/// *Thread safety:* none; the benchmarks have one thread.
+class simulated_clock {
+ public:
+  /// Simulates as long as it lives.
+  class scope {
+   public:
+    scope() noexcept { running = true; }
+    ~scope() { running = false; }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+  };
+
+  /// What the steady clock shows from now on, since its epoch.
+  static void set(std::chrono::nanoseconds now) noexcept { shown = now; }
+  static std::chrono::nanoseconds now() noexcept { return shown; }
+
+  /// Stops the process with one line when libstdc++ or libuv reads another clock: what is measured would be wrong.
+  static void require_effect();
+
+  // read by the replacement of clock_gettime
+  static inline bool running = false;
+  static inline std::chrono::nanoseconds shown{};
+};
+
+}  // namespace tickwheel::bench
