@@ -48,7 +48,7 @@ class simulated_loop {
 
   /// An idle server: every poll waits for as long as libuv asks for, which is then the time. Returns how often it
   /// waited, once nothing keeps the loop alive or at `end`.
-  std::size_t run_out(std::chrono::nanoseconds end) noexcept {
+  std::size_t run_out(std::chrono::nanoseconds end = std::chrono::hours{24 * 365 * 100}) noexcept {
     std::size_t waits = 0;
     while (uv_loop_alive(&loop_) != 0 && simulated_clock::now() < start + end) {
       if (const int ms = uv_backend_timeout(&loop_); ms > 0) {

@@ -59,7 +59,7 @@ class timer_subject {
   void advance_to(std::chrono::nanoseconds now) noexcept { loop_.advance_to(now); }
   void jump_to(std::chrono::nanoseconds now) noexcept { loop_.jump_to(now); }
   void run_out(std::chrono::nanoseconds end) noexcept { loop_.run_out(end); }
-  std::size_t step_out() noexcept { return loop_.run_out(std::chrono::hours{1000}); }
+  std::size_t step_out() noexcept { return loop_.run_out(); }
 
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!c.armed()) return {};
