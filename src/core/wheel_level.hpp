@@ -117,8 +117,8 @@ struct wheel_level {
       if (steps >= limit)
         return best.attention <= look_again ? best : prospect{look_again, look_again, slot_bitmap::none};
       const unsigned index = (start + distance) & (slots - 1);
-      // A first visit in the past is that of dead links which time went over. They wait for the slot's turn, which it may
-      // have reached just now, then with live entries beside them.
+      // A first visit in the past is that of dead links which time went over. They wait for the slot's turn, which it
+      // may have reached just now, then with live entries beside them.
       tick visit = info[index].first_visit;
       if (visit < cursor) {
         visit = begin_of(number + distance);

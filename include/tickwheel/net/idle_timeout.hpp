@@ -51,7 +51,7 @@ class idle_timeout : private timer {
   }
 
   /// The peer was active: stores the time stamp of this loop iteration, and nothing else. Without effect when not
-  /// started. Requires: an open service.
+  /// started, or when the service is closed.
   void touch() noexcept {
     service().check_thread_in_debug();
     last_ = service().responsive_now();

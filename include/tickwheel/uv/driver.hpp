@@ -61,9 +61,6 @@ class driver {
   /// True for a handle of the driver's own.
   virtual bool owns(const uv_handle_s*) const noexcept = 0;
 
-  /// What the loop's stalls beyond `grace` added up to. The *responsive* time is the time less this.
-  std::chrono::nanoseconds stalled() const noexcept { return stalled_; }
-
   client* bound() const noexcept { return client_; }
   /// Requires: no other client is bound.
   void bind(client& to, std::chrono::nanoseconds stall_grace) noexcept {
@@ -87,15 +84,12 @@ class driver {
 
   /// Accounts for `busy`, the time one iteration spent away from I/O.
   void account(std::chrono::nanoseconds busy) noexcept {
-    if (busy <= stall_grace_) return;
-    stalled_ += busy - stall_grace_;
-    client_->stalled(busy - stall_grace_);
+    if (busy > stall_grace_) client_->stalled(busy - stall_grace_);
   }
 
  private:
   client* client_ = nullptr;
   std::chrono::nanoseconds stall_grace_{};
-  std::chrono::nanoseconds stalled_{};
 };
 
 }  // namespace tickwheel

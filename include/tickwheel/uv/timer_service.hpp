@@ -64,22 +64,22 @@ class timer_service final : private driver::client {
   bool is_open() const noexcept { return driver_ != nullptr; }
 
   /// The time of this loop iteration: read from the clock at most once an iteration, on first use. Never ahead of the
-  /// true time, and behind it by what the iteration took so far. Requires: open.
-  clock::time_point now() const noexcept { return driver_->stamp(); }
+  /// true time, and behind it by what the iteration took so far. Stands still while the service is closed.
+  clock::time_point now() const noexcept { return is_open() ? driver_->stamp() : judged_at_; }
 
   /// The true time: reads the clock. Requires: open.
   clock::time_point read_clock() const noexcept { return driver_->now(); }
 
   /// `now()` on the loop's *responsive* time, which leaves out what iterations took beyond `stall_grace`. Idle time is
-  /// counted on it, so that a peer is not charged with our own stalls. Requires: open.
-  clock::time_point responsive_now() const noexcept { return now() - driver_->stalled(); }
+  /// counted on it, so that a peer is not charged with our own stalls.
+  clock::time_point responsive_now() const noexcept { return now() - stalled_for(); }
 
   /// Within a handler: the time as of which the running pass judges, taken before waiting I/O was handled. Outside:
   /// that of the last pass.
   clock::time_point judged_at() const noexcept { return judged_at_; }
 
-  /// What the stalls of this loop added up to: how far responsive time is behind. Requires: open.
-  std::chrono::nanoseconds stalled_for() const noexcept { return driver_->stalled(); }
+  /// What the stalls of this loop added up to: how far responsive time is behind.
+  std::chrono::nanoseconds stalled_for() const noexcept { return stats_.stalled; }
 
   /// Counters and the lateness histogram, as of this call; valid until the next. Stays readable after `close()`.
   const service_stats& stats() const noexcept;
