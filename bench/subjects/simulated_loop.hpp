@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
@@ -46,13 +47,13 @@ class simulated_loop {
     while (uv_loop_alive(&loop_) != 0 && uv_backend_timeout(&loop_) == 0);
   }
 
-  /// An idle server: every poll waits for as long as libuv asks for, which is then the time. Returns how often it
-  /// waited, once nothing keeps the loop alive or at `end`.
+  /// An idle server: every poll waits for as long as libuv asks for, or until `end`. Returns how often it waited, at
+  /// `end` or once nothing keeps the loop alive.
   std::size_t run_out(std::chrono::nanoseconds end = std::chrono::hours{24 * 365 * 100}) noexcept {
     std::size_t waits = 0;
     while (uv_loop_alive(&loop_) != 0 && simulated_clock::now() < start + end) {
       if (const int ms = uv_backend_timeout(&loop_); ms > 0) {
-        simulated_clock::set(simulated_clock::now() + std::chrono::milliseconds{ms});
+        simulated_clock::set(std::min(simulated_clock::now() + std::chrono::milliseconds{ms}, start + end));
         ++waits;
       }
       uv_run(&loop_, UV_RUN_NOWAIT);

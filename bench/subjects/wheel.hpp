@@ -55,7 +55,10 @@ class wheel_subject {
   void jump_to(std::chrono::nanoseconds now) noexcept { advance_to(now); }
 
   void run_out(std::chrono::nanoseconds end) noexcept {
-    while (next_tick_ <= end) advance_to(next_tick_);
+    const tick last = length.floor(end);
+    for (tick t = length.floor(now_) + 1; t <= last; ++t) wheel_.advance(t);
+    now_ = end;
+    next_tick_ = length.begin_of(last + 1);
   }
 
   std::size_t step_out() noexcept {

@@ -1,0 +1,352 @@
+// The workloads. Each says how its script is written, what goes before, and what is timed.
+//
+// Between operations the compiler is told that memory may have changed, as it has between the calls of two I/O
+// handlers; else it would merge what one operation stores with what the next one loads.
+#pragma once
+
+#include "connection.hpp"
+#include "experiment.hpp"
+#include "script.hpp"
+#include "subject.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+namespace tickwheel::bench {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+using namespace std::chrono_literals;
+
+/// The clock runs at 1 us an operation.
+inline constexpr nanoseconds an_operation = 1us;
+
+/// 2^32 ns at 1 us each: two of the slots in which the default wheel keeps timers of a minute. Such a slot is emptied
+/// in one go, shortly before its time: a run of another length would miss some of that work, or count it twice.
+inline constexpr std::size_t operations_per_run = (std::size_t{1} << 32) / 1000;
+
+/// All connections are armed, uniformly in 1..60 s.
+inline void write_first_arms(script& s, script_writer& writer) {
+  for (const std::uint32_t c : writer.shuffled()) {
+    const std::uint32_t us = writer.draw_delay_us(0ns);
+    s.first.push_back({c, us});
+    writer.arm(c, microseconds{us}, 0ns);
+  }
+}
+
+template <subject S>
+void run_first_arms(experiment<S>& e) {
+  for (const operation& o : e.plan.first) e.subject.arm(e.subject[o.connection], microseconds{o.delay_us});
+}
+
+/// Timed: cancel the timer of a random connection and arm it to a new deadline, uniformly in 1..60 s from now. All
+/// work of advancing is included.
+///
+/// Before: all are armed, and as many operations as are timed have been done, so that the wheels' lazy links are as old
+/// as they are in the long run.
+struct rearm {
+  static constexpr std::string_view name = "rearm";
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {2 * operations_per_run * an_operation}};
+    write_first_arms(s, writer);
+    nanoseconds now{};
+    for (auto* const list : {&s.warm_up, &s.timed}) {
+      list->reserve(operations_per_run);
+      for (std::size_t i = 0; i < operations_per_run; ++i) {
+        now += an_operation;
+        const std::uint32_t c = writer.draw_connection(now);
+        const std::uint32_t us = writer.draw_delay_us(now);
+        list->push_back({c, us});
+        writer.cancel(c, now);
+        writer.arm(c, now + microseconds{us}, now);
+      }
+    }
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script& s) { return s.timed.size(); }
+
+  template <subject S>
+  static void prepare(experiment<S>& e) {
+    run_first_arms(e);
+    e.timed = e.steps_of(e.plan.warm_up);
+    run(e);
+    e.timed = e.steps_of(e.plan.timed);
+  }
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    for (const auto& step : e.timed) {
+      e.subject.advance_to(e.now += an_operation);
+      e.seen.cancels += e.subject.cancel(*step.to);
+      benchmark::ClobberMemory();
+      e.subject.arm(*step.to, step.delay());
+      benchmark::ClobberMemory();
+    }
+  }
+};
+
+/// Timed: arm one timer for 5 s and cancel it; time stands still. All others are armed, uniformly in 1..60 s.
+struct arm_cancel {
+  static constexpr std::string_view name = "arm_cancel";
+  static constexpr microseconds delay = 5s;
+  static constexpr std::size_t operations = 1'000'000;
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {0ns}};
+    write_first_arms(s, writer);
+    const std::uint32_t c = s.first.back().connection;
+    s.timed.push_back({c, static_cast<std::uint32_t>(delay.count())});
+    for (std::size_t i = 0; i < operations; ++i) {
+      writer.arm(c, delay, 0ns);
+      writer.cancel(c, 0ns);
+    }
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script&) { return operations; }
+
+  template <subject S>
+  static void prepare(experiment<S>& e) {
+    run_first_arms(e);
+    e.timed = e.steps_of(e.plan.timed);
+    e.subject.cancel(*e.timed.front().to);
+  }
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    auto& c = *e.timed.front().to;
+    for (std::size_t i = 0; i < operations; ++i) {
+      e.subject.arm(c, delay);
+      benchmark::ClobberMemory();
+      e.seen.cancels += e.subject.cancel(c);
+      benchmark::ClobberMemory();
+    }
+  }
+};
+
+/// Timed: the idle timer of a random connection is moved to 60 s from now. All work of advancing is included.
+///
+/// Before: the connections arrive over 50 s, one after the other, and are touched twice since, the last time just now:
+/// their idle timers are all about 60 s from running out, while the wheels' lazy links come up one after the other, as
+/// they do in the long run.
+struct touch {
+  static constexpr std::string_view name = "touch";
+  static constexpr microseconds limit = 60s;
+  static constexpr nanoseconds arrivals = 50s;
+  static constexpr nanoseconds begin = 70s;
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {begin + operations_per_run * an_operation}};
+    constexpr auto us = static_cast<std::uint32_t>(limit.count());
+    for (const std::uint32_t c : writer.shuffled()) {
+      s.first.push_back({c, us});
+      writer.arm(c, begin + limit, begin);
+    }
+    s.timed.reserve(operations_per_run);
+    nanoseconds now = begin;
+    for (std::size_t i = 0; i < operations_per_run; ++i) {
+      now += an_operation;
+      const std::uint32_t c = writer.draw_connection(now);
+      s.timed.push_back({c, us});
+      writer.arm(c, now + limit, now);
+    }
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script& s) { return s.timed.size(); }
+
+  template <subject S>
+  static void prepare(experiment<S>& e) {
+    const auto interval = arrivals / static_cast<std::int64_t>(e.plan.first.size());
+    for (const operation& o : e.plan.first) {
+      e.subject.advance_to(e.now += interval);
+      e.subject.arm(e.subject[o.connection], limit);
+    }
+    run_first_arms(e);
+    for (; e.now < begin; e.now += 1ms) e.subject.advance_to(e.now);
+    e.subject.advance_to(e.now = begin);
+    run_first_arms(e);
+    e.timed = e.steps_of(e.plan.timed);
+  }
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    for (const auto& step : e.timed) {
+      e.subject.advance_to(e.now += an_operation);
+      e.subject.arm(*step.to, limit);
+      benchmark::ClobberMemory();
+    }
+  }
+};
+
+/// Timed: all connections, in random order, are armed uniformly in 1..60 s. None was armed before; time stands still.
+struct arm {
+  static constexpr std::string_view name = "arm";
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {0ns}};
+    write_first_arms(s, writer);
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script& s) { return s.first.size(); }
+
+  template <subject S>
+  static void prepare(experiment<S>& e) {
+    e.timed = e.steps_of(e.plan.first);
+  }
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    for (const auto& step : e.timed) {
+      e.subject.arm(*step.to, step.delay());
+      benchmark::ClobberMemory();
+    }
+  }
+};
+
+/// Timed: all connections, armed uniformly in 1..60 s, run out. Every 10 s it is looked at which have.
+///
+/// A bare wheel is told each of the 465,393 ticks of that time. A loop waits for as long as libuv asks for, as it does
+/// in a program that has nothing else to do. With few timers that favours the loops: of 1000, each is one wait or two,
+/// and 465 ticks for a wheel. With 1,000,000, some are due in each millisecond: the loops wait 60,000 times and pay for
+/// a poll each time, which weighs little on libuv and visibly on the public timers.
+struct fire {
+  static constexpr std::string_view name = "fire";
+  static constexpr nanoseconds marks[] = {10s, 20s, 30s, 40s, 50s, 61s};
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {std::begin(marks), std::end(marks)}};
+    write_first_arms(s, writer);
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script& s) { return s.first.size(); }
+
+  template <subject S>
+  static void prepare(experiment<S>& e) {
+    run_first_arms(e);
+  }
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    for (const nanoseconds mark : marks) {
+      e.subject.run_out(mark);
+      if (mark != std::end(marks)[-1]) e.mark();
+    }
+  }
+};
+
+/// Timed: one timer is armed for ten hours from now, and the ten hours are crossed at once. Nothing else is armed.
+///
+/// Counter `wakeups`: how often the subject wakes up in those ten hours when it sleeps for as long as it asks for.
+struct sparse {
+  static constexpr std::string_view name = "sparse";
+  static constexpr microseconds gap = 10h;
+  static constexpr std::size_t operations = 1000;
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {operations * crossing}};
+    nanoseconds now{};
+    for (std::size_t i = 0; i < operations; ++i) {
+      writer.arm(0, now + gap, now);
+      now += crossing;
+    }
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script&) { return operations; }
+
+  template <subject S>
+  static void prepare(experiment<S>&) {}
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    for (std::size_t i = 0; i < operations; ++i) {
+      e.subject.arm(e.subject[0], gap);
+      e.subject.jump_to(e.now += crossing);
+    }
+  }
+
+  template <subject S>
+  static std::size_t wakeups(experiment<S>& e) {
+    e.subject.arm(e.subject[0], gap);
+    return e.subject.step_out();
+  }
+
+ private:
+  static constexpr nanoseconds crossing = gap + script_writer::margin * 2;
+};
+
+/// Timed: the timer of a random connection is destroyed, armed as it may be, and a new one is constructed in its
+/// place, armed uniformly in 1..60 s, and, half of the time, cancelled at once. All work of advancing is included. An
+/// operation is all of that. So half of the timers are armed at any time, and half of those destroyed are.
+///
+/// Before: all are armed, and as many operations as are timed have been done.
+struct lifecycle {
+  static constexpr std::string_view name = "lifecycle";
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {2 * operations_per_run * an_operation}};
+    write_first_arms(s, writer);
+    nanoseconds now{};
+    for (auto* const list : {&s.warm_up, &s.timed}) {
+      list->reserve(operations_per_run);
+      for (std::size_t i = 0; i < operations_per_run; ++i) {
+        now += an_operation;
+        const std::uint32_t c = writer.draw_connection(now);
+        list->push_back({c, writer.draw_delay_us(now)});
+        writer.destroy(c, now);
+        writer.arm(c, now + microseconds{list->back().delay_us}, now);
+        if (list->back().heads()) writer.cancel(c, now);
+      }
+    }
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script& s) { return s.timed.size(); }
+
+  template <renewable_subject S>
+  static void prepare(experiment<S>& e) {
+    run_first_arms(e);
+    e.timed = e.steps_of(e.plan.warm_up);
+    run(e);
+    e.timed = e.steps_of(e.plan.timed);
+  }
+
+  template <renewable_subject S>
+  static void run(experiment<S>& e) {
+    for (const auto& step : e.timed) {
+      e.subject.advance_to(e.now += an_operation);
+      e.subject.renew(*step.to);
+      benchmark::ClobberMemory();
+      e.subject.arm(*step.to, step.delay());
+      benchmark::ClobberMemory();
+      if (step.heads()) e.seen.cancels += e.subject.cancel(*step.to);
+      benchmark::ClobberMemory();
+    }
+  }
+};
+
+}  // namespace tickwheel::bench
