@@ -155,7 +155,8 @@ void wheel::fire(wheel_entry& e) noexcept {
   lateness_.record(now_ - e.deadline_);
   e.deadline_ = never;
   e.visit_ = never;
-  ++counts_.fired;
+  ++fired_;
+  ++ended_;
   if (fire_hook_ != nullptr) [[unlikely]]
     fire_hook_(fire_context_, e);
   e.run_(e);
@@ -165,39 +166,47 @@ void wheel::fire(wheel_entry& e) noexcept {
 // slot comes round, or until `sweep` gets to them.
 void wheel::skip_idle_time() noexcept {
   cursor_ = now_;
+  for (unsigned k = 0; k < geometry_.levels; ++k)
+    if (levels_[k].draining.active()) levels_[k].undo_drain();
+  find_attention();
+}
+
+// Requires: no drain is going on.
+void wheel::find_attention() noexcept {
   expiry_ = never;
   expiry_exact_ = geometry_.slots <= look_ahead;
   for (unsigned k = 0; k < geometry_.levels; ++k) {
-    if (levels_[k].draining.active()) levels_[k].undo_drain();
     attention_[k] = levels_[k].next_slot(cursor_, look_ahead).attention;
     expiry_ = std::min(expiry_, attention_[k]);
   }
 }
 
-// Drops up to `work` dead links. Requires: nothing is armed, no drain is going on.
 void wheel::sweep(std::size_t work) noexcept {
-  for (unsigned k = 0; k < geometry_.levels && work != 0; ++k) {
+  if (armed() != 0 || work == 0 || empty()) return;
+  for (unsigned k = 0; k < geometry_.levels; ++k) {
     wheel_level& level = levels_[k];
+    if (level.draining.active()) level.undo_drain();
     for (unsigned index; work != 0 && (index = level.occupied.distance_from(0)) != slot_bitmap::none;) {
       wheel_level::chain* chains = level.chains_of(index);
-      unsigned empty = 0;
-      for (unsigned i = 0; empty < level.chains() && work != 0; i = (i + 1) & (level.chains() - 1)) {
+      unsigned dry = 0;
+      for (unsigned i = 0; dry < level.chains() && work != 0; i = (i + 1) & (level.chains() - 1)) {
         if (chains[i].empty()) {
-          ++empty;
+          ++dry;
           continue;
         }
-        empty = 0;
+        dry = 0;
         --work;
         wheel_entry& e = chains[i].front();
         chains[i].pop_front();
         e.visit_ = never;
       }
-      if (empty == level.chains()) {
+      if (dry == level.chains()) {
         level.info[index] = {};
         level.occupied.clear(index);
       }
     }
   }
+  find_attention();
 }
 
 void wheel::cancel_pass() noexcept {

@@ -21,7 +21,7 @@ bool wheel::validate(std::string* why) const {
   };
 
   if (cursor_ > now_) return fails("cursor ", cursor_, " is ahead of now ", now_);
-  if (counts_.cancelled + counts_.fired > counts_.armed) return fails("more entries ended than were armed");
+  if (ended_ > arms_ || fired_ > ended_) return fails("more entries ended than were armed");
 
   std::size_t armed_seen = 0;
   tick earliest = never;  // deadline of all that is armed
@@ -90,8 +90,7 @@ bool wheel::validate(std::string* why) const {
 
 void wheel::dump(std::ostream& out) const {
   out << "wheel: " << geometry_.levels << " x " << geometry_.slots << " slots, now " << now_ << ", cursor " << cursor_
-      << ", armed " << armed() << " (armed " << counts_.armed << ", cancelled " << counts_.cancelled << ", fired "
-      << counts_.fired << " in all)\n";
+      << ", armed " << armed() << " (in all armed " << arms_ << ", ended " << ended_ << ", fired " << fired_ << ")\n";
   for (unsigned k = 0; k < geometry_.levels; ++k) {
     const wheel_level& level = levels_[k];
     if (level.draining.active())

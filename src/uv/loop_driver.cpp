@@ -60,17 +60,6 @@ bool loop_driver::owns(const uv_handle_t* h) const noexcept {
   return p == &timer_ || p == &prepare_ || p == &check_ || p == &idle_ || p == &sentinel_;
 }
 
-// Keyed on libuv's time, which moves when a poll returns: a stamp that only the prepare phase renewed would survive a
-// long poll whenever another prepare handle asks for it after ours.
-clock::time_point loop_driver::stamp() noexcept {
-  const std::uint64_t ms = uv_now(&loop_);
-  if (ms != stamp_ms_ || stamp_ == clock::time_point{}) {
-    stamp_ms_ = ms;
-    stamp_ = clock::now();
-  }
-  return stamp_;
-}
-
 void loop_driver::hold(bool alive) noexcept {
   // one of the two is active as long as a timer is armed
   for (void* h : {static_cast<void*>(&timer_), static_cast<void*>(&idle_)}) {
@@ -115,8 +104,6 @@ void loop_driver::on_prepare() noexcept {
   const clock::time_point now = clock::now();
   account(now - polled_);
   polled_ = now;
-  stamp_ = now;
-  stamp_ms_ = uv_now(&loop_);
 
   bound()->turn(now);
   if (!pass_due_ && bound()->due(now)) begin_pass();
@@ -125,7 +112,7 @@ void loop_driver::on_prepare() noexcept {
     stamped_ = true;
   } else if (wake_ != clock::time_point::max()) {
     const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wake_ - now).count());
-    if (stamp_ms_ + ms != timer_due_ms_) start_timer(now);
+    if (uv_now(&loop_) + ms != timer_due_ms_) start_timer(now);
   }
 }
 
@@ -146,10 +133,7 @@ clock::time_point loop_driver::latest_at(std::uint64_t loop_ms) const noexcept {
   return opened_ + std::chrono::milliseconds{since};
 }
 
-void loop_driver::after_fork() noexcept {
-  stamp_ = {};
-  polled_ = clock::now();
-}
+void loop_driver::after_fork() noexcept { polled_ = clock::now(); }
 
 void loop_driver::on_unbind() noexcept {
   closing_ = 1;  // this call itself

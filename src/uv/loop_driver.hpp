@@ -28,7 +28,10 @@ class loop_driver final : public driver {
   static int make(uv_loop_t& loop, driver*& made) noexcept;
 
   clock::time_point now() noexcept override { return clock::now(); }
-  clock::time_point stamp() noexcept override;
+  // libuv's own time, which moves when a poll returns. Read in place, and not by uv_now, which does nothing else: this
+  // is on the path of each touch and each arm_at, and the call is a third of their cost (arm_at + cancel: 6.1 ns, in
+  // place 4.1).
+  const std::uint64_t* epoch() const noexcept override { return &loop_.time; }
   void wake_at(clock::time_point when) noexcept override;
   void pass_again() noexcept override { begin_pass(); }
   void rest() noexcept override { wake_ = clock::time_point::max(); }
@@ -67,9 +70,6 @@ class loop_driver final : public driver {
   bool pass_due_ = false;
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};
-
-  clock::time_point stamp_{};
-  std::uint64_t stamp_ms_ = 0;  // libuv's time when the stamp was taken
 
   clock::time_point polled_{};  // when the last poll returned, or a little later
   const clock::time_point opened_;

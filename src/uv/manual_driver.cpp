@@ -10,22 +10,22 @@ namespace tickwheel {
 void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
   const clock::time_point end = now_ + by;
   for (;;) {
-    while (turn()) {
+    while (now_ <= end && turn()) {
     }
-    if (wake_ > end) break;
+    if (now_ > end || wake_ > end) break;
     now_ = std::max(now_, wake_);
     wake_ = clock::time_point::max();
-    stamped_ = false;
+    ++epoch_;
     ++wakeups_;
     bound()->woken(now_);
   }
   now_ = std::max(now_, end);
-  stamped_ = false;
+  ++epoch_;
 }
 
 bool manual_driver::turn() noexcept {
   detail::require(!passing_, "manual_driver: advance or turn was called from a handler");
-  stamped_ = false;
+  ++epoch_;
   if (bound() == nullptr) return false;
   account(std::exchange(busy_, {}));
   bound()->turn(now_);
@@ -35,14 +35,6 @@ bool manual_driver::turn() noexcept {
   bound()->pass(now_);
   passing_ = false;
   return true;
-}
-
-clock::time_point manual_driver::stamp() noexcept {
-  if (!stamped_) {
-    stamp_ = now_;
-    stamped_ = true;
-  }
-  return stamp_;
 }
 
 void manual_driver::wake_at(clock::time_point when) noexcept {

@@ -71,7 +71,8 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   held_ = false;
   on.bind(*this, options.stall_grace);
   driver_ = &on;
-  origin_ = on.now();
+  epoch_ = on.epoch();
+  origin_ = take_stamp();
   return 0;
 }
 
@@ -79,6 +80,8 @@ void timer_service::close() noexcept {
   if (!is_open()) return;
   driver* const was = driver_;
   driver_ = nullptr;
+  thread_ = nullptr;
+  epoch_ = &stamp_epoch_;
   wheel_->clear([](wheel_entry&) noexcept {});
   unref_armed_ = 0;
   refresh_stats();
@@ -114,6 +117,7 @@ void timer_service::unref() noexcept {
 void timer_service::after_fork() noexcept {
   thread_ = this_thread();
   driver_->after_fork();
+  take_stamp();
   if (wake_ != 0) schedule();
 }
 
@@ -130,14 +134,34 @@ int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chro
   return arm_tick(t, deadline <= armed && armed <= limit ? armed : most_shared(deadline, limit));
 }
 
-int timer_service::refuse() noexcept {
-  ++stats_.refused;
-  return UV_ENOBUFS;
+int timer_service::refuse_elsewhere() noexcept {
+  if (is_open()) check_thread();
+  return UV_ECANCELED;
+}
+
+int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
+  const std::size_t armed = wheel_->armed();
+  if (armed >= limit_) {
+    ++stats_.refused;
+    return UV_ENOBUFS;
+  }
+  if (armed == 0) skip_idle_time();
+  wheel_->arm(t.entry(), deadline);
+  if (!t.has_ref()) count_without_ref();
+  update_hold();
+  if (wheel_->expiry_bound() < wake_) schedule();
+  return 0;
+}
+
+clock::time_point timer_service::take_stamp() const noexcept {
+  stamp_epoch_ = *epoch_;
+  stamp_ = driver_->now();
+  return stamp_;
 }
 
 // The first timer after none: the wheel's time, which stood still, is brought up to date before it is placed.
 void timer_service::skip_idle_time() noexcept {
-  if (wake_ != 0) wheel_->advance(length_.floor(driver_->stamp() - origin_), 0);
+  if (wake_ != 0) wheel_->advance(length_.floor(now() - origin_), 0);
 }
 
 void timer_service::set_ref(timer& t, bool on) noexcept {
@@ -184,9 +208,11 @@ void timer_service::schedule() noexcept {
 
 void timer_service::turn(clock::time_point now) noexcept {
   thread_ = this_thread();  // a loop opened on one thread may be run by another
+  stamp_epoch_ = *epoch_;
+  stamp_ = now;
   const tick present = length_.floor(now - origin_);
   if (wheel_->armed() == 0) {
-    if (!wheel_->empty()) wheel_->advance(present, sweep_per_turn);
+    wheel_->sweep(sweep_per_turn);
   } else if (present < wheel_->next_expiry()) {
     wheel_->advance(present, 0);  // nothing is due: the cursor moves, so that what is armed next is placed well
   }

@@ -79,7 +79,7 @@ class wheel {
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   void arm(wheel_entry& entry, tick deadline) noexcept {
     deadline = deadline < earliest_ ? earliest_ : deadline > last_tick ? last_tick : deadline;
-    counts_.armed += entry.deadline_ == never;
+    arms_ += entry.deadline_ == never;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest_ <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
@@ -91,7 +91,7 @@ class wheel {
   bool cancel(wheel_entry& entry) noexcept {
     if (!entry.armed()) return false;
     entry.deadline_ = never;
-    ++counts_.cancelled;
+    ++ended_;
     return true;
   }
 
@@ -112,6 +112,10 @@ class wheel {
     return run_pass(now, work);
   }
 
+  /// When nothing is armed, drops up to `work` cancelled entries that are still linked; without effect otherwise. Never
+  /// needed, as a later visit drops them; for when the caller is awake anyway.
+  void sweep(std::size_t work) noexcept;
+
   /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
   /// coarse slot is to be emptied. `never` when nothing is armed; at or before `now()` when work is left over.
   /// O(1) up to 64 slots a level, else O(occupied slots of the level).
@@ -121,16 +125,19 @@ class wheel {
     return expiry_;
   }
 
+  /// A lower bound of `next_expiry()`, in one load; may also stand still when nothing is armed.
+  tick expiry_bound() const noexcept { return expiry_; }
+
   /// The tick the running or last `advance` was told.
   tick now() const noexcept { return now_; }
 
   /// How many entries are armed.
-  std::size_t armed() const noexcept { return counts_.armed - counts_.cancelled - counts_.fired; }
+  std::size_t armed() const noexcept { return arms_ - ended_; }
 
   /// True when no entry is linked, armed or not. O(levels).
   bool empty() const noexcept;
 
-  wheel_counts counts() const noexcept { return counts_; }
+  wheel_counts counts() const noexcept { return {arms_, ended_ - fired_, fired_}; }
   wheel_geometry geometry() const noexcept { return geometry_; }
 
   /// How late each entry that fired was, in ticks: `now()` less its deadline.
@@ -180,7 +187,7 @@ class wheel {
   bool drain(unsigned k, pass& running) noexcept;
   void fire(wheel_entry&) noexcept;
   void skip_idle_time() noexcept;
-  void sweep(std::size_t work) noexcept;
+  void find_attention() noexcept;
   void cancel_pass() noexcept;
   wheel_entry* detach_one() noexcept;
   void refine_expiry() const noexcept;
@@ -192,7 +199,8 @@ class wheel {
   mutable tick expiry_ = never;       // nothing needs a visit before; a lower bound
   mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
   pass* pass_ = nullptr;              // the advance now running; on its stack
-  wheel_counts counts_;
+  std::size_t arms_ = 0;              // times an unarmed entry was armed
+  std::size_t ended_ = 0;             // of those, how many fired or were cancelled
 
   tick cursor_ = 0;  // every slot before it was visited; now_, unless the work bound was reached
   std::unique_ptr<wheel_level[]> levels_;
@@ -202,6 +210,7 @@ class wheel {
   unsigned char level_of_width_[65] = {};  // bit width of a distance in ticks -> the lowest level that reaches so far
   fire_hook fire_hook_ = nullptr;
   void* fire_context_ = nullptr;
+  std::size_t fired_ = 0;
   log_histogram lateness_;
 };
 

@@ -25,6 +25,17 @@ constexpr auto add_saturating(std::chrono::time_point<Clock, std::chrono::nanose
   return decltype(when){add_saturating(when.time_since_epoch(), later)};
 }
 
+/// `when - begin`, saturating at nanoseconds::max(); zero for what is not after `begin`.
+template <class Clock>
+constexpr std::chrono::nanoseconds time_since(std::chrono::time_point<Clock, std::chrono::nanoseconds> begin,
+                                              std::chrono::time_point<Clock, std::chrono::nanoseconds> when) noexcept {
+  if (when <= begin) return std::chrono::nanoseconds::zero();
+  const auto since = static_cast<std::uint64_t>(when.time_since_epoch().count()) -
+                     static_cast<std::uint64_t>(begin.time_since_epoch().count());
+  constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return since > max ? std::chrono::nanoseconds::max() : std::chrono::nanoseconds{static_cast<std::int64_t>(since)};
+}
+
 /// `d` in nanoseconds, rounded up (a timer may be late, never early). Beyond the range of 64-bit nanoseconds, 292
 /// years, it saturates. A floating-point NaN counts as zero: it is no reason to wait.
 template <class Rep, class Period>
@@ -45,22 +56,22 @@ constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Per
   } else {
     static_assert(std::is_integral_v<Rep> && sizeof(Rep) <= 8,
                   "a duration counts in an integer or a floating-point type");
-    if constexpr (std::is_unsigned_v<Rep> && sizeof(Rep) == 8)
-      if (d.count() > static_cast<std::uint64_t>(max))
-        return to_nanoseconds(std::chrono::duration<std::int64_t, Period>::max());
-    const auto count = static_cast<std::int64_t>(d.count());
-    // whole groups of `den` units are `num` nanoseconds each; what is left of a group is less than `num` and rounds up
-    const std::int64_t groups = count / in_nanoseconds::den;
-    const std::int64_t rest = count % in_nanoseconds::den;
-    if (groups > max / in_nanoseconds::num) return nanoseconds::max();
-    if (groups < -(max / in_nanoseconds::num)) return nanoseconds::min();
+    using wide = std::conditional_t<std::is_unsigned_v<Rep>, std::uint64_t, std::int64_t>;
+    constexpr auto num = static_cast<wide>(in_nanoseconds::num);
+    constexpr auto den = static_cast<wide>(in_nanoseconds::den);
+    // whole groups of `den` units are `num` nanoseconds each; what is left of a group is less than `num`, and rounds up
+    const auto groups = static_cast<wide>(d.count()) / den;
+    const auto rest = static_cast<wide>(d.count()) % den;
+    if (groups > static_cast<wide>(max) / num) return nanoseconds::max();
+    if constexpr (std::is_signed_v<Rep>)
+      if (groups < -(max / num)) return nanoseconds::min();
     std::int64_t rounded = 0;
-    if constexpr (in_nanoseconds::den != 1) {
-      const auto part = static_cast<long double>(rest) * in_nanoseconds::num / in_nanoseconds::den;
+    if constexpr (den != 1) {
+      const auto part = static_cast<long double>(rest) * num / den;
       rounded = static_cast<std::int64_t>(part);
       rounded += static_cast<long double>(rounded) < part;
     }
-    return add_saturating(nanoseconds{groups * in_nanoseconds::num}, nanoseconds{rounded});
+    return add_saturating(nanoseconds{static_cast<std::int64_t>(groups * num)}, nanoseconds{rounded});
   }
 }
 

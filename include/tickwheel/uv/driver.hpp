@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 extern "C" {
 struct uv_handle_s;
@@ -47,8 +48,9 @@ class driver {
 
   /// The true time. May read the clock.
   virtual clock::time_point now() noexcept = 0;
-  /// The time of this loop iteration: read at most once an iteration, never ahead of `now()`.
-  virtual clock::time_point stamp() noexcept = 0;
+  /// Where a number stands that changes when the loop has waited: time stamps from before are then out of date. Stays
+  /// where it is as long as the driver lives.
+  virtual const std::uint64_t* epoch() const noexcept = 0;
 
   /// Wakes the client at `when`, not before; replaces what was asked for earlier. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;

@@ -47,7 +47,7 @@ class manual_driver final : public driver {
   bool carrying() const noexcept { return again_; }
 
   clock::time_point now() noexcept override { return now_; }
-  clock::time_point stamp() noexcept override;
+  const std::uint64_t* epoch() const noexcept override { return &epoch_; }
 
  private:
   void wake_at(clock::time_point when) noexcept override;
@@ -59,8 +59,7 @@ class manual_driver final : public driver {
 
   clock::time_point now_;
   std::chrono::nanoseconds busy_{};  // blocked since the last turn
-  clock::time_point stamp_{};
-  bool stamped_ = false;
+  std::uint64_t epoch_ = 0;
   bool passing_ = false;
   clock::time_point wake_ = clock::time_point::max();
   bool again_ = false;

@@ -207,31 +207,28 @@ class interval_timer : private timer {
 // The rest is here since it needs both classes, and in a header since it is what every request of a server runs.
 
 inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
-  if (driver_ == nullptr) return UV_ECANCELED;
-  check_thread();
-  const bool fresh = !t.armed();
-  if (fresh) {
+  if (thread_ != this_thread()) [[unlikely]]
+    return refuse_elsewhere();
+  if (!t.armed()) {
+    // at the limit, the first that holds the loop, or one that does not hold it
     const std::size_t armed = wheel_->armed();
-    if (armed >= limit_) return refuse();
-    if (armed == 0) skip_idle_time();
+    if (armed >= limit_ || armed == unref_armed_ || !t.has_ref()) [[unlikely]]
+      return arm_with_care(t, deadline);
   }
   wheel_->arm(t.entry(), deadline);
-  if (fresh) {
-    if (!t.has_ref())
-      count_without_ref();
-    else if (!held_)
-      update_hold();
-  }
   // at once, not at the next turn of the loop: without an armed libuv timer the loop may end before it
-  if (wake_ != 0 && wheel_->next_expiry() < wake_) schedule();
+  if (wheel_->expiry_bound() < wake_) [[unlikely]]
+    schedule();
   return 0;
 }
 
 inline bool timer_service::cancel(timer& t) noexcept {
   check_thread();
   wheel_->cancel(t.entry());
-  if (!t.has_ref()) --unref_armed_;
-  if (wheel_->armed() == unref_armed_) update_hold();
+  if (!t.has_ref()) [[unlikely]]
+    --unref_armed_;
+  if (wheel_->armed() == unref_armed_) [[unlikely]]
+    update_hold();
   return true;
 }
 

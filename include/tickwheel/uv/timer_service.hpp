@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/service_options.hpp>
 #include <tickwheel/uv/service_stats.hpp>
@@ -21,6 +22,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -65,7 +67,7 @@ class timer_service final : private driver::client {
 
   /// The time of this loop iteration: read from the clock at most once an iteration, on first use. Never ahead of the
   /// true time, and behind it by what the iteration took so far. Stands still while the service is closed.
-  clock::time_point now() const noexcept { return is_open() ? driver_->stamp() : judged_at_; }
+  clock::time_point now() const noexcept { return *epoch_ == stamp_epoch_ ? stamp_ : take_stamp(); }
 
   /// The true time: reads the clock. Requires: open.
   clock::time_point read_clock() const noexcept { return driver_->now(); }
@@ -99,7 +101,7 @@ class timer_service final : private driver::client {
   /// Stops a debug build when called on a thread that does not run the loop; nothing in a release build.
   void check_thread_in_debug() const noexcept {
 #ifndef NDEBUG
-    check_thread();
+    if (is_open()) check_thread();
 #endif
   }
 
@@ -121,12 +123,12 @@ class timer_service final : private driver::client {
 
   // what timer uses
   int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
-  int arm_at(timer& t, clock::time_point when) noexcept { return arm_tick(t, is_open() ? tick_of(when) : 0); }
+  int arm_at(timer& t, clock::time_point when) noexcept { return arm_tick(t, tick_of(when)); }
   int arm_tick(timer&, tick deadline) noexcept;
   bool cancel(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
   clock::time_point time_of(tick t) const noexcept;
-  tick tick_of(clock::time_point when) const noexcept { return length_.ceil(when - origin_); }
+  tick tick_of(clock::time_point when) const noexcept { return length_.ceil(detail::time_since(origin_, when)); }
   void check_thread() const noexcept {
     detail::require(thread_ == this_thread(),
                     "wrong thread: a timer was armed or cancelled on a thread that does not run its loop");
@@ -139,7 +141,9 @@ class timer_service final : private driver::client {
   void pass(clock::time_point stamp) noexcept override;
   void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
 
-  int refuse() noexcept;
+  int refuse_elsewhere() noexcept;
+  int arm_with_care(timer&, tick deadline) noexcept;
+  clock::time_point take_stamp() const noexcept;
   void count_without_ref() noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
@@ -153,13 +157,20 @@ class timer_service final : private driver::client {
     return &here;
   }
 
-  driver* driver_ = nullptr;  // null: closed
-  const void* thread_ = nullptr;
-  std::size_t limit_ = 0;        // armed timers allowed; none while closed
-  std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
-  tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
-  bool held_ = false;            // what the driver was told last
+  driver* driver_ = nullptr;      // null: closed
+  const void* thread_ = nullptr;  // null: closed
+  std::size_t limit_ = 0;         // armed timers allowed; none while closed
+  std::size_t unref_armed_ = 0;   // armed timers that do not hold the loop
+  tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
+  bool held_ = false;  // what the driver was told last
   bool ref_ = true;
+
+  // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
+  // renewed would survive a long poll whenever a prepare callback after ours asks for it.
+  const std::uint64_t* epoch_ = &stamp_epoch_;
+  mutable std::uint64_t stamp_epoch_ = 0;
+  mutable clock::time_point stamp_{};
+
   clock::time_point judged_at_{};
   clock::time_point origin_{};  // when tick 0 began
   tick_length length_ = tick_length::at_most(std::chrono::nanoseconds{1});

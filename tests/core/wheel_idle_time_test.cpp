@@ -1,0 +1,108 @@
+// Nothing armed: time skips, and dead links wait where they are.
+#include <tickwheel/core/wheel.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tickwheel {
+namespace {
+
+struct counting_entry : wheel_entry {
+  explicit counting_entry(int& fires) noexcept
+      : wheel_entry{[](wheel_entry& e) noexcept { ++static_cast<counting_entry&>(e).count; }}, count{fires} {}
+  int& count;
+};
+
+class wheel_idle_time_test : public testing::TestWithParam<wheel_geometry> {};
+
+// The dead links are far from where the cursor lands, so that a new timer need not wait for them to be dropped. (A
+// hashed wheel has no far: they share its few slots.)
+TEST(wheel_idle_time, is_skipped_in_one_step_over_many_dead_links) {
+  int fires = 0;
+  std::vector<std::unique_ptr<counting_entry>> dead;
+  wheel w;
+  for (tick i = 0; i < 100'000; ++i) {
+    dead.push_back(std::make_unique<counting_entry>(fires));
+    w.arm(*dead.back(), 300'000 + i);
+    w.cancel(*dead.back());
+  }
+  const tick later = 50'000'000;
+  EXPECT_TRUE(w.advance(later, 0).done);
+  EXPECT_EQ(w.now(), later);
+
+  counting_entry soon{fires};
+  w.arm(soon, later + 76);
+  std::size_t calls = 0;
+  while (w.armed() != 0) {
+    w.advance(w.next_expiry(), 1024);
+    ASSERT_LT(++calls, 20U);
+  }
+  EXPECT_EQ(fires, 1);
+  EXPECT_EQ(w.now(), later + 76);
+  std::string why;
+  EXPECT_TRUE(w.validate(&why)) << why;
+}
+
+TEST_P(wheel_idle_time_test, drops_dead_links_a_bounded_number_a_call) {
+  int fires = 0;
+  std::vector<std::unique_ptr<counting_entry>> dead;
+  wheel w{GetParam()};
+  for (tick i = 0; i < 1000; ++i) {
+    dead.push_back(std::make_unique<counting_entry>(fires));
+    w.arm(*dead.back(), 3 * i);
+    w.cancel(*dead.back());
+  }
+  for (int i = 0; i < 3; ++i) {
+    w.sweep(300);
+    EXPECT_FALSE(w.empty());
+  }
+  w.sweep(300);
+  EXPECT_TRUE(w.empty());
+}
+
+// The slot of a dead link comes round again, by then with a live entry beside it whose visit is the very tick reached.
+TEST_P(wheel_idle_time_test, does_not_hide_a_live_entry_behind_a_dead_one) {
+  const wheel_geometry geometry = GetParam();
+  const tick turn = geometry.slots;
+  for (tick ahead = 1; ahead <= 4 * turn; ++ahead) {
+    int fires = 0;
+    counting_entry dead{fires};
+    counting_entry live{fires};
+    wheel w{geometry};
+    w.arm(dead, 2 * turn + ahead);
+    w.cancel(dead);
+    w.advance(turn * turn, 0);
+    w.arm(live, turn * turn + turn + ahead);
+    while (w.armed() != 0) {
+      ASSERT_LE(w.next_expiry(), live.deadline());
+      ASSERT_LE(w.now(), live.deadline());
+      w.advance(std::max(w.next_expiry(), w.now() + 1));
+    }
+    ASSERT_EQ(fires, 1);
+    ASSERT_EQ(w.now(), turn * turn + turn + ahead);
+  }
+}
+
+TEST_P(wheel_idle_time_test, lets_a_dead_entry_that_time_went_over_be_armed_again) {
+  int fires = 0;
+  counting_entry e{fires};
+  wheel w{GetParam()};
+  w.arm(e, 1000);
+  w.cancel(e);
+  w.advance(5000, 0);
+  w.arm(e, 5001);
+  w.advance(5001);
+  EXPECT_EQ(fires, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(geometries, wheel_idle_time_test,
+                         testing::Values(wheel_geometry::hashed(8), wheel_geometry::hashed(256),
+                                         wheel_geometry::hierarchical(3, 4), wheel_geometry::hierarchical(7, 64),
+                                         wheel_geometry{}));
+
+}  // namespace
+}  // namespace tickwheel

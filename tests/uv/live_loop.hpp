@@ -1,0 +1,262 @@
+// A libuv loop for a test, with callbacks in each of its phases. It must close cleanly in the end.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <uv.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <ostream>
+#include <thread>
+#include <utility>
+
+/// What a callback that blocks the loop does.
+inline void block_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
+
+/// Two connected stream sockets.
+class socket_pair {
+ public:
+  socket_pair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends_.data()), 0); }
+  ~socket_pair() {
+    for (const int end : ends_) ::close(end);
+  }
+  socket_pair(const socket_pair&) = delete;
+  socket_pair& operator=(const socket_pair&) = delete;
+
+  int ours() const { return ends_[0]; }
+  void peer_sends() const { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
+  void send() const { EXPECT_EQ(::write(ends_[0], "x", 1), 1); }
+  /// Reads what there is; false when there was nothing.
+  bool receive() const {
+    std::array<char, 64> bytes;
+    return ::read(ends_[0], bytes.data(), bytes.size()) > 0;
+  }
+  int theirs() const { return ends_[1]; }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+enum class phase { io, timer, idle, prepare, check, close };
+inline constexpr phase all_phases[] = {phase::io,      phase::timer, phase::idle,
+                                       phase::prepare, phase::check, phase::close};
+
+inline const char* name_of(phase p) {
+  switch (p) {
+    case phase::io:
+      return "io";
+    case phase::timer:
+      return "timer";
+    case phase::idle:
+      return "idle";
+    case phase::prepare:
+      return "prepare";
+    case phase::check:
+      return "check";
+    case phase::close:
+      return "close";
+  }
+  return "";
+}
+inline std::ostream& operator<<(std::ostream& out, phase p) { return out << name_of(p); }
+
+class live_loop {
+ public:
+  using action = std::function<void()>;
+
+  /// A libuv handle of the test's, and what its callback does. The loop keeps it until its end.
+  struct hook {
+    uv_any_handle handle;
+    action call;
+    action closed;
+
+    uv_handle_t* base() { return &handle.handle; }
+    void close(action then = {}) {
+      closed = std::move(then);
+      if (!uv_is_closing(base()))
+        uv_close(base(), [](uv_handle_t* h) {
+          if (auto& self = of(h); self.closed) self.closed();
+        });
+    }
+    void stop() {
+      switch (handle.handle.type) {
+        case UV_POLL:
+          uv_poll_stop(&handle.poll);
+          break;
+        case UV_IDLE:
+          uv_idle_stop(&handle.idle);
+          break;
+        case UV_PREPARE:
+          uv_prepare_stop(&handle.prepare);
+          break;
+        case UV_CHECK:
+          uv_check_stop(&handle.check);
+          break;
+        default:
+          break;
+      }
+    }
+    hook& unref() {
+      uv_unref(base());
+      return *this;
+    }
+    template <class H>
+    static hook& of(H* h) {
+      return *static_cast<hook*>(h->data);
+    }
+    template <class H>
+    static void run(H* h) {
+      if (auto& self = of(h); self.call) self.call();
+    }
+  };
+
+  live_loop() { EXPECT_EQ(uv_loop_init(&loop_), 0); }
+  ~live_loop() {
+    if (!ended_) end();
+  }
+  live_loop(const live_loop&) = delete;
+  live_loop& operator=(const live_loop&) = delete;
+
+  operator uv_loop_t&() { return loop_; }
+  uv_loop_t* get() { return &loop_; }
+
+  /// Closes what the test opened, lets close callbacks run, and closes the loop: nothing may be left by then.
+  void end() {
+    for (hook& h : hooks_)
+      if (!uv_is_closing(h.base())) h.close();
+    run();
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "some handle was left open";
+    ended_ = true;
+  }
+
+  /// Runs until nothing is alive or the loop is stopped. A loop that would never end fails the test instead.
+  void run() {
+    hook& guard = add({});
+    bool hangs = false;
+    guard.call = [&] {
+      hangs = true;
+      stop();
+    };
+    start_timer(guard, std::chrono::seconds{10}).unref();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_FALSE(hangs) << "the loop did not end";
+    guard.call = {};
+    if (uv_is_closing(guard.base())) return;  // a test's walk over all handles
+    bool closed = false;
+    guard.close([&] { closed = true; });
+    while (!closed) uv_run(&loop_, UV_RUN_NOWAIT);
+  }
+  void run_for(std::chrono::milliseconds time) {
+    after(time, [this] { stop(); });
+    run();
+  }
+  void stop() { uv_stop(&loop_); }
+
+  // callbacks of every iteration; they do not keep the loop alive
+  hook& each_prepare(action call) {
+    hook& h = add(std::move(call));
+    uv_prepare_init(&loop_, &h.handle.prepare);
+    h.base()->data = &h;
+    uv_prepare_start(&h.handle.prepare, &hook::run<uv_prepare_t>);
+    return h.unref();
+  }
+  hook& each_check(action call) {
+    hook& h = add(std::move(call));
+    uv_check_init(&loop_, &h.handle.check);
+    h.base()->data = &h;
+    uv_check_start(&h.handle.check, &hook::run<uv_check_t>);
+    return h.unref();
+  }
+
+  // these do keep it alive
+  hook& each_idle(action call) {
+    hook& h = add(std::move(call));
+    uv_idle_init(&loop_, &h.handle.idle);
+    h.base()->data = &h;
+    uv_idle_start(&h.handle.idle, &hook::run<uv_idle_t>);
+    return h;
+  }
+  hook& on_readable(int fd, action call) {
+    hook& h = add(std::move(call));
+    EXPECT_EQ(uv_poll_init(&loop_, &h.handle.poll, fd), 0);
+    h.base()->data = &h;
+    uv_poll_start(&h.handle.poll, UV_READABLE, [](uv_poll_t* p, int, int) { hook::run(p); });
+    return h;
+  }
+  /// Once, by a timer of libuv's own.
+  hook& after(std::chrono::milliseconds delay, action call) {
+    hook& h = add({});
+    once(h, std::move(call));
+    return start_timer(h, delay);
+  }
+
+  /// Runs `call` once, in the given phase, as soon as the loop comes to it.
+  void once_in(phase p, action call) {
+    switch (p) {
+      case phase::timer:
+        after(std::chrono::milliseconds{0}, std::move(call));
+        return;
+      case phase::close:
+        each_idle({}).close(std::move(call));
+        return;
+      case phase::io: {
+        const socket_pair& pair = pairs_.emplace_back();
+        pair.peer_sends();
+        once(on_readable(pair.ours(), {}), std::move(call));
+        return;
+      }
+      case phase::idle:
+        once(each_idle({}), std::move(call));
+        return;
+      case phase::prepare:
+        once(keep_alive(each_prepare({})), std::move(call));
+        return;
+      case phase::check:
+        // an idle handle beside it, or the loop would wait for something before it comes to its check phase
+        hook& spin = each_idle({});
+        hook& h = keep_alive(each_check({}));
+        once(h, [&spin, call = std::move(call)] {
+          spin.stop();
+          call();
+        });
+        return;
+    }
+  }
+
+ private:
+  hook& add(action call) {
+    hook& h = hooks_.emplace_back();
+    h.call = std::move(call);
+    return h;
+  }
+  hook& start_timer(hook& h, std::chrono::milliseconds delay) {
+    uv_timer_init(&loop_, &h.handle.timer);
+    h.base()->data = &h;
+    // libuv counts from its own time, which may be stale; a test counts from now
+    const auto stale = std::chrono::milliseconds{uv_hrtime() / 1'000'000 - uv_now(&loop_)};
+    uv_timer_start(&h.handle.timer, &hook::run<uv_timer_t>, static_cast<std::uint64_t>((stale + delay).count()), 0);
+    return h;
+  }
+  static hook& keep_alive(hook& h) {
+    uv_ref(h.base());
+    return h;
+  }
+  // stopped and not closed: a handle that is closing would keep this iteration from waiting, and hide that it waits for
+  // too long
+  static void once(hook& h, action call) {
+    h.call = [&h, call = std::move(call)] {
+      h.stop();
+      call();
+    };
+  }
+
+  uv_loop_t loop_;
+  bool ended_ = false;
+  std::deque<socket_pair> pairs_;
+  std::deque<hook> hooks_;
+};

@@ -1,0 +1,77 @@
+// What most tests need: a timer that notes that it fired, and a service whose invariants are checked at each step.
+#pragma once
+
+#include <tickwheel/uv/manual_driver.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+/// Notes how often and when its timer fired, then does what the test wants done in the handler.
+class probe {
+ public:
+  explicit probe(tickwheel::timer_service& timers, std::function<void()> what = {})
+      : timeout{timers, *this}, then{std::move(what)}, timers_{timers} {}
+
+  int fired = 0;
+  tickwheel::clock::time_point at{};  // when it fired last, by the service's clock
+
+ private:
+  void on_timeout() noexcept {
+    ++fired;
+    at = timers_.read_clock();
+    const auto call = then;  // a copy, since the call may destroy this probe
+    if (call) call();
+  }
+
+ public:
+  tickwheel::member_timer<&probe::on_timeout> timeout;
+  std::function<void()> then;
+
+ private:
+  tickwheel::timer_service& timers_;
+};
+
+inline testing::AssertionResult is_valid(const tickwheel::timer_service& timers) {
+  std::string why;
+  if (timers.validate(&why)) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << why;
+}
+
+inline testing::AssertionResult adds_up(const tickwheel::timer_service& timers) {
+  const auto& s = timers.stats();
+  if (s.armed == s.fired + s.cancelled + s.pending) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << s.armed << " armed, but " << s.fired << " fired, " << s.cancelled
+                                     << " cancelled and " << s.pending << " pending";
+}
+
+/// A service on a clock turned by hand. The clock does not start at zero, so that times and delays are not the same.
+class manual_service {
+ public:
+  explicit manual_service(const tickwheel::service_options& options = {}) { EXPECT_EQ(timers.open(time, options), 0); }
+  ~manual_service() { check(); }
+  manual_service(const manual_service&) = delete;
+  manual_service& operator=(const manual_service&) = delete;
+
+  void advance(std::chrono::nanoseconds by) {
+    time.advance(by);
+    check();
+  }
+  bool turn() {
+    const bool ran = time.turn();
+    check();
+    return ran;
+  }
+  void check() const {
+    EXPECT_TRUE(is_valid(timers));
+    EXPECT_TRUE(adds_up(timers));
+  }
+  std::chrono::nanoseconds tick() const { return timers.tick_duration(); }
+
+  tickwheel::manual_driver time{tickwheel::clock::time_point{std::chrono::hours{1}}};
+  tickwheel::timer_service timers;
+};
