@@ -95,10 +95,11 @@ struct wheel_level {
   /// makes the slot's next round longer; its pace is then caught up with when that round begins.)
   tick link(wheel_entry& e, tick deadline, unsigned turn) noexcept {
     const unsigned index = index_of(deadline);
-    e.visit_ = deadline >> shift << shift;
+    slot& s = info[index];
+    // An entry alone in its slot needs no visit before its deadline; with others, when the slot begins, to move down.
+    e.visit_ = s.count == 0 ? deadline : deadline >> shift << shift;
     chains_of(index)[turn & (chains() - 1)].push_back(e);
     occupied.set(index);
-    slot& s = info[index];
     s.first_visit = std::min(s.first_visit, e.visit_);
     return e.visit_ - lead(++s.count);
   }
@@ -127,7 +128,7 @@ struct wheel_level {
       if (visit != never && visit - lead(info[index].count) < best.attention)
         best = {visit - lead(info[index].count), visit, index};
       // this round: what follows is at least a slot later, and a slot's lead is at most its width
-      if (visit == never || (visit >> shift) == number + distance) break;
+      if (visit != never && (visit >> shift) == number + distance) break;
     }
     return best;
   }

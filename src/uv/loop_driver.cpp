@@ -144,6 +144,11 @@ void loop_driver::on_unbind() noexcept {
     else
       close(handle(i));
   }
+  // Never asked here: the caller may be inside a walk of its own, and a walk within a walk does not see all handles.
+  if (closed_by_user_ && !has_ended(loop_)) {
+    uv_idle_init(&loop_, &sentinel_);
+    close(base(&sentinel_));
+  }
   if (--closing_ == 0) free_when_closed();
 }
 

@@ -14,8 +14,8 @@ namespace tickwheel {
 
 namespace {
 
-// How many visits pass between looks at the clock: a look costs about as much as one callback.
-constexpr std::size_t visits_per_look = 32;
+// At most so many visits pass between looks at the clock. A look costs about as much as one visit.
+constexpr std::size_t longest_stride = 32;
 
 // How many dead links one turn of an otherwise idle wheel drops.
 constexpr std::size_t sweep_per_turn = 256;
@@ -64,7 +64,7 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   length_ = tick_length::at_most(options.tick);
   stats_ = {};
   stats_.lateness = {wheel_->lateness(), length_};
-  thread_ = this_thread();
+  thread_ = detail::this_thread();
   limit_ = options.max_armed;
   unref_armed_ = 0;
   wake_ = never;
@@ -115,7 +115,7 @@ void timer_service::unref() noexcept {
 }
 
 void timer_service::after_fork() noexcept {
-  thread_ = this_thread();
+  thread_ = detail::this_thread();
   driver_->after_fork();
   take_stamp();
   if (wake_ != 0) schedule();
@@ -207,9 +207,8 @@ void timer_service::schedule() noexcept {
 }
 
 void timer_service::turn(clock::time_point now) noexcept {
-  thread_ = this_thread();  // a loop opened on one thread may be run by another
-  stamp_epoch_ = *epoch_;
-  stamp_ = now;
+  thread_ = detail::this_thread();  // a loop opened on one thread may be run by another
+  stamp_epoch_ = ~*epoch_;          // taken anew after the poll: what a peer sent while we waited is younger than `now`
   const tick present = length_.floor(now - origin_);
   if (wheel_->armed() == 0) {
     wheel_->sweep(sweep_per_turn);
@@ -241,8 +240,9 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   ++stats_.passes;
   judged_at_ = stamp;
   wake_ = 0;
+  std::size_t stride = 1;  // visits until the clock is looked at: one at first, as handlers may be slow
   for (std::size_t work = options_.work_per_pass;;) {
-    const std::size_t visits = std::min(work, visits_per_look);
+    const std::size_t visits = std::min(work, stride);
     const advance_result result = wheel_->advance(present, visits);
     if (turned_by.bound() != this) return;  // a handler closed or destroyed the service
     if (result.done) {
@@ -250,6 +250,7 @@ void timer_service::pass(clock::time_point stamp) noexcept {
       break;
     }
     work -= visits;
+    stride = std::min(2 * stride, longest_stride);
     if (work == 0 || turned_by.now() >= stop) {
       ++stats_.carried;
       turned_by.pass_again();

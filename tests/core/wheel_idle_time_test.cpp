@@ -87,6 +87,25 @@ TEST_P(wheel_idle_time_test, does_not_hide_a_live_entry_behind_a_dead_one) {
   }
 }
 
+// A dead link whose slot's next turn is beyond the last tick must not end the search for live ones.
+TEST_P(wheel_idle_time_test, does_not_hide_a_live_entry_behind_a_dead_one_at_the_end_of_time) {
+  const wheel_geometry geometry = GetParam();
+  for (tick ahead = 1; ahead <= 2 * geometry.slots; ++ahead) {
+    const tick origin = last_tick - 100 * tick{geometry.slots};
+    int fires = 0;
+    counting_entry dead{fires};
+    counting_entry live{fires};
+    wheel w{geometry, origin};
+    w.arm(dead, origin + 10 * geometry.slots);
+    w.cancel(dead);
+    w.advance(origin + 10 * geometry.slots + ahead / 2, 0);
+    w.arm(live, w.now() + ahead);
+    ASSERT_LE(w.next_expiry(), live.deadline());
+    w.advance(live.deadline());
+    ASSERT_EQ(fires, 1);
+  }
+}
+
 TEST_P(wheel_idle_time_test, lets_a_dead_entry_that_time_went_over_be_armed_again) {
   int fires = 0;
   counting_entry e{fires};

@@ -92,7 +92,7 @@ class wheel_memory_test : public testing::TestWithParam<wheel_geometry> {
 };
 
 TEST_P(wheel_memory_test, the_count_of_allocations_works) {
-  EXPECT_EQ(allocated_by([] { delete new int; }), 1U);
+  EXPECT_EQ(allocated_by([] { ::operator delete(::operator new(1)); }), 1U);
   EXPECT_GT(allocated_by([] { wheel{GetParam()}; }), 0U);
 }
 

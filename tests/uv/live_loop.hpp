@@ -149,7 +149,9 @@ class live_loop {
     if (uv_is_closing(guard.base())) return;  // a test's walk over all handles
     bool closed = false;
     guard.close([&] { closed = true; });
-    while (!closed) uv_run(&loop_, UV_RUN_NOWAIT);
+    for (int turns = 0; !closed && turns < 100; ++turns) uv_run(&loop_, UV_RUN_NOWAIT);
+    EXPECT_TRUE(closed);
+    guard.closed = {};
   }
   void run_for(std::chrono::milliseconds time) {
     after(time, [this] { stop(); });

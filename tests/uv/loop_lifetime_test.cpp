@@ -204,6 +204,20 @@ TEST_F(loop_lifetime, lets_the_user_close_all_handles_and_the_service_in_one_cal
   }
 }
 
+// A walk within a walk sees only the handles that the outer one has visited: ours must not be taken for gone.
+TEST_F(loop_lifetime, lets_the_service_end_within_a_walk_after_the_user_closed_its_handles) {
+  live_loop loop;
+  uv_idle_t first;
+  uv_idle_init(loop.get(), &first);
+  auto timers = std::make_unique<timer_service>();
+  ASSERT_EQ(timers->open(loop), 0);
+  close_each(loop.get());
+  uv_walk(
+      loop.get(), [](uv_handle_t*, void* service) { static_cast<std::unique_ptr<timer_service>*>(service)->reset(); },
+      &timers);
+  loop.run();
+}
+
 TEST_F(loop_lifetime, lets_the_user_close_only_some_of_the_handles) {
   for (unsigned mask = 1; mask < 32; ++mask) {
     live_loop loop;

@@ -315,6 +315,21 @@ TEST_F(loop_liveness, driven_by_single_runs_fires_within_a_few_of_them) {
   EXPECT_LE(runs, 6);
 }
 
+TEST_F(loop_liveness, driven_by_single_runs_lasts_to_the_timer_though_other_things_wake_the_loop_just_before_it) {
+  // libuv's time is a floored millisecond, so its timer may come up a little before ours is due
+  open();
+  live_loop::hook& other = loop.after(1ms, [] {}).unref();
+  uv_timer_set_repeat(&other.handle.timer, 1);
+  uv_timer_again(&other.handle.timer);
+  for (int i = 0; i < 100; ++i) {
+    probe p{timers};
+    ASSERT_EQ(p.timeout.arm(1ms + i * 17us), 0);
+    while (uv_run(loop.get(), UV_RUN_ONCE) != 0) {
+    }
+    ASSERT_EQ(p.fired, 1) << "the loop ended early";
+  }
+}
+
 TEST_F(loop_liveness, driven_without_waiting_is_not_early_and_not_late) {
   open({.stall_grace = std::chrono::nanoseconds::max()});
   probe p{timers};

@@ -235,6 +235,35 @@ TEST(the_iterations_time, is_renewed_after_a_long_poll_though_a_later_prepare_ca
   EXPECT_TRUE(read);
 }
 
+// What a peer sent is no younger than the time at which it is touched, however short the poll was: else its silence
+// would be counted from before it spoke.
+TEST(the_iterations_time, in_an_io_callback_is_not_older_than_what_was_read) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  socket_pair pair;
+  int received = 0;
+  int older = 0;
+  loop.on_readable(pair.ours(), [&] {
+    time_point sent;
+    if (::read(pair.ours(), &sent, sizeof sent) == sizeof sent) {
+      // one message an iteration: what arrives while the callback runs has the iteration's time, which is earlier
+      older += timers.now() < sent;
+      ++received;
+    }
+  });
+  std::thread peer{[&] {
+    for (int i = 0; i < 5000; ++i) {
+      const time_point now = tickwheel::clock::now();
+      EXPECT_EQ(::write(pair.theirs(), &now, sizeof now), ssize_t{sizeof now});
+      std::this_thread::sleep_for(20us);
+    }
+  }};
+  while (received < 5000) uv_run(loop.get(), UV_RUN_ONCE);
+  peer.join();
+  EXPECT_EQ(older, 0);
+}
+
 TEST(arm_at, the_iterations_time_plus_a_delay_is_never_early_against_that_time) {
   live_loop loop;
   timer_service timers;

@@ -60,6 +60,24 @@ TEST(a_loop_opened_on_one_thread, may_be_run_by_another) {
   timers.close();
 }
 
+// The timer callbacks of libuv 1.44 come before the loop's first poll, by which the service learns who runs it.
+TEST(a_loop_opened_on_one_thread, may_be_handed_to_another_before_it_has_polled) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  probe p{timers};
+  std::thread runner{[&] {
+    timers.use_on_this_thread();
+    EXPECT_EQ(p.timeout.arm(1ms), 0);
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(p.fired, 1);
+    EXPECT_EQ(p.timeout.arm(1h), 0);
+  }};
+  runner.join();
+  timers.use_on_this_thread();
+  EXPECT_TRUE(p.timeout.cancel());
+}
+
 TEST(two_loops_on_two_threads, have_timers_of_their_own) {
   const auto serve = [] {
     live_loop loop;

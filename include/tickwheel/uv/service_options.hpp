@@ -15,7 +15,8 @@ struct service_options {
   /// Must be positive. A finer one than libuv's millisecond costs nothing and halves the mean lateness.
   std::chrono::nanoseconds tick{1 << 17};
 
-  /// Shape of the wheel; `wheel_geometry::hashed(slots)` or `wheel_geometry::hierarchical(levels, slots)`.
+  /// Shape of the wheel; `wheel_geometry::hashed(slots)` or `wheel_geometry::hierarchical(levels, slots)`. A hashed one
+  /// should turn no faster than the common delays are long, as it looks at a slot's far timers with its near ones.
   wheel_geometry geometry{};
 
   /// How much a pass does before waiting I/O has its turn: callbacks, and moves between slots, each count one.
@@ -26,12 +27,15 @@ struct service_options {
   std::size_t max_armed = unlimited;
 
   /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
-  /// Must not be negative. Use nanoseconds::max() to count idle time on the plain clock, as a program must that waits
-  /// for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot be told from a stall.
+  /// Must not be negative, and should not be near zero, as a loop that is always slow evicts after limit / stall_grace
+  /// iterations. Open the service before starting prepare handles of your own: libuv runs those that were started
+  /// earlier later, and what they block cannot be seen. Use nanoseconds::max() to count idle time on the plain clock,
+  /// as a program must that waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot
+  /// be told from a stall.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
 
-  /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at every 32
-  /// visits. Must be positive.
+  /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at after 1,
+  /// 2, 4 ... visits, later every 32. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 };
 

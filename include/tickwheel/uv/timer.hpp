@@ -123,9 +123,10 @@ struct member_handler<R (Owner::*)() noexcept> {
 template <auto Member>
 concept noexcept_member_handler = detail::member_handler<decltype(Member)>::is_noexcept;
 
-/// `F` can be called without arguments and is noexcept: libuv's C frames, which call it, cannot be unwound.
+/// `F` can be called without arguments, or with the timer, and is noexcept: libuv's C frames, which call it, cannot be
+/// unwound.
 template <class F>
-concept noexcept_handler = std::is_nothrow_invocable_v<F&>;
+concept noexcept_handler = std::is_nothrow_invocable_v<F&> || std::is_nothrow_invocable_v<F&, timer&>;
 
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
 template <auto Member>
@@ -143,7 +144,8 @@ class member_timer : public timer {
   owner& self_;
 };
 
-/// A timer that calls a callable it holds.
+/// A timer that calls a callable it holds. One that is to arm itself again takes the timer as its argument:
+/// `callback_timer t{timers, [](tickwheel::timer& self) noexcept { self.arm(1s); }};`
 template <noexcept_handler F>
 class callback_timer : public timer {
  public:
@@ -151,7 +153,13 @@ class callback_timer : public timer {
       : timer{service, &run}, call_{std::move(call)} {}
 
  private:
-  static void run(wheel_entry& entry) noexcept { static_cast<callback_timer&>(timer::from(entry)).call_(); }
+  static void run(wheel_entry& entry) noexcept {
+    auto& self = static_cast<callback_timer&>(timer::from(entry));
+    if constexpr (std::is_nothrow_invocable_v<F&, timer&>)
+      self.call_(static_cast<timer&>(self));
+    else
+      self.call_();
+  }
 
   F call_;
 };
@@ -207,7 +215,7 @@ class interval_timer : private timer {
 // The rest is here since it needs both classes, and in a header since it is what every request of a server runs.
 
 inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
-  if (thread_ != this_thread()) [[unlikely]]
+  if (thread_ != detail::this_thread()) [[unlikely]]
     return refuse_elsewhere();
   if (!t.armed()) {
     // at the limit, the first that holds the loop, or one that does not hold it

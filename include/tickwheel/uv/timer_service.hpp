@@ -14,6 +14,7 @@
 
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/detail/this_thread.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/service_options.hpp>
 #include <tickwheel/uv/service_stats.hpp>
@@ -33,13 +34,14 @@ class timer;
 
 /// The timers of one loop.
 ///
-/// *Thread safety:* the loop thread only: the thread that opened the service and, once the loop runs, the one that runs
-/// it. Arming or cancelling a timer elsewhere is a violated precondition, which is checked and named.
-/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service
-/// costs a loop iteration one clock read. *Errors:* `open` answers a UV_ code. Nothing throws. *Lifetime:* outlives the
-/// timers made with it, in the sense that once it is destroyed they may only be asked `armed()`, cancelled and
-/// destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles live on until
-/// the loop has turned once more (until then uv_loop_close answers UV_EBUSY). The loop outlives it.
+/// *Thread safety:* the loop thread only: the thread that opened the service and, from its first poll on, the one that
+/// runs the loop (`use_on_this_thread` hands it over otherwise). Arming or cancelling a timer elsewhere is a violated
+/// precondition, which is checked and named. *Complexity:* arming, cancelling and touching are O(1), allocate nothing
+/// and make no system call; an idle service costs a loop iteration one clock read. *Errors:* `open` answers a UV_ code.
+/// Nothing throws. *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only
+/// be asked `armed()`, cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its
+/// own; its libuv handles live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY). The
+/// loop outlives it.
 class timer_service final : private driver::client {
  public:
   timer_service() noexcept = default;
@@ -98,6 +100,11 @@ class timer_service final : private driver::client {
   /// fire at their deadlines there as they do in the parent. Requires: open, and not within a handler.
   void after_fork() noexcept;
 
+  /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there: to arm in a
+  /// callback that comes before the loop's first poll, or to destroy armed timers after joining the loop's thread.
+  /// Requires: open, and no other thread is using the service.
+  void use_on_this_thread() noexcept { thread_ = detail::this_thread(); }
+
   /// Stops a debug build when called on a thread that does not run the loop; nothing in a release build.
   void check_thread_in_debug() const noexcept {
 #ifndef NDEBUG
@@ -130,8 +137,9 @@ class timer_service final : private driver::client {
   clock::time_point time_of(tick t) const noexcept;
   tick tick_of(clock::time_point when) const noexcept { return length_.ceil(detail::time_since(origin_, when)); }
   void check_thread() const noexcept {
-    detail::require(thread_ == this_thread(),
-                    "wrong thread: a timer was armed or cancelled on a thread that does not run its loop");
+    detail::require(thread_ == detail::this_thread(),
+                    "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
+                    "(timer_service::use_on_this_thread hands it over)");
   }
 
   // driver::client
@@ -150,12 +158,6 @@ class timer_service final : private driver::client {
   void update_hold() noexcept;
   static void forget_fired(void* service, wheel_entry&) noexcept;
   void refresh_stats() const noexcept;
-
-  // the address of a thread's own variable names the thread, and costs no call
-  static const void* this_thread() noexcept {
-    static thread_local char here;
-    return &here;
-  }
 
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed

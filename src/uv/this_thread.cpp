@@ -1,0 +1,12 @@
+#include <tickwheel/detail/this_thread.hpp>
+
+#if !(defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__))
+namespace tickwheel::detail {
+
+const void* this_thread() noexcept {
+  static thread_local char here;
+  return &here;
+}
+
+}  // namespace tickwheel::detail
+#endif
