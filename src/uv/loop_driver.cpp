@@ -45,7 +45,7 @@ loop_driver::loop_driver(uv_loop_t& loop) noexcept
     handle(i)->data = this;
     uv_unref(handle(i));
   }
-  // libuv runs the prepare handle that was started first last, so that ours sees what the user's own did
+  // libuv runs the prepare handle that was started first last, so that ours sees what later ones of the user did
   uv_prepare_start(&prepare_, [](uv_prepare_t* h) { of(h).on_prepare(); });
   uv_check_start(&check_, [](uv_check_t* h) { of(h).on_check(); });
 }

@@ -1,13 +1,14 @@
 // The driver of a libuv loop: its poll timeout, by an always correctly armed uv_timer_t.
 //
-//   uv_timer_t    wakes the loop. It is started the moment an earlier deadline is known, never left to the prepare
-//   phase:
-//                 a loop with nothing else active would have ended by then.
-//   uv_prepare_t  runs once an iteration, before libuv waits: corrects the timer by the true clock, since libuv's own
-//   time
-//                 is floored and stale, and stamps the time by which this iteration judges.
-//   uv_idle_t     is active only while a pass is due or carried over: libuv then polls without waiting.
-//   uv_check_t    runs after the poll: what was readable has been handled, now the pass judges as of the stamp.
+// The uv_timer_t wakes the loop. It is started the moment an earlier deadline is known, never left to the prepare
+// phase: a loop with nothing else active would have ended by then.
+//
+// The uv_prepare_t runs once an iteration, before libuv waits. It corrects the timer by the true clock, since libuv's
+// own time is floored and stale, and stamps the time by which this iteration judges.
+//
+// The uv_idle_t is active only while a pass is due or carried over: libuv then polls without waiting.
+//
+// The uv_check_t runs after the poll: what was readable has been handled, now the pass judges as of the stamp.
 //
 // Passing from uv_check_t alone makes old and new libuv alike: up to 1.44 its timers run before the poll, from 1.45 on
 // after it, so advancing in the uv_timer_t's callback would evict, on one of them, peers whose bytes were waiting.

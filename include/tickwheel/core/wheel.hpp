@@ -160,7 +160,7 @@ class wheel {
   }
 
   /// Detaches every entry, then calls `dispose(wheel_entry&)` for each that was armed; `dispose` may destroy it, or any
-  /// other. No callback runs. O(linked entries).
+  /// other, and must not arm any. No callback runs. O(linked entries).
   template <class F>
   void clear(F&& dispose) {
     cancel_pass();

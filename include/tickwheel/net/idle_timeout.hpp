@@ -1,6 +1,6 @@
 // Tells a connection when its peer has been silent for too long.
 //
-// Touch it on every read; that is one store, whatever the limit and however many connections there are. The timer
+// Touch it on every read; that writes one word, whatever the limit and however many connections there are. The timer
 // behind it is not moved: when it comes up it looks at the last touch, and waits for the rest.
 //
 //   class session {

@@ -88,7 +88,8 @@ class timer_service final : private driver::client {
   /// Counters and the lateness histogram, as of this call; valid until the next. Stays readable after `close()`.
   const service_stats& stats() const noexcept;
 
-  /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else.
+  /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else. False once it
+  /// is closed: its handles are closing then, so test uv_is_closing first.
   bool owns(const uv_handle_t* handle) const noexcept { return driver_ != nullptr && driver_->owns(handle); }
 
   /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do.
