@@ -114,20 +114,23 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 bool wheel::drain(unsigned k, pass& running) noexcept {
   wheel_level& level = levels_[k];
   wheel_level::drain& from = level.draining;
-  std::size_t keep = 0;
-  if (from.at > now_) {
+  if (from.at <= now_) {
+    from.keep = 0;
+  } else if (!from.in_step) {
     const tick room = from.at - now_ - 1;
-    keep = room >= from.left / from.rate ? from.left : static_cast<std::size_t>(room) * from.rate;
-    keep = std::min(keep, from.left - std::min(from.left, drain_step));
+    from.keep = room >= from.left / from.rate ? from.left : static_cast<std::size_t>(room) * from.rate;
+    from.keep = std::min(from.keep, from.left - std::min(from.left, drain_step));
   }
+  from.in_step = true;
 
   while (wheel_level::chain* chain = from.next_chain()) {
-    if (keep != 0 && from.left <= keep) {
+    if (from.keep != 0 && from.left <= from.keep) {
+      from.in_step = false;
       attention_[k] = from.attention();
       return true;
     }
     if (running.work == 0) {
-      attention_[k] = from.attention();
+      attention_[k] = std::min(from.attention(), now_);  // a step begun is finished, though its pace may allow more
       return false;
     }
     --running.work;

@@ -41,6 +41,8 @@ struct wheel_level {
     tick at = never;       // when it must be empty; `never`: no drain is going on
     std::size_t left = 0;  // upper bound
     std::size_t rate = 1;  // at tick t, at most rate * (at - t) entries may be left
+    std::size_t keep = 0;  // what the step that was begun leaves
+    bool in_step = false;  // a step was begun, and the work bound was reached in it
     unsigned live = 0;     // chains that may hold entries: the first ones
     unsigned turn = 0;     // which of them is next
 
@@ -138,6 +140,7 @@ struct wheel_level {
     chain* from = chains_of(index);
     draining.live = 0;
     draining.turn = 0;
+    draining.in_step = false;
     for (unsigned i = 0; i < chains(); ++i)
       if (!from[i].empty()) splice_all(draining.chains[draining.live++], from[i]);
     const std::size_t count = info[index].count;

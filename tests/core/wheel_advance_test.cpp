@@ -231,6 +231,23 @@ TEST_P(wheel_advance_test, with_nothing_armed_time_skips_to_any_tick) {
   EXPECT_EQ(timers.advance(far + 1).ran, 1U);
 }
 
+// Two, since one that is alone in a coarse slot would hide that it is in the wrong one.
+TEST_P(wheel_advance_test, after_time_skipped_over_cancelled_links_timers_go_where_they_are_due) {
+  probe cancelled{timers};
+  timers.arm(cancelled, origin + 1);
+  timers.cancel(cancelled);
+  const tick now = origin + delays.back();
+  timers.advance(now);
+  probes all{timers, 2};
+  timers.arm(all[0], now + 2);
+  timers.arm(all[1], now + 3);
+  EXPECT_TRUE(valid(timers));
+  EXPECT_EQ(timers.next_expiry(), now + 2);
+  EXPECT_EQ(timers.advance(now + 2).ran, 1U);
+  EXPECT_EQ(timers.next_expiry(), now + 3);
+  EXPECT_EQ(timers.advance(now + 3).ran, 1U);
+}
+
 TEST_P(wheel_advance_test, cancelled_links_are_dropped_as_far_as_work_allows_when_nothing_is_armed) {
   probes all{timers, 100};
   for (std::size_t i = 0; i < 100; ++i) timers.arm(all[i], origin + delays[i % delays.size()]);

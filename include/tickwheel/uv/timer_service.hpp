@@ -36,12 +36,20 @@ class timer;
 ///
 /// *Thread safety:* the loop thread only: the thread that opened the service and, from its first poll on, the one that
 /// runs the loop (`use_on_this_thread` hands it over otherwise). Arming or cancelling a timer elsewhere is a violated
-/// precondition, which is checked and named. *Complexity:* arming, cancelling and touching are O(1), allocate nothing
-/// and make no system call; an idle service costs a loop iteration one clock read. *Errors:* `open` answers a UV_ code.
-/// Nothing throws. *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only
-/// be asked `armed()`, cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its
-/// own; its libuv handles live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY). The
-/// loop outlives it.
+/// precondition, which is checked and named.
+///
+/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service costs
+/// a loop iteration one clock read.
+///
+/// *Errors:* `open` answers a UV_ code. Nothing throws.
+///
+/// *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only be asked `armed()`,
+/// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles
+/// live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY; one turn more when the user
+/// closed them first). The loop outlives it.
+///
+/// *Order:* handlers run after the poll. Under UV_RUN_ONCE one call may return for the wakeup and the next run the
+/// handler, where a uv_timer_t runs in the first.
 class timer_service final : private driver::client {
  public:
   timer_service() noexcept = default;
@@ -162,7 +170,7 @@ class timer_service final : private driver::client {
 
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
-  std::size_t limit_ = 0;         // armed timers allowed; none while closed
+  std::size_t limit_ = 0;         // armed timers allowed
   std::size_t unref_armed_ = 0;   // armed timers that do not hold the loop
   tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
   bool held_ = false;  // what the driver was told last
