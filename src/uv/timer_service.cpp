@@ -61,18 +61,17 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   wheel_.emplace(options.geometry);
 #endif
   options_ = options;
-  length_ = tick_length::at_most(options.tick);
   stats_ = {};
-  stats_.lateness = {wheel_->lateness(), length_};
   thread_ = detail::this_thread();
-  limit_ = options.max_armed;
+  easy_limit_ = 0;
   unref_armed_ = 0;
   wake_ = never;
   held_ = false;
   on.bind(*this, options.stall_grace);
   driver_ = &on;
   epoch_ = on.epoch();
-  origin_ = take_stamp();
+  timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
+  refresh_stats();
   return 0;
 }
 
@@ -101,7 +100,7 @@ void timer_service::refresh_stats() const noexcept {
   stats_.cancelled = counts.cancelled;
   stats_.fired = counts.fired;
   stats_.pending = wheel_->armed();
-  stats_.lateness = {wheel_->lateness(), length_};
+  stats_.lateness = {wheel_->lateness(), timeline_.length()};
 }
 
 void timer_service::ref() noexcept {
@@ -123,13 +122,12 @@ void timer_service::after_fork() noexcept {
 
 int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept {
   if (!is_open()) return UV_ECANCELED;
-  // Times since the origin are small, so nothing wraps before the ticks saturate.
-  const auto due = detail::add_saturating(driver_->now() - origin_, after);
-  if (due == std::chrono::nanoseconds::max()) return arm_tick(t, last_tick);
-  const tick deadline = length_.ceil(due);
+  const auto due = detail::add_saturating(driver_->now(), after);
+  if (due == clock::time_point::max()) return arm_tick(t, last_tick);
+  const tick deadline = timeline_.ceil(due);
   if (slack.count() <= 0) return arm_tick(t, deadline);
   const auto latest = detail::add_saturating(due, slack);
-  const tick limit = latest == std::chrono::nanoseconds::max() ? last_tick : std::max(deadline, length_.floor(latest));
+  const tick limit = latest == clock::time_point::max() ? last_tick : std::max(deadline, timeline_.floor(latest));
   const tick armed = t.wheel_entry::deadline();
   return arm_tick(t, deadline <= armed && armed <= limit ? armed : most_shared(deadline, limit));
 }
@@ -141,7 +139,7 @@ int timer_service::refuse_elsewhere() noexcept {
 
 int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
   const std::size_t armed = wheel_->armed();
-  if (armed >= limit_) {
+  if (armed >= options_.max_armed) {
     ++stats_.refused;
     return UV_ENOBUFS;
   }
@@ -161,7 +159,7 @@ clock::time_point timer_service::take_stamp() const noexcept {
 
 // The first timer after none: the wheel's time, which stood still, is brought up to date before it is placed.
 void timer_service::skip_idle_time() noexcept {
-  if (wake_ != 0) wheel_->advance(length_.floor(now() - origin_), 0);
+  if (wake_ != 0) wheel_->advance(timeline_.floor(now()), 0);
 }
 
 void timer_service::set_ref(timer& t, bool on) noexcept {
@@ -191,11 +189,8 @@ void timer_service::update_hold() noexcept {
   const bool alive = ref_ && wheel_->armed() > unref_armed_;
   if (alive == held_) return;
   held_ = alive;
+  easy_limit_ = alive ? options_.max_armed : 0;
   driver_->hold(alive);
-}
-
-clock::time_point timer_service::time_of(tick t) const noexcept {
-  return detail::add_saturating(origin_, length_.begin_of(t));
 }
 
 void timer_service::schedule() noexcept {
@@ -209,7 +204,7 @@ void timer_service::schedule() noexcept {
 void timer_service::turn(clock::time_point now) noexcept {
   thread_ = detail::this_thread();  // a loop opened on one thread may be run by another
   stamp_epoch_ = ~*epoch_;          // taken anew after the poll: what a peer sent while we waited is younger than `now`
-  const tick present = length_.floor(now - origin_);
+  const tick present = timeline_.floor(now);
   if (wheel_->armed() == 0) {
     wheel_->sweep(sweep_per_turn);
   } else if (present < wheel_->next_expiry()) {
@@ -225,7 +220,7 @@ bool timer_service::woken(clock::time_point now) noexcept {
 }
 
 bool timer_service::due(clock::time_point now) const noexcept {
-  return wheel_->next_expiry() <= length_.floor(now - origin_);
+  return wheel_->next_expiry() <= timeline_.floor(now);
 }
 
 void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
@@ -235,7 +230,7 @@ void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
 
 void timer_service::pass(clock::time_point stamp) noexcept {
   driver& turned_by = *driver_;
-  const tick present = length_.floor(stamp - origin_);
+  const tick present = timeline_.floor(stamp);
   const clock::time_point stop = detail::add_saturating(turned_by.now(), options_.time_per_pass);
   ++stats_.passes;
   judged_at_ = stamp;
@@ -267,7 +262,7 @@ bool timer_service::validate(std::string* why) const {
   for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
   const char* broken = nullptr;
   if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
-  if (wheel_->armed() > limit_) broken = "more timers are armed than max_armed";
+  if (wheel_->armed() > options_.max_armed) broken = "more timers are armed than max_armed";
   if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
   if (broken != nullptr && why != nullptr) *why = broken;
   return broken == nullptr;
@@ -275,7 +270,7 @@ bool timer_service::validate(std::string* why) const {
 
 void timer_service::dump(std::ostream& out) const {
   const service_stats& s = stats();
-  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << length_.duration().count()
+  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count()
       << " ns, pending " << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused "
       << s.refused << ", passes " << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls "
       << s.stalls << '\n';

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -58,6 +60,34 @@ class reader {
 
 tick saturating_add(tick a, tick b) noexcept { return a > never - b ? never : a + b; }
 
+constexpr unsigned places = 64;
+
+// What is due and when, in a sorted map.
+class model {
+ public:
+  // When `place` is due; `never` when it is not armed.
+  tick deadline(unsigned place) const { return at_[place] ? (*at_[place])->first : never; }
+  tick earliest() const { return due_.empty() ? never : due_.begin()->first; }
+  std::size_t armed() const { return due_.size(); }
+
+  void arm(unsigned place, tick deadline) {
+    disarm(place);
+    at_[place] = due_.emplace(deadline, place);
+  }
+
+  // Answers when it was due.
+  tick disarm(unsigned place) {
+    const tick was = deadline(place);
+    if (at_[place]) due_.erase(*at_[place]);
+    at_[place].reset();
+    return was;
+  }
+
+ private:
+  std::multimap<tick, unsigned> due_;
+  std::array<std::optional<std::multimap<tick, unsigned>::iterator>, places> at_;
+};
+
 class machine {
  public:
   machine(reader input, wheel_geometry geometry, tick origin) : input_{input}, wheel_{geometry, origin} {
@@ -78,8 +108,6 @@ class machine {
   }
 
  private:
-  static constexpr unsigned places = 64;
-
   struct entry : wheel_entry {
     entry(machine& in, unsigned at) noexcept : wheel_entry{&fired}, owner{in}, place{at} {}
     static void fired(wheel_entry& e) noexcept {
@@ -106,19 +134,19 @@ class machine {
       advance(code);
   }
 
-  void arm(unsigned place) noexcept {
+  void arm(unsigned place) {
     ++result_.operations;
     const tick now = wheel_.now();
     const tick wanted = saturating_add(now, input_.distance());
     const tick earliest = now < last_tick ? now + 1 : last_tick;
-    deadlines_[place] = std::clamp(wanted, earliest, last_tick);
+    model_.arm(place, std::clamp(wanted, earliest, last_tick));
     armed_in_pass_[place] = in_pass_;
     wheel_.arm(*entries_[place], wanted);
   }
 
-  void cancel(unsigned place) noexcept {
+  void cancel(unsigned place) {
     ++result_.operations;
-    const bool was_armed = std::exchange(deadlines_[place], never) != never;
+    const bool was_armed = model_.disarm(place) != never;
     if (wheel_.cancel(*entries_[place]) != was_armed) disagree("cancel did not answer whether it was armed");
   }
 
@@ -135,19 +163,22 @@ class machine {
 
   void clear() {
     ++result_.operations;
-    std::size_t cleared = 0;
+    const std::size_t armed = model_.armed();
+    std::size_t listed = 0;
+    wheel_.for_each_armed([&](wheel_entry& e) { listed += model_.deadline(static_cast<entry&>(e).place) != never; });
+    if (listed != armed) disagree("for_each_armed did not list what is armed");
     wheel_.clear([&](wheel_entry& e) {
-      ++cleared;
-      deadlines_[static_cast<entry&>(e).place] = never;
+      if (model_.disarm(static_cast<entry&>(e).place) == never) disagree("clear disposed of an unarmed entry");
     });
-    if (pending() != 0) disagree("clear left entries armed");
+    if (model_.armed() != 0) disagree("clear left entries armed");
+    if (!wheel_.empty()) disagree("clear left entries linked");
   }
 
   void advance(std::uint8_t code) {
     ++result_.operations;
     tick to = saturating_add(wheel_.now(), input_.distance());
     if (code % 8 == 0) to = std::max(wheel_.now(), std::min(wheel_.next_expiry(), last_tick));
-    if (code % 8 == 1 && earliest() != never) to = earliest();
+    if (code % 8 == 1 && model_.armed() != 0) to = model_.earliest();
     const std::size_t work = code < 200 ? wheel::npos : input_.byte() % 32;
 
     std::fill(armed_in_pass_.begin(), armed_in_pass_.end(), false);
@@ -162,14 +193,14 @@ class machine {
     if (done.ran != ran_) disagree("advance counted other callbacks than ran");
     if (done.ran > work) disagree("advance did more than its work bound");
     // what callbacks arm at the end of time is due at once, and left for the next call
-    if (done.done && earliest() <= wheel_.now() && wheel_.now() != last_tick) disagree("done, but something is due");
+    if (done.done && model_.earliest() <= wheel_.now() && wheel_.now() != last_tick) disagree("done, but something is due");
     if (work == wheel::npos && !done.done && wheel_.now() != last_tick) disagree("not done, with unlimited work");
   }
 
   void on_fired(unsigned place) noexcept {
     ++ran_;
     ++result_.fired;
-    const tick deadline = std::exchange(deadlines_[place], never);
+    const tick deadline = model_.disarm(place);
     if (deadline == never) disagree("an entry fired that is not armed");
     if (deadline > wheel_.now() && deadline != never) disagree("an entry fired early");
     if (armed_in_pass_[place] && wheel_.now() != last_tick) disagree("an entry fired in the pass that armed it");
@@ -188,19 +219,17 @@ class machine {
       clear();
   }
 
-  std::size_t pending() const noexcept {
-    return places - static_cast<std::size_t>(std::count(deadlines_.begin(), deadlines_.end(), never));
-  }
-  tick earliest() const noexcept { return *std::min_element(deadlines_.begin(), deadlines_.end()); }
-
   void check(bool validate) {
     if (result_.mismatch) return;
-    if (wheel_.armed() != pending()) return disagree("armed() is not the number of armed entries");
+    if (wheel_.armed() != model_.armed()) return disagree("armed() is not the number of armed entries");
+    const wheel_counts counts = wheel_.counts();
+    if (counts.armed != counts.cancelled + counts.fired + model_.armed()) return disagree("the counts do not add up");
+    if (counts.fired != result_.fired) return disagree("the wheel counted other callbacks than ran");
     const tick next = wheel_.next_expiry();
-    if ((next == never) != (pending() == 0)) return disagree("next_expiry is `never` exactly when nothing is armed");
-    if (next > earliest()) return disagree("next_expiry is later than the earliest deadline");
+    if ((next == never) != (model_.armed() == 0)) return disagree("next_expiry is `never` exactly when nothing is armed");
+    if (next > model_.earliest()) return disagree("next_expiry is later than the earliest deadline");
     for (unsigned i = 0; i < places; ++i)
-      if (entries_[i]->deadline() != deadlines_[i]) return disagree("a deadline is not what was asked for");
+      if (entries_[i]->deadline() != model_.deadline(i)) return disagree("a deadline is not what was asked for");
     std::string why;
     if (validate && !wheel_.validate(&why)) disagree(why.c_str());
   }
@@ -216,11 +245,7 @@ class machine {
   reader input_;
   wheel wheel_;
   std::array<std::unique_ptr<entry>, places> entries_;
-  std::array<tick, places> deadlines_ = [] {
-    std::array<tick, places> none{};
-    none.fill(never);
-    return none;
-  }();
+  model model_;
   std::array<bool, places> armed_in_pass_{};
   bool in_pass_ = false;
   std::size_t ran_ = 0;

@@ -1,4 +1,4 @@
-// One interpreter of operations on a wheel, checked against a model that is too simple to be wrong.
+// One interpreter of operations on a wheel, checked against a std::multimap, a model that is too simple to be wrong.
 //
 // The bytes of an input say the geometry, the origin and then operation after operation: arm, re-arm, cancel, destroy,
 // advance by any amount with any work bound; and what each callback does in its turn. The same interpreter runs a small

@@ -39,6 +39,9 @@ class tick_length {
   /// One tick as a duration.
   constexpr std::chrono::nanoseconds duration() const noexcept { return std::chrono::nanoseconds{1} * (1LL << shift_); }
 
+  /// log2 of its nanoseconds.
+  constexpr unsigned shift() const noexcept { return shift_; }
+
   /// The first tick that begins at or after `since_origin`; 0 for what lies before the origin.
   constexpr tick ceil(std::chrono::nanoseconds since_origin) const noexcept {
     if (since_origin.count() <= 0) return 0;

@@ -78,12 +78,14 @@ class wheel {
   ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   void arm(wheel_entry& entry, tick deadline) noexcept {
-    deadline = deadline < earliest_ ? earliest_ : deadline > last_tick ? last_tick : deadline;
+    const tick earliest = earliest_;
+    deadline = deadline < earliest ? earliest : deadline > last_tick ? last_tick : deadline;
     arms_ += entry.deadline_ == never;
     entry.deadline_ = deadline;
-    // One compare for the fast path: earliest_ <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
+    // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
-    if (entry.visit_ - earliest_ > deadline - earliest_) relink(entry);
+    if (entry.visit_ - earliest > deadline - earliest) [[unlikely]]
+      relink(entry);
   }
 
   /// Disarms `entry`; true when it was armed. Its callback does not run until it is armed again, even when the running

@@ -25,17 +25,6 @@ constexpr auto add_saturating(std::chrono::time_point<Clock, std::chrono::nanose
   return decltype(when){add_saturating(when.time_since_epoch(), later)};
 }
 
-/// `when - begin`, saturating at nanoseconds::max(); zero for what is not after `begin`.
-template <class Clock>
-constexpr std::chrono::nanoseconds time_since(std::chrono::time_point<Clock, std::chrono::nanoseconds> begin,
-                                              std::chrono::time_point<Clock, std::chrono::nanoseconds> when) noexcept {
-  if (when <= begin) return std::chrono::nanoseconds::zero();
-  const auto since = static_cast<std::uint64_t>(when.time_since_epoch().count()) -
-                     static_cast<std::uint64_t>(begin.time_since_epoch().count());
-  constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  return since > max ? std::chrono::nanoseconds::max() : std::chrono::nanoseconds{static_cast<std::int64_t>(since)};
-}
-
 /// `d` in nanoseconds, rounded up (a timer may be late, never early). Beyond the range of 64-bit nanoseconds, 292
 /// years, it saturates. A floating-point NaN counts as zero: it is no reason to wait.
 template <class Rep, class Period>

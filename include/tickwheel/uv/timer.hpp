@@ -217,12 +217,9 @@ class interval_timer : private timer {
 inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
   if (thread_ != detail::this_thread()) [[unlikely]]
     return refuse_elsewhere();
-  if (!t.armed()) {
-    // at the limit, the first that holds the loop, or one that does not hold it
-    const std::size_t armed = wheel_->armed();
-    if (armed >= limit_ || armed == unref_armed_ || !t.has_ref()) [[unlikely]]
-      return arm_with_care(t, deadline);
-  }
+  // at the limit, the first that holds the loop, or one that does not hold it
+  if (!t.armed() && (wheel_->armed() >= easy_limit_ || !t.has_ref())) [[unlikely]]
+    return arm_with_care(t, deadline);
   wheel_->arm(t.entry(), deadline);
   // at once, not at the next turn of the loop: without an armed libuv timer the loop may end before it
   if (wheel_->expiry_bound() < wake_) [[unlikely]]

@@ -15,6 +15,7 @@
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/this_thread.hpp>
+#include <tickwheel/detail/timeline.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/service_options.hpp>
 #include <tickwheel/uv/service_stats.hpp>
@@ -122,7 +123,7 @@ class timer_service final : private driver::client {
   }
 
   /// The length of a tick: what was asked for, rounded down to a power of two of nanoseconds. Requires: open.
-  std::chrono::nanoseconds tick_duration() const noexcept { return length_.duration(); }
+  std::chrono::nanoseconds tick_duration() const noexcept { return timeline_.length().duration(); }
 
   /// Calls `visit(timer&)` for every armed timer, in no order. `visit` may cancel timers, and must not arm or destroy
   /// any.
@@ -139,12 +140,11 @@ class timer_service final : private driver::client {
 
   // what timer uses
   int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
-  int arm_at(timer& t, clock::time_point when) noexcept { return arm_tick(t, tick_of(when)); }
+  int arm_at(timer& t, clock::time_point when) noexcept { return arm_tick(t, timeline_.ceil(when)); }
   int arm_tick(timer&, tick deadline) noexcept;
   bool cancel(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
-  clock::time_point time_of(tick t) const noexcept;
-  tick tick_of(clock::time_point when) const noexcept { return length_.ceil(detail::time_since(origin_, when)); }
+  clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }
   void check_thread() const noexcept {
     detail::require(thread_ == detail::this_thread(),
                     "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
@@ -170,7 +170,7 @@ class timer_service final : private driver::client {
 
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
-  std::size_t limit_ = 0;         // armed timers allowed
+  std::size_t easy_limit_ = 0;    // fewer armed than this, and one more changes nothing: 0 unless the loop is held
   std::size_t unref_armed_ = 0;   // armed timers that do not hold the loop
   tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
   bool held_ = false;  // what the driver was told last
@@ -182,9 +182,8 @@ class timer_service final : private driver::client {
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable clock::time_point stamp_{};
 
+  detail::timeline timeline_;
   clock::time_point judged_at_{};
-  clock::time_point origin_{};  // when tick 0 began
-  tick_length length_ = tick_length::at_most(std::chrono::nanoseconds{1});
   std::optional<wheel> wheel_;
 
   service_options options_;

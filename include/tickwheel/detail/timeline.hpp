@@ -1,0 +1,49 @@
+// Where a service's ticks lie on the steady clock.
+#pragma once
+
+#include <tickwheel/core/ticks.hpp>
+#include <tickwheel/detail/nanoseconds.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace tickwheel::detail {
+
+/// Converts between time points and ticks. Deadlines round up and the present rounds down: late is allowed, early never.
+class timeline {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  timeline() noexcept : timeline{{}, tick_length::at_most(std::chrono::nanoseconds{1})} {}
+  timeline(time_point origin, tick_length length) noexcept
+      : before_{add_saturating(origin, std::chrono::nanoseconds{1} - length.duration())},
+        length_{length},
+        origin_{origin} {}
+
+  tick_length length() const noexcept { return length_; }
+
+  /// The first tick that begins at or after `when`; 0 for what lies before the origin. On the path of every arm.
+  tick ceil(time_point when) const noexcept { return ticks_between(before_, when); }
+
+  /// The tick that is running at `when`; 0 for what lies before the origin.
+  tick floor(time_point when) const noexcept { return ticks_between(origin_, when); }
+
+  /// When `t` begins; saturates at time_point::max().
+  time_point begin_of(tick t) const noexcept { return add_saturating(origin_, length_.begin_of(t)); }
+
+ private:
+  // Unsigned, since a hand-driven clock may stand before zero, and the farthest time_point is then too far for a
+  // duration.
+  tick ticks_between(time_point from, time_point to) const noexcept {
+    if (to <= from) return 0;
+    return (static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+            static_cast<std::uint64_t>(from.time_since_epoch().count())) >>
+           length_.shift();
+  }
+
+  time_point before_;  // a tick less a nanosecond before the origin: counted from here, rounding down rounds up
+  tick_length length_;
+  time_point origin_;
+};
+
+}  // namespace tickwheel::detail
