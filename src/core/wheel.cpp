@@ -48,21 +48,24 @@ wheel::~wheel() {
   clear([](wheel_entry&) noexcept {});
 }
 
-void wheel::relink(wheel_entry& e) noexcept {
+bool wheel::relink(wheel_entry& e) noexcept {
   e.link_.unlink();
-  place(e);
+  return place(e);
 }
 
 // Links `e` to the lowest level that reaches its deadline: one whose slot for it is fewer than a full turn ahead, so
 // that no two spans share a slot. The highest level takes what is farther away, too; its entries wait for their round.
-void wheel::place(wheel_entry& e) noexcept {
+// True when the wheel may need its next visit earlier for it.
+bool wheel::place(wheel_entry& e) noexcept {
   const tick deadline = e.deadline_;
   unsigned k = level_of_width_[std::bit_width(deadline - cursor_)];
   if (k + 1 < geometry_.levels && (deadline >> levels_[k].shift) - (cursor_ >> levels_[k].shift) >= geometry_.slots)
     ++k;
   const tick attention = levels_[k].link(e, deadline, turn_++);
   attention_[k] = std::min(attention_[k], attention);
-  expiry_ = std::min(expiry_, attention);
+  const bool sooner = attention < expiry_;
+  if (sooner) expiry_ = attention;
+  return sooner || !expiry_exact_;
 }
 
 advance_result wheel::run_pass(tick now, std::size_t work) noexcept {

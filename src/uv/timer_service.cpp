@@ -25,6 +25,8 @@ bool possible(const service_options& o) noexcept {
          o.stall_grace.count() >= 0;
 }
 
+std::size_t add_saturating(std::size_t a, std::size_t b) noexcept { return b > unlimited - a ? unlimited : a + b; }
+
 // The earliest tick of [from, to] that is a multiple of the largest power of two: ticks that many ranges share, so that
 // deadlines with slack gather on few ticks.
 tick most_shared(tick from, tick to) noexcept {
@@ -63,7 +65,8 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   options_ = options;
   stats_ = {};
   thread_ = detail::this_thread();
-  easy_limit_ = 0;
+  arms_to_check_ = 0;
+  ends_to_check_ = 0;
   unref_armed_ = 0;
   wake_ = never;
   held_ = false;
@@ -123,32 +126,38 @@ void timer_service::after_fork() noexcept {
 int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept {
   if (!is_open()) return UV_ECANCELED;
   const auto due = detail::add_saturating(driver_->now(), after);
-  if (due == clock::time_point::max()) return arm_tick(t, last_tick);
-  const tick deadline = timeline_.ceil(due);
-  if (slack.count() <= 0) return arm_tick(t, deadline);
-  const auto latest = detail::add_saturating(due, slack);
-  const tick limit = latest == clock::time_point::max() ? last_tick : std::max(deadline, timeline_.floor(latest));
-  const tick armed = t.wheel_entry::deadline();
-  return arm_tick(t, deadline <= armed && armed <= limit ? armed : most_shared(deadline, limit));
-}
-
-int timer_service::refuse_elsewhere() noexcept {
-  if (is_open()) check_thread();
-  return UV_ECANCELED;
-}
-
-int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
-  const std::size_t armed = wheel_->armed();
-  if (armed >= options_.max_armed) {
-    ++stats_.refused;
-    return UV_ENOBUFS;
+  tick deadline = tick_of(due);
+  if (slack.count() > 0) {
+    const tick latest = std::max(deadline, timeline_.floor(detail::add_saturating(due, slack)));
+    const tick armed = t.wheel_entry::deadline();
+    deadline = deadline <= armed && armed <= latest ? armed : most_shared(deadline, latest);
   }
-  if (armed == 0) skip_idle_time();
+  return t.has_ref() ? arm_tick(t, deadline) : arm_with_care(t, deadline);
+}
+
+// Of any timer, in any state: what `arm_tick` leaves out because the counts say that it cannot matter.
+int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
+  if (!is_open()) return UV_ECANCELED;
+  check_thread();
+  if (!t.armed()) {
+    const std::size_t armed = wheel_->armed();
+    if (armed >= options_.max_armed) {
+      ++stats_.refused;
+      return UV_ENOBUFS;
+    }
+    if (armed == 0) skip_idle_time();
+    if (!t.has_ref()) count_without_ref();
+  }
   wheel_->arm(t.entry(), deadline);
-  if (!t.has_ref()) count_without_ref();
   update_hold();
-  if (wheel_->expiry_bound() < wake_) schedule();
+  wake_sooner();
   return 0;
+}
+
+bool timer_service::cancel_without_ref(timer& t) noexcept {
+  check_thread();
+  --unref_armed_;
+  return cancel(t);
 }
 
 clock::time_point timer_service::take_stamp() const noexcept {
@@ -186,10 +195,13 @@ void timer_service::forget_fired(void* service, wheel_entry& entry) noexcept {
 
 void timer_service::update_hold() noexcept {
   if (!is_open()) return;
-  const bool alive = ref_ && wheel_->armed() > unref_armed_;
+  const std::size_t armed = wheel_->armed();
+  const std::size_t holding = armed - unref_armed_;
+  const bool alive = ref_ && holding != 0;
+  arms_to_check_ = holding != 0 ? add_saturating(wheel_->arms(), options_.max_armed - armed) : 0;
+  ends_to_check_ = wheel_->ended() + std::max<std::size_t>(holding, 1);
   if (alive == held_) return;
   held_ = alive;
-  easy_limit_ = alive ? options_.max_armed : 0;
   driver_->hold(alive);
 }
 
@@ -199,6 +211,11 @@ void timer_service::schedule() noexcept {
     driver_->rest();
   else
     driver_->wake_at(time_of(wake_));
+}
+
+// At once, not at the next turn of the loop: without an armed libuv timer the loop may end before it.
+void timer_service::wake_sooner() noexcept {
+  if (wheel_->expiry_bound() < wake_) schedule();
 }
 
 void timer_service::turn(clock::time_point now) noexcept {
@@ -219,9 +236,7 @@ bool timer_service::woken(clock::time_point now) noexcept {
   return false;
 }
 
-bool timer_service::due(clock::time_point now) const noexcept {
-  return wheel_->next_expiry() <= timeline_.floor(now);
-}
+bool timer_service::due(clock::time_point now) const noexcept { return wheel_->next_expiry() <= timeline_.floor(now); }
 
 void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
   ++stats_.stalls;
@@ -263,17 +278,22 @@ bool timer_service::validate(std::string* why) const {
   const char* broken = nullptr;
   if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
   if (wheel_->armed() > options_.max_armed) broken = "more timers are armed than max_armed";
+  const std::size_t holding = wheel_->armed() - unref_armed_;
   if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
+  if (wake_ != 0 && held_ != (ref_ && holding != 0)) broken = "the loop is held without need, or not held";
+  if (ends_to_check_ > wheel_->ended() && ends_to_check_ - wheel_->ended() > std::max<std::size_t>(holding, 1))
+    broken = "the last timer may end unnoticed";
+  if (arms_to_check_ > wheel_->arms() && arms_to_check_ - wheel_->arms() > options_.max_armed - wheel_->armed())
+    broken = "more timers than max_armed may be armed unnoticed";
   if (broken != nullptr && why != nullptr) *why = broken;
   return broken == nullptr;
 }
 
 void timer_service::dump(std::ostream& out) const {
   const service_stats& s = stats();
-  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count()
-      << " ns, pending " << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused "
-      << s.refused << ", passes " << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls "
-      << s.stalls << '\n';
+  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count() << " ns, pending "
+      << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
+      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls << '\n';
   if (is_open()) wheel_->dump(out);
 }
 

@@ -193,7 +193,8 @@ class machine {
     if (done.ran != ran_) disagree("advance counted other callbacks than ran");
     if (done.ran > work) disagree("advance did more than its work bound");
     // what callbacks arm at the end of time is due at once, and left for the next call
-    if (done.done && model_.earliest() <= wheel_.now() && wheel_.now() != last_tick) disagree("done, but something is due");
+    if (done.done && model_.earliest() <= wheel_.now() && wheel_.now() != last_tick)
+      disagree("done, but something is due");
     if (work == wheel::npos && !done.done && wheel_.now() != last_tick) disagree("not done, with unlimited work");
   }
 
@@ -226,7 +227,8 @@ class machine {
     if (counts.armed != counts.cancelled + counts.fired + model_.armed()) return disagree("the counts do not add up");
     if (counts.fired != result_.fired) return disagree("the wheel counted other callbacks than ran");
     const tick next = wheel_.next_expiry();
-    if ((next == never) != (model_.armed() == 0)) return disagree("next_expiry is `never` exactly when nothing is armed");
+    if ((next == never) != (model_.armed() == 0))
+      return disagree("next_expiry is `never` exactly when nothing is armed");
     if (next > model_.earliest()) return disagree("next_expiry is later than the earliest deadline");
     for (unsigned i = 0; i < places; ++i)
       if (entries_[i]->deadline() != model_.deadline(i)) return disagree("a deadline is not what was asked for");

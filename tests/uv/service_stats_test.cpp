@@ -6,7 +6,6 @@
 #include <chrono>
 #include <deque>
 #include <memory>
-#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -15,43 +14,6 @@
 using namespace std::chrono_literals;
 
 namespace {
-
-TEST(stats, add_up_after_any_sequence_of_operations) {
-  manual_service service{{.work_per_pass = 7, .max_armed = 20}};
-  std::mt19937 random{3};
-  std::vector<std::unique_ptr<probe>> all(100);
-  for (auto& p : all) p = std::make_unique<probe>(service.timers);
-  for (int i = 0; i < 5000; ++i) {
-    auto& p = all[random() % all.size()];
-    switch (random() % 8) {
-      case 0:
-        p->timeout.cancel();
-        break;
-      case 1:
-        p = std::make_unique<probe>(service.timers);
-        break;
-      case 2:
-        service.time.advance(std::chrono::microseconds{random() % 5000});
-        break;
-      case 3:
-        random() % 2 != 0 ? p->timeout.ref() : p->timeout.unref();
-        break;
-      case 4:
-        service.time.block(std::chrono::microseconds{random() % 5000});
-        break;
-      case 5:
-        service.time.turn();
-        break;
-      default:
-        p->timeout.arm(std::chrono::microseconds{random() % 50'000});
-        break;
-    }
-    ASSERT_TRUE(adds_up(service.timers)) << i;
-    ASSERT_TRUE(is_valid(service.timers)) << i;
-  }
-  EXPECT_GT(service.timers.stats().fired, 0U);
-  EXPECT_GT(service.timers.stats().refused, 0U);
-}
 
 TEST(stats, count_moving_an_armed_timer_as_no_further_arm) {
   manual_service service;

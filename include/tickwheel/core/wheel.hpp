@@ -76,16 +76,17 @@ class wheel {
   /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate
   /// there. Requires: the entry is in no other wheel.
   ///
+  /// True when `next_expiry()` may have come closer: who waits for it then asks again, as after the first entry armed.
+  ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
-  void arm(wheel_entry& entry, tick deadline) noexcept {
+  bool arm(wheel_entry& entry, tick deadline) noexcept {
     const tick earliest = earliest_;
     deadline = deadline < earliest ? earliest : deadline > last_tick ? last_tick : deadline;
-    arms_ += entry.deadline_ == never;
+    if (!entry.armed()) ++arms_;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
-    if (entry.visit_ - earliest > deadline - earliest) [[unlikely]]
-      relink(entry);
+    return entry.visit_ - earliest > deadline - earliest && relink(entry);
   }
 
   /// Disarms `entry`; true when it was armed. Its callback does not run until it is armed again, even when the running
@@ -139,6 +140,11 @@ class wheel {
   /// True when no entry is linked, armed or not. O(levels).
   bool empty() const noexcept;
 
+  /// How many entries were ever armed, and how many of them are no longer: `armed()` is the difference. Each only grows,
+  /// so a caller who watches for `armed()` to reach a bound can tell from one of them that it is not there yet.
+  std::size_t arms() const noexcept { return arms_; }
+  std::size_t ended() const noexcept { return ended_; }
+
   wheel_counts counts() const noexcept { return {arms_, ended_ - fired_, fired_}; }
   wheel_geometry geometry() const noexcept { return geometry_; }
 
@@ -183,8 +189,8 @@ class wheel {
     earliest_ = now < last_tick ? now + 1 : last_tick;
   }
 
-  void relink(wheel_entry&) noexcept;
-  void place(wheel_entry&) noexcept;
+  bool relink(wheel_entry&) noexcept;
+  bool place(wheel_entry&) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
   bool drain(unsigned k, pass& running) noexcept;
   void fire(wheel_entry&) noexcept;

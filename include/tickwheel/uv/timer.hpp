@@ -67,11 +67,11 @@ class timer : private wheel_entry {
 
   /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration, and
   /// reads no clock. A time that has passed: due in the next pass.
-  int arm_at(clock::time_point when) noexcept { return service().arm_at(*this, when); }
+  int arm_at(clock::time_point when) noexcept;
 
   /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
   /// pass had already reached it.
-  bool cancel() noexcept { return armed() && service().cancel(*this); }
+  bool cancel() noexcept;
 
   /// True from `arm` until it fires or is cancelled, or the service closes.
   bool armed() const noexcept { return wheel_entry::armed(); }
@@ -93,6 +93,11 @@ class timer : private wheel_entry {
 
  private:
   friend class timer_service;
+
+  // `service()` of one that has a reference, on the path of every arm and cancel: there is no bit to clear.
+  timer_service& service_of_ref() const noexcept {
+    return *reinterpret_cast<timer_service*>(service_);  // NOLINT(performance-no-int-to-ptr): as above
+  }
 
   static constexpr std::uintptr_t unref_bit = 1;
   static_assert(alignof(timer_service) > unref_bit, "the lowest bit of the service's address is free");
@@ -216,25 +221,31 @@ class interval_timer : private timer {
 
 inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
   if (thread_ != detail::this_thread()) [[unlikely]]
-    return refuse_elsewhere();
-  // at the limit, the first that holds the loop, or one that does not hold it
-  if (!t.armed() && (wheel_->armed() >= easy_limit_ || !t.has_ref())) [[unlikely]]
     return arm_with_care(t, deadline);
-  wheel_->arm(t.entry(), deadline);
-  // at once, not at the next turn of the loop: without an armed libuv timer the loop may end before it
-  if (wheel_->expiry_bound() < wake_) [[unlikely]]
-    schedule();
+  if (wheel_->arms() >= arms_to_check_ && !t.armed()) [[unlikely]]
+    return arm_with_care(t, deadline);
+  if (wheel_->arm(t.entry(), deadline)) [[unlikely]]
+    wake_sooner();
   return 0;
 }
 
 inline bool timer_service::cancel(timer& t) noexcept {
   check_thread();
   wheel_->cancel(t.entry());
-  if (!t.has_ref()) [[unlikely]]
-    --unref_armed_;
-  if (wheel_->armed() == unref_armed_) [[unlikely]]
+  if (wheel_->ended() >= ends_to_check_) [[unlikely]]
     update_hold();
   return true;
+}
+
+inline int timer::arm_at(clock::time_point when) noexcept {
+  if (!has_ref()) [[unlikely]]
+    return service().arm_with_care(*this, service().tick_of(when));
+  return service_of_ref().arm_tick(*this, service_of_ref().tick_of(when));
+}
+
+inline bool timer::cancel() noexcept {
+  if (!armed()) return false;
+  return has_ref() ? service_of_ref().cancel(*this) : service().cancel_without_ref(*this);
 }
 
 template <class F>

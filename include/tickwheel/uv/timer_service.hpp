@@ -140,10 +140,12 @@ class timer_service final : private driver::client {
 
   // what timer uses
   int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
-  int arm_at(timer& t, clock::time_point when) noexcept { return arm_tick(t, timeline_.ceil(when)); }
-  int arm_tick(timer&, tick deadline) noexcept;
-  bool cancel(timer&) noexcept;
+  int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
+  int arm_with_care(timer&, tick deadline) noexcept;
+  bool cancel(timer&) noexcept;  // of an armed one that has a reference
+  bool cancel_without_ref(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
+  tick tick_of(clock::time_point when) const noexcept { return timeline_.ceil(when); }
   clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }
   void check_thread() const noexcept {
     detail::require(thread_ == detail::this_thread(),
@@ -158,22 +160,26 @@ class timer_service final : private driver::client {
   void pass(clock::time_point stamp) noexcept override;
   void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
 
-  int refuse_elsewhere() noexcept;
-  int arm_with_care(timer&, tick deadline) noexcept;
   clock::time_point take_stamp() const noexcept;
   void count_without_ref() noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
+  void wake_sooner() noexcept;
   void update_hold() noexcept;
   static void forget_fired(void* service, wheel_entry&) noexcept;
   void refresh_stats() const noexcept;
 
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
-  std::size_t easy_limit_ = 0;    // fewer armed than this, and one more changes nothing: 0 unless the loop is held
-  std::size_t unref_armed_ = 0;   // armed timers that do not hold the loop
-  tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
-  bool held_ = false;  // what the driver was told last
+
+  // Whether the loop is to be held, and `max_armed` reached, need not be asked of each arm and cancel: the wheel's
+  // counts only grow, and until they come to these neither can change.
+  std::size_t arms_to_check_ = 0;
+  std::size_t ends_to_check_ = 0;
+
+  std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
+  tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
+  bool held_ = false;            // what the driver was told last
   bool ref_ = true;
 
   // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
