@@ -37,8 +37,10 @@ std::uint32_t script_writer::draw_connection(nanoseconds now) {
   }
 }
 
-std::uint32_t script_writer::draw_delay_us(nanoseconds now) {
-  std::uniform_int_distribution<std::uint32_t> any{1'000'000, 60'000'000};
+std::uint32_t script_writer::draw_delay_us(nanoseconds now, std::chrono::microseconds least,
+                                           std::chrono::microseconds most) {
+  std::uniform_int_distribution<std::uint32_t> any{static_cast<std::uint32_t>(least.count()),
+                                                   static_cast<std::uint32_t>(most.count())};
   for (;;) {
     const std::uint32_t us = any(random_);
     const nanoseconds due = now + std::chrono::microseconds{us};

@@ -61,8 +61,9 @@ class script_writer {
   std::vector<std::uint32_t> shuffled();
   /// A connection that an operation at `now` may be on.
   std::uint32_t draw_connection(std::chrono::nanoseconds now);
-  /// A delay from 1 to 60 s for an operation at `now`.
-  std::uint32_t draw_delay_us(std::chrono::nanoseconds now);
+  /// A delay for an operation at `now`, uniform in a range.
+  std::uint32_t draw_delay_us(std::chrono::nanoseconds now, std::chrono::microseconds least = std::chrono::seconds{1},
+                              std::chrono::microseconds most = std::chrono::seconds{60});
 
   void arm(std::uint32_t connection, std::chrono::nanoseconds due, std::chrono::nanoseconds now);
   void cancel(std::uint32_t connection, std::chrono::nanoseconds now);

@@ -33,6 +33,12 @@ extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
 
 namespace tickwheel::bench {
 
+std::chrono::nanoseconds simulated_clock::true_now() noexcept {
+  timespec now{};
+  true_clock(CLOCK_MONOTONIC_RAW, &now);
+  return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
+}
+
 void simulated_clock::require_effect() {
   using namespace std::chrono;
   true_clock = reinterpret_cast<read_clock>(dlsym(RTLD_NEXT, "clock_gettime"));

@@ -25,6 +25,8 @@ class simulated_clock {
   /// What the steady clock shows from now on, since its epoch.
   static void set(std::chrono::nanoseconds now) noexcept { shown = now; }
   static std::chrono::nanoseconds now() noexcept { return shown; }
+  /// The true time, also within a scope.
+  static std::chrono::nanoseconds true_now() noexcept;
 
   /// Stops the process with one line when libstdc++ or libuv reads another clock: what is measured would be wrong.
   static void require_effect();

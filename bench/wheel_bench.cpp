@@ -8,6 +8,8 @@
 #include "simulated_clock.hpp"
 #include "subjects/libuv.hpp"
 #include "subjects/libuv_renewed.hpp"
+#include "subjects/multimap.hpp"
+#include "subjects/priority_queue.hpp"
 #include "subjects/timer.hpp"
 #include "subjects/wheel.hpp"
 #include "workloads.hpp"
@@ -31,7 +33,7 @@ struct subjects {};
 bool failed = false;
 
 using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
-                              timer_subject<true_time>, libuv_subject>;
+                              timer_subject<true_time>, libuv_subject, multimap_subject, priority_queue_subject>;
 using renewable_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>,
                                     timer_subject<stamped_time>, timer_subject<true_time>, libuv_renewed_subject>;
 
@@ -85,6 +87,8 @@ void run(benchmark::State& state, std::size_t connections) {
   if constexpr (requires { Workload::wakeups(*now); })
     state.counters["wakeups"] = static_cast<double>(Workload::wakeups(*now));
   now.reset();
+  if constexpr (requires { Workload::template count<S>(plan, connections, state.counters); })
+    Workload::template count<S>(plan, connections, state.counters);
 }
 
 template <class Workload, class S>
@@ -107,6 +111,7 @@ void add_benchmarks() {
   add_all<touch>(all_subjects{}, sizes);
   add_all<arm>(all_subjects{}, sizes);
   add_all<fire>(all_subjects{}, sizes);
+  add_all<pause>(all_subjects{}, sizes);
   add_all<sparse>(all_subjects{}, {1});
   add_all<lifecycle>(renewable_subjects{}, sizes);
 }

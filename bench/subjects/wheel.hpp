@@ -1,14 +1,10 @@
-// The bare wheel, told the tick.
+// The bare wheel.
 #pragma once
 
-#include "../connection.hpp"
+#include "ticked.hpp"
 
 #include <tickwheel/core/wheel.hpp>
 
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <optional>
 #include <string_view>
 
 namespace tickwheel::bench {
@@ -24,61 +20,13 @@ struct hashed_shape {
 };
 
 template <class Shape>
-class wheel_subject {
- public:
-  using connection = bench::connection<wheel_entry>;
+struct shaped_wheel : wheel {
+  using entry = wheel_entry;
   static constexpr std::string_view name = Shape::name;
-  static constexpr tick_length length = tick_length::at_most(std::chrono::nanoseconds{1 << 17});
-
-  explicit wheel_subject(std::size_t n) : connections_{n, &run} {}
-
-  connection& operator[](std::size_t i) const noexcept { return connections_[i]; }
-
-  void arm(connection& c, std::chrono::microseconds delay) noexcept { wheel_.arm(c, length.ceil(now_ + delay)); }
-  bool cancel(connection& c) noexcept { return wheel_.cancel(c); }
-
-  void renew(connection& c) noexcept {
-    const auto id = c.id;
-    wheel_.cancel(c);
-    std::destroy_at(&c);
-    std::construct_at(&c, id, &run);
-  }
-
-  void advance_to(std::chrono::nanoseconds now) noexcept {
-    now_ = now;
-    if (now < next_tick_) return;
-    const tick present = length.floor(now);
-    next_tick_ = length.begin_of(present + 1);
-    wheel_.advance(present);
-  }
-
-  void jump_to(std::chrono::nanoseconds now) noexcept { advance_to(now); }
-
-  void run_out(std::chrono::nanoseconds end) noexcept {
-    const tick last = length.floor(end);
-    for (tick t = length.floor(now_) + 1; t <= last; ++t) wheel_.advance(t);
-    now_ = end;
-    next_tick_ = length.begin_of(last + 1);
-  }
-
-  std::size_t step_out() noexcept {
-    std::size_t steps = 0;
-    for (; wheel_.armed() != 0; ++steps) advance_to(length.begin_of(wheel_.next_expiry()));
-    return steps;
-  }
-
-  std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
-    if (!c.armed()) return {};
-    return length.begin_of(c.deadline());
-  }
-
- private:
-  static void run(wheel_entry& e) noexcept { expired.add(static_cast<connection&>(e).id); }
-
-  connections<connection> connections_;
-  wheel wheel_{Shape::geometry};  // after the connections: destroyed first, it detaches their entries
-  std::chrono::nanoseconds now_{};
-  std::chrono::nanoseconds next_tick_ = length.duration();
+  shaped_wheel() : wheel{Shape::geometry} {}
 };
+
+template <class Shape>
+using wheel_subject = ticked_subject<shaped_wheel<Shape>>;
 
 }  // namespace tickwheel::bench

@@ -56,15 +56,16 @@ bool wheel::validate(std::string* why) const {
                          ", expected ", expected...);
           };
           if (level.index_of(e.visit_) != index) return at("in slot ", level.index_of(e.visit_));
-          if (e.visit_ < slot.first_visit) return at("visit >= the slot's first, ", slot.first_visit);
+          if (e.visit_ < slot.first_visit && (e.armed() || e.visit_ > now_))
+            return at("visit >= the slot's first, ", slot.first_visit);
           if (e.armed()) {
             ++armed_seen;
             earliest = std::min(earliest, e.deadline_);
             if (e.deadline_ < e.visit_) return at("deadline >= visit");
             if (e.visit_ < cursor_) return at("visit >= cursor ", cursor_);
           }
-          // One turn of a ring holds each span once, so that no two share a slot. Dead links that time went over are
-          // exempt, as nothing arms them where they are; so is the top level, which is hashed.
+          // One turn of a ring holds each span once, so that no two share a slot. The top level is hashed, and exempt;
+          // here as above so are dead links that time went over, as nothing arms them where they are.
           if (e.visit_ > now_ && !top && (e.visit_ >> level.shift) - (cursor_ >> level.shift) >= level.slots)
             return at("less than a turn ahead of cursor ", cursor_);
         }

@@ -120,13 +120,10 @@ struct wheel_level {
       if (steps >= limit)
         return best.attention <= look_again ? best : prospect{look_again, look_again, slot_bitmap::none};
       const unsigned index = (start + distance) & (slots - 1);
-      // A first visit in the past is that of dead links which time went over. They wait for the slot's turn, which it
-      // may have reached just now, then with live entries beside them.
+      // A first visit in the past is that of dead links which time went over. They wait for the slot's turn; when that
+      // is now, the slot is visited now, as others in it may be due within its span.
       tick visit = info[index].first_visit;
-      if (visit < cursor) {
-        visit = begin_of(number + distance);
-        if (visit < cursor) visit = begin_of(number + slots);
-      }
+      if (visit < cursor) visit = std::max(begin_of(number + distance), cursor);
       if (visit != never && visit - lead(info[index].count) < best.attention)
         best = {visit - lead(info[index].count), visit, index};
       // this round: what follows is at least a slot later, and a slot's lead is at most its width

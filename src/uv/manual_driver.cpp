@@ -1,6 +1,7 @@
 #include <tickwheel/uv/manual_driver.hpp>
 
 #include <tickwheel/detail/check.hpp>
+#include <tickwheel/detail/nanoseconds.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -8,11 +9,11 @@
 namespace tickwheel {
 
 void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
-  const clock::time_point end = now_ + by;
+  const clock::time_point end = detail::add_saturating(now_, by);
   for (;;) {
     while (now_ <= end && turn()) {
     }
-    if (now_ > end || wake_ > end) break;
+    if (now_ > end || wake_ > end || wake_ == clock::time_point::max()) break;
     now_ = std::max(now_, wake_);
     wake_ = clock::time_point::max();
     ++epoch_;
@@ -47,7 +48,10 @@ void manual_driver::pass_again() noexcept {
   again_ = true;
 }
 
-void manual_driver::rest() noexcept { again_ = false; }
+void manual_driver::rest() noexcept {
+  wake_ = clock::time_point::max();
+  again_ = false;
+}
 
 void manual_driver::on_unbind() noexcept {
   wake_ = clock::time_point::max();

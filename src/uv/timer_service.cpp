@@ -25,7 +25,7 @@ bool possible(const service_options& o) noexcept {
          o.stall_grace.count() >= 0;
 }
 
-std::size_t add_saturating(std::size_t a, std::size_t b) noexcept { return b > unlimited - a ? unlimited : a + b; }
+std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept { return b > ~a ? ~std::uint64_t{0} : a + b; }
 
 // The earliest tick of [from, to] that is a multiple of the largest power of two: ticks that many ranges share, so that
 // deadlines with slack gather on few ticks.
@@ -42,17 +42,27 @@ timer_service::~timer_service() { close(); }
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
   if (!possible(options)) return UV_EINVAL;
+  // the wheel first: a driver that is made and not used takes a turn of the loop to go
+  if (const int error = make_wheel(options)) return error;
   driver* made = nullptr;
-  if (const int error = loop_driver::make(loop, made)) return error;
-  const int error = open(*made, options);
-  if (error != 0) made->unbind();
-  return error;
+  if (const int error = loop_driver::make(loop, made)) {
+    wheel_.reset();
+    return error;
+  }
+  start(*made, options);
+  return 0;
 }
 
 int timer_service::open(driver& on, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
-  if (!possible(options)) return UV_EINVAL;
+  if (!possible(options) || on.now() < clock::time_point{}) return UV_EINVAL;
   if (on.bound() != nullptr) return UV_EBUSY;
+  if (const int error = make_wheel(options)) return error;
+  start(on, options);
+  return 0;
+}
+
+int timer_service::make_wheel(const service_options& options) noexcept {
 #if defined(__cpp_exceptions)
   try {
     wheel_.emplace(options.geometry);
@@ -62,6 +72,10 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
 #else
   wheel_.emplace(options.geometry);
 #endif
+  return 0;
+}
+
+void timer_service::start(driver& on, const service_options& options) noexcept {
   options_ = options;
   stats_ = {};
   thread_ = detail::this_thread();
@@ -75,7 +89,6 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   epoch_ = on.epoch();
   timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
   refresh_stats();
-  return 0;
 }
 
 void timer_service::close() noexcept {

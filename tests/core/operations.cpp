@@ -256,9 +256,22 @@ class machine {
 
 }  // namespace
 
+namespace {
+
+// One of those with something special about them, or any other, with levels only as far as ticks reach.
+wheel_geometry read_geometry(reader& in) {
+  const std::uint8_t kind = in.byte();
+  if (kind < 192) return geometries[kind % geometries.size()];
+  wheel_geometry any{1U + in.byte() % 8U, 1U << (in.byte() % 13U)};
+  while (!any.valid()) --any.levels;
+  return any;
+}
+
+}  // namespace
+
 operations_result run_operations(std::span<const std::uint8_t> input, bool validate_each) {
   reader in{input};
-  const wheel_geometry geometry = geometries[in.byte() % geometries.size()];
+  const wheel_geometry geometry = read_geometry(in);
   // anywhere in the range of ticks: near its beginning, its end, or a power of two, where turns of a level begin
   const std::uint8_t kind = in.byte();
   tick origin = in.distance();

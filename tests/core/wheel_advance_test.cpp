@@ -296,8 +296,8 @@ class wheel_load_test : public testing::TestWithParam<wheel_geometry> {
 
 TEST_P(wheel_load_test, a_million_cancelled_links_do_not_hold_up_a_new_timer) {
   all = std::make_unique<counter[]>(1'000'000);
-  for (tick i = 0; i < 1'000'000; ++i) timers.arm(all[i], 1000 + i % 300'000);
-  for (tick i = 0; i < 1'000'000; ++i) timers.cancel(all[i]);
+  for (std::size_t i = 0; i < 1'000'000; ++i) timers.arm(all[i], 1000 + i % 300'000);
+  for (std::size_t i = 0; i < 1'000'000; ++i) timers.cancel(all[i]);
   EXPECT_EQ(timers.next_expiry(), never);
   timers.advance(500, 1024);  // sweeps some of them
   timers.arm(soon, 600);
@@ -313,8 +313,8 @@ TEST_P(wheel_load_test, a_million_cancelled_links_do_not_hold_up_a_new_timer) {
 
 TEST_P(wheel_load_test, a_million_cancelled_links_are_dropped_by_an_advance_over_them) {
   all = std::make_unique<counter[]>(1'000'000);
-  for (tick i = 0; i < 1'000'000; ++i) timers.arm(all[i], 1000 + i % 300'000);
-  for (tick i = 0; i < 1'000'000; ++i) timers.cancel(all[i]);
+  for (std::size_t i = 0; i < 1'000'000; ++i) timers.arm(all[i], 1000 + i % 300'000);
+  for (std::size_t i = 0; i < 1'000'000; ++i) timers.cancel(all[i]);
   timers.advance(400'000);
   EXPECT_TRUE(timers.empty());
   EXPECT_TRUE(valid(timers));

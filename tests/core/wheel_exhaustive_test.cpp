@@ -45,7 +45,7 @@ TEST_P(wheel_exhaustive_test, every_delay_from_every_position_is_on_the_tick) {
 TEST_P(wheel_exhaustive_test, every_delay_from_every_position_is_on_the_tick_among_all_others) {
   const tick arming = 2 * period;
   const tick end = arming + longest;
-  const auto all = std::make_unique<mark[]>(arming * longest);
+  const auto all = std::make_unique<mark[]>(static_cast<std::size_t>(arming * longest));
   wheel timers{geometry};
   std::uint64_t ran = 0;
   for (tick now = 0; now <= end; ++now) {
@@ -55,7 +55,8 @@ TEST_P(wheel_exhaustive_test, every_delay_from_every_position_is_on_the_tick_amo
     for (tick a = 0; a < arming && a < now; ++a) expected += std::min(longest, now - a);
     ASSERT_EQ(ran, expected) << now;
     if (now < arming)
-      for (tick delay = 1; delay <= longest; ++delay) timers.arm(all[now * longest + delay - 1], now + delay);
+      for (tick delay = 1; delay <= longest; ++delay)
+        timers.arm(all[static_cast<std::size_t>(now * longest + delay - 1)], now + delay);
     std::string why;
     ASSERT_TRUE(timers.validate(&why)) << why;
   }
@@ -67,12 +68,12 @@ TEST_P(wheel_exhaustive_test, every_jump_from_every_position_fires_the_delays_it
   std::uint64_t ran = 0;
   for (tick now = 0; now < period; ++now) {
     for (tick jump = 1; jump <= longest; ++jump) {
-      const auto all = std::make_unique<mark[]>(longest);
+      const auto all = std::make_unique<mark[]>(static_cast<std::size_t>(longest));
       wheel timers{geometry, now};
-      for (tick delay = 1; delay <= longest; ++delay) timers.arm(all[delay - 1], now + delay);
+      for (tick delay = 1; delay <= longest; ++delay) timers.arm(all[static_cast<std::size_t>(delay - 1)], now + delay);
       ASSERT_EQ(timers.advance(now + jump).ran, jump) << now << " + " << jump;
       ran += jump;
-      for (tick delay = 1; delay <= longest; ++delay) ASSERT_EQ(all[delay - 1].fired, delay <= jump ? 1U : 0U);
+      for (std::size_t delay = 1; delay <= longest; ++delay) ASSERT_EQ(all[delay - 1].fired, delay <= jump ? 1U : 0U);
       ASSERT_TRUE(timers.validate());
     }
   }

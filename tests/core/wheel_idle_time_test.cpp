@@ -118,6 +118,32 @@ TEST_P(wheel_idle_time_test, lets_a_dead_entry_that_time_went_over_be_armed_agai
   EXPECT_EQ(fires, 1);
 }
 
+// Two dead links in any order and place, time skipped to anywhere, and one of them armed again where it was: whether it
+// may stay in its slot or not, it is on time.
+TEST(wheel_idle_time, that_is_skipped_leaves_dead_links_that_can_be_armed_where_they_are) {
+  constexpr tick range = 40;
+  int fires = 0;
+  for (const auto& geometry :
+       {wheel_geometry::hierarchical(2, 8), wheel_geometry::hierarchical(3, 4), wheel_geometry::hashed(8)})
+    for (tick first = 1; first < range; ++first)
+      for (tick second = 1; second < range; ++second)
+        for (tick jump = 0; jump < first; ++jump) {
+          counting_entry x{fires};
+          counting_entry y{fires};
+          wheel w{geometry};
+          w.arm(x, first);
+          w.arm(y, second);
+          w.cancel(x);
+          w.cancel(y);
+          w.advance(jump, 0);
+          w.arm(x, first);
+          std::string why;
+          ASSERT_TRUE(w.validate(&why)) << why << ": " << first << ' ' << second << ' ' << jump;
+          while (w.armed() != 0) w.advance(w.next_expiry());
+          ASSERT_EQ(w.now(), first) << second << ' ' << jump;
+        }
+}
+
 INSTANTIATE_TEST_SUITE_P(geometries, wheel_idle_time_test,
                          testing::Values(wheel_geometry::hashed(8), wheel_geometry::hashed(256),
                                          wheel_geometry::hierarchical(3, 4), wheel_geometry::hierarchical(7, 64),

@@ -85,7 +85,7 @@ TEST_P(wheel_lifetime_test, an_entry_may_be_destroyed_while_its_slot_is_being_em
     ASSERT_TRUE(valid(timers));
   }
   timers.advance(origin + delays.back(), 10);
-  const std::size_t ran = timers.counts().fired;
+  const std::uint64_t ran = timers.counts().fired;
   EXPECT_LE(ran, 10U);
   all.clear();
   EXPECT_TRUE(valid(timers));

@@ -82,7 +82,7 @@ TEST_P(wheel_next_expiry_test, is_never_late_and_converges_in_a_step_a_level) {
 }
 
 TEST_P(wheel_next_expiry_test, is_never_late_whatever_else_is_linked) {
-  std::mt19937_64 random{origin + geometry.slots};
+  std::mt19937 random{static_cast<unsigned>(origin) + geometry.slots};
   const auto delays = delays_of_interest(geometry);
   probes all{timers, 64};
   for (int step = 0; step < 300 && timers.now() < last_tick - 4 * geometry.slots; ++step) {

@@ -106,6 +106,30 @@ TEST(manual_driver, asks_for_no_wakeup_later_than_the_earliest_deadline) {
   EXPECT_LE(service.time.next_wakeup(), near.timeout.deadline());
 }
 
+TEST(manual_driver, ends_an_advance_to_the_end_of_time) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(std::chrono::hours::max()), 0);
+  service.advance(std::chrono::nanoseconds::max());
+  EXPECT_EQ(service.time.now(), time_point::max());
+}
+
+TEST(manual_driver, without_a_service_only_moves_its_clock) {
+  manual_driver time;
+  time.advance(std::chrono::nanoseconds::max());
+  EXPECT_EQ(time.now(), time_point::max());
+}
+
+TEST(manual_driver, tells_no_wakeup_when_nothing_is_armed) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  service.time.block(20ms);
+  service.turn();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(service.time.next_wakeup(), time_point::max());
+}
+
 TEST(manual_driver_death, names_a_turn_from_within_a_handler) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   manual_service service;

@@ -123,6 +123,13 @@ TEST(open, refuses_a_driver_that_another_service_is_open_on) {
   EXPECT_EQ(p.fired, 1);
 }
 
+TEST(open, refuses_a_driver_whose_clock_stands_before_the_epoch) {
+  tickwheel::manual_driver time{tickwheel::clock::time_point{-1ns}};
+  tickwheel::timer_service timers;
+  EXPECT_EQ(timers.open(time), UV_EINVAL);
+  EXPECT_EQ(time.bound(), nullptr);
+}
+
 TEST(open, takes_a_driver_again_once_the_other_service_is_closed) {
   manual_service service;
   timer_service second;
@@ -165,6 +172,7 @@ TEST(open, without_memory_answers_so_at_whichever_allocation_and_leaks_nothing) 
       }
       ASSERT_EQ(answer, UV_ENOMEM) << "allocation " << spared;
       EXPECT_FALSE(timers.is_open());
+      EXPECT_EQ(uv_loop_alive(loop.get()), 0);
     }
     EXPECT_GE(spared, 2U);  // the handles and the wheel, at least
     probe p{timers};

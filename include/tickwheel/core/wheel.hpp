@@ -26,6 +26,7 @@
 #include <tickwheel/core/wheel_geometry.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <limits>
 #include <memory>
@@ -45,9 +46,9 @@ struct advance_result {
 
 /// How many entries were ever armed, cancelled and fired. What is armed now is the difference.
 struct wheel_counts {
-  std::size_t armed = 0;      ///< times an unarmed entry was armed; moving an armed one does not count
-  std::size_t cancelled = 0;  ///< by `cancel`, or by clearing or destroying the wheel
-  std::size_t fired = 0;
+  std::uint64_t armed = 0;      ///< times an unarmed entry was armed; moving an armed one does not count
+  std::uint64_t cancelled = 0;  ///< by `cancel`, or by clearing or destroying the wheel
+  std::uint64_t fired = 0;
 };
 
 /// A hashed or hierarchical timing wheel over entries that the caller owns.
@@ -74,7 +75,8 @@ class wheel {
 
   /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at
   /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate
-  /// there. Requires: the entry is in no other wheel.
+  /// there; at that tick itself, the end of time, there is no later one, and what is armed is due at once. Requires: the
+  /// entry is in no other wheel.
   ///
   /// True when `next_expiry()` may have come closer: who waits for it then asks again, as after the first entry armed.
   ///
@@ -135,15 +137,15 @@ class wheel {
   tick now() const noexcept { return now_; }
 
   /// How many entries are armed.
-  std::size_t armed() const noexcept { return arms_ - ended_; }
+  std::size_t armed() const noexcept { return static_cast<std::size_t>(arms_ - ended_); }
 
   /// True when no entry is linked, armed or not. O(levels).
   bool empty() const noexcept;
 
   /// How many entries were ever armed, and how many of them are no longer: `armed()` is the difference. Each only grows,
   /// so a caller who watches for `armed()` to reach a bound can tell from one of them that it is not there yet.
-  std::size_t arms() const noexcept { return arms_; }
-  std::size_t ended() const noexcept { return ended_; }
+  std::uint64_t arms() const noexcept { return arms_; }
+  std::uint64_t ended() const noexcept { return ended_; }
 
   wheel_counts counts() const noexcept { return {arms_, ended_ - fired_, fired_}; }
   wheel_geometry geometry() const noexcept { return geometry_; }
@@ -207,8 +209,8 @@ class wheel {
   mutable tick expiry_ = never;       // nothing needs a visit before; a lower bound
   mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
   pass* pass_ = nullptr;              // the advance now running; on its stack
-  std::size_t arms_ = 0;              // times an unarmed entry was armed
-  std::size_t ended_ = 0;             // of those, how many fired or were cancelled
+  std::uint64_t arms_ = 0;            // times an unarmed entry was armed
+  std::uint64_t ended_ = 0;           // of those, how many fired or were cancelled
 
   tick cursor_ = 0;  // every slot before it was visited; now_, unless the work bound was reached
   std::unique_ptr<wheel_level[]> levels_;
@@ -218,7 +220,7 @@ class wheel {
   unsigned char level_of_width_[65] = {};  // bit width of a distance in ticks -> the lowest level that reaches so far
   fire_hook fire_hook_ = nullptr;
   void* fire_context_ = nullptr;
-  std::size_t fired_ = 0;
+  std::uint64_t fired_ = 0;
   log_histogram lateness_;
 };
 

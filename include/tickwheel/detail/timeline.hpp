@@ -15,6 +15,7 @@ class timeline {
   using time_point = std::chrono::steady_clock::time_point;
 
   timeline() noexcept : timeline{{}, tick_length::at_most(std::chrono::nanoseconds{1})} {}
+  /// Requires: `origin` is not before the clock's epoch.
   timeline(time_point origin, tick_length length) noexcept
       : before_{add_saturating(origin, std::chrono::nanoseconds{1} - length.duration())},
         length_{length},
@@ -32,8 +33,7 @@ class timeline {
   time_point begin_of(tick t) const noexcept { return add_saturating(origin_, length_.begin_of(t)); }
 
  private:
-  // Unsigned, since a hand-driven clock may stand before zero, and the farthest time_point is then too far for a
-  // duration.
+  // Unsigned, since from before the clock's epoch the farthest time_point is too far for a duration.
   tick ticks_between(time_point from, time_point to) const noexcept {
     if (to <= from) return 0;
     return (static_cast<std::uint64_t>(to.time_since_epoch().count()) -

@@ -39,7 +39,7 @@ class idle_timeout : private timer {
 
   /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again. Starting
   /// a started one begins anew, which is what a pooled connection does when it is used again. A limit of zero or less
-  /// runs out in the next pass, unless touched until then. 0; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error
+  /// runs out in the next pass, touched or not. 0; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error
   /// nothing has changed.
   template <class D>
   int start(D limit) noexcept {

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace tickwheel {
 
@@ -35,15 +36,15 @@ class lateness_histogram {
 
 /// A snapshot; `armed == fired + cancelled + pending` at any time.
 struct service_stats {
-  std::size_t armed = 0;               ///< times an unarmed timer was armed
-  std::size_t fired = 0;               ///< callbacks that ran
-  std::size_t cancelled = 0;           ///< cancelled, or still armed when destroyed or when the service closed
+  std::uint64_t armed = 0;             ///< times an unarmed timer was armed
+  std::uint64_t fired = 0;             ///< callbacks that ran
+  std::uint64_t cancelled = 0;         ///< cancelled, or still armed when destroyed or when the service closed
   std::size_t pending = 0;             ///< armed now
-  std::size_t refused = 0;             ///< arms beyond `max_armed`
-  std::size_t passes = 0;              ///< times the wheel was asked for what is due
-  std::size_t carried = 0;             ///< passes that left work for the next, since their bound was reached
-  std::size_t wakeups = 0;             ///< times the loop was woken for us
-  std::size_t stalls = 0;              ///< loop iterations that took longer than `stall_grace`
+  std::uint64_t refused = 0;           ///< arms beyond `max_armed`
+  std::uint64_t passes = 0;            ///< times the wheel was asked for what is due
+  std::uint64_t carried = 0;           ///< passes that left work for the next, since their bound was reached
+  std::uint64_t wakeups = 0;           ///< times the loop was woken for us
+  std::uint64_t stalls = 0;            ///< loop iterations that took longer than `stall_grace`
   std::chrono::nanoseconds stalled{};  ///< what those took beyond it
   lateness_histogram lateness{{}, tick_length::at_most(std::chrono::nanoseconds{1})};
 };

@@ -66,7 +66,7 @@ class timer_service final : private driver::client {
   [[nodiscard]] int open(uv_loop_t& loop, const service_options& options = {}) noexcept;
 
   /// Opens the service on a driver of your choice, such as a `manual_driver`; as above. UV_EBUSY when another service
-  /// is open on it. Requires: `on` outlives the open service.
+  /// is open on it; UV_EINVAL when its clock stands before the clock's epoch. Requires: `on` outlives the open service.
   [[nodiscard]] int open(driver& on, const service_options& options = {}) noexcept;
 
   /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. Idempotent; O(linked timers).
@@ -76,8 +76,9 @@ class timer_service final : private driver::client {
   /// True between `open` and `close`.
   bool is_open() const noexcept { return driver_ != nullptr; }
 
-  /// The time of this loop iteration: read from the clock at most once an iteration, on first use. Never ahead of the
-  /// true time, and behind it by what the iteration took so far. Stands still while the service is closed.
+  /// The time of this loop iteration: read from the clock on first use, and again when libuv's own time has moved on or
+  /// the loop has waited. Never ahead of the true time, and behind it by what the callbacks took since. Stands still
+  /// while the service is closed.
   clock::time_point now() const noexcept { return *epoch_ == stamp_epoch_ ? stamp_ : take_stamp(); }
 
   /// The true time: reads the clock. Requires: open.
@@ -160,6 +161,8 @@ class timer_service final : private driver::client {
   void pass(clock::time_point stamp) noexcept override;
   void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
 
+  int make_wheel(const service_options&) noexcept;
+  void start(driver&, const service_options&) noexcept;
   clock::time_point take_stamp() const noexcept;
   void count_without_ref() noexcept;
   void skip_idle_time() noexcept;
@@ -174,8 +177,8 @@ class timer_service final : private driver::client {
 
   // Whether the loop is to be held, and `max_armed` reached, need not be asked of each arm and cancel: the wheel's
   // counts only grow, and until they come to these neither can change.
-  std::size_t arms_to_check_ = 0;
-  std::size_t ends_to_check_ = 0;
+  std::uint64_t arms_to_check_ = 0;
+  std::uint64_t ends_to_check_ = 0;
 
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
