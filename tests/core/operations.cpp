@@ -120,8 +120,10 @@ class machine {
 
   void operation() {
     const std::uint8_t code = input_.byte();
-    if (code < 112)
-      arm(code % places);
+    if (code < 80)
+      arm(code % places, any_deadline());
+    else if (code < 112)
+      arm_as_before(input_.byte() % places);
     else if (code < 144)
       cancel(input_.byte() % places);
     else if (code < 160)
@@ -134,15 +136,20 @@ class machine {
       advance(code);
   }
 
-  void arm(unsigned place) {
+  void arm(unsigned place, tick wanted) {
     ++result_.operations;
     const tick now = wheel_.now();
-    const tick wanted = saturating_add(now, input_.distance());
     const tick earliest = now < last_tick ? now + 1 : last_tick;
     model_.arm(place, std::clamp(wanted, earliest, last_tick));
+    last_wanted_[place] = wanted;
     armed_in_pass_[place] = in_pass_;
     wheel_.arm(*entries_[place], wanted);
   }
+
+  tick any_deadline() { return saturating_add(wheel_.now(), input_.distance()); }
+
+  // To the deadline it had, perhaps with a dead link still where that belongs.
+  void arm_as_before(unsigned place) { arm(place, last_wanted_[place]); }
 
   void cancel(unsigned place) {
     ++result_.operations;
@@ -211,7 +218,7 @@ class machine {
     const std::uint8_t code = input_.byte();
     if (code < 96) return;
     if (code < 160)
-      arm(code < 128 ? place : code % places);
+      arm(code < 128 ? place : code % places, any_deadline());
     else if (code < 192)
       cancel(code % places);
     else if (code < 224)
@@ -248,6 +255,7 @@ class machine {
   wheel wheel_;
   std::array<std::unique_ptr<entry>, places> entries_;
   model model_;
+  std::array<tick, places> last_wanted_{};
   std::array<bool, places> armed_in_pass_{};
   bool in_pass_ = false;
   std::size_t ran_ = 0;
