@@ -84,28 +84,30 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
     unsigned k = 0;
     for (unsigned i = 1; i < geometry_.levels; ++i)
       if (attention_[i] <= attention_[k]) k = i;
-    if (attention_[k] > now_) break;
+    expiry_ = attention_[k];
+    if (expiry_ > now_) break;
 
     wheel_level& level = levels_[k];
     cursor_ = std::max(cursor_, attention_[k]);
     if (!level.draining.active()) {
       // looking at all slots when the few that come next do not decide keeps a jump over empty turns from walking them
-      auto next = level.next_slot(cursor_, look_ahead);
-      if (next.attention <= now_ && next.index == slot_bitmap::none) next = level.next_slot(cursor_, unlimited_slots);
-      attention_[k] = next.attention;
-      if (next.attention > now_) continue;
-      level.begin_drain(next.index, next.visit);
+      if (level.next.index == slot_bitmap::none) attention_[k] = level.find_next(cursor_, unlimited_slots);
+      if (attention_[k] > now_) continue;
+      level.begin_drain();
     }
     if (!drain(k, running)) {
       if (running.cancelled) return {running.ran, true};
+      expiry_ = std::min(attention_[k], now_);  // the bound was reached: work is left
       break;
     }
     // the end of time: what was armed meanwhile is due at once, and waits for the next call
-    if (cursor_ == last_tick && k == 0) break;
+    if (cursor_ == last_tick && k == 0) {
+      expiry_ = *std::min_element(&attention_[0], &attention_[0] + geometry_.levels);
+      break;
+    }
   }
   pass_ = nullptr;
 
-  expiry_ = *std::min_element(&attention_[0], &attention_[0] + geometry_.levels);
   expiry_exact_ = geometry_.slots <= look_ahead;
   const bool done = expiry_ > now_;
   if (done) cursor_ = now_;
@@ -153,7 +155,7 @@ bool wheel::drain(unsigned k, pass& running) noexcept {
     }
   }
   level.end_drain();
-  attention_[k] = level.next_slot(cursor_, look_ahead).attention;
+  attention_[k] = level.find_next(cursor_, look_ahead);
   return true;
 }
 
@@ -182,7 +184,7 @@ void wheel::find_attention() noexcept {
   expiry_ = never;
   expiry_exact_ = geometry_.slots <= look_ahead;
   for (unsigned k = 0; k < geometry_.levels; ++k) {
-    attention_[k] = levels_[k].next_slot(cursor_, look_ahead).attention;
+    attention_[k] = levels_[k].find_next(cursor_, look_ahead);
     expiry_ = std::min(expiry_, attention_[k]);
   }
 }

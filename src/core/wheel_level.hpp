@@ -84,8 +84,10 @@ struct wheel_level {
   chain* chains_of(unsigned index) const noexcept { return &lists[std::size_t{index} << chain_bits]; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & (slots - 1); }
 
-  /// When the span with the given number begins; `never` when that is beyond the last tick.
-  tick begin_of(tick number) const noexcept { return number > (last_tick >> shift) ? never : number << shift; }
+  /// When the span `ahead` spans after the one with the given number begins; `never` when that is beyond the last tick.
+  tick begin_of(tick number, tick ahead) const noexcept {
+    return ahead > (last_tick >> shift) - number ? never : (number + ahead) << shift;
+  }
 
   /// How long before `visit` a slot of `count` entries has to be started on. At most its own width: from then on
   /// nothing is linked to it any more, and what leaves it fits the level below.
@@ -103,7 +105,10 @@ struct wheel_level {
     chains_of(index)[turn & (chains() - 1)].push_back(e);
     occupied.set(index);
     s.first_visit = std::min(s.first_visit, e.visit_);
-    return e.visit_ - lead(++s.count);
+    const tick attention = e.visit_ - lead(++s.count);
+    // a first visit before the slot's span is that of a dead link
+    if (attention < next.attention) next = {attention, std::max(s.first_visit, e.visit_ >> shift << shift), index};
+    return attention;
   }
 
   /// The next slot to be attended to, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
@@ -116,14 +121,14 @@ struct wheel_level {
       const unsigned gap = occupied.distance_from((start + distance) & (slots - 1));
       if (gap == slot_bitmap::none || gap >= slots - distance) break;
       distance += gap;
-      const tick look_again = begin_of(number + distance - (shift != 0));
+      const tick look_again = begin_of(number, distance - (shift != 0));
       if (steps >= limit)
         return best.attention <= look_again ? best : prospect{look_again, look_again, slot_bitmap::none};
       const unsigned index = (start + distance) & (slots - 1);
       // A first visit in the past is that of dead links which time went over. They wait for the slot's turn; when that
       // is now, the slot is visited now, as others in it may be due within its span.
       tick visit = info[index].first_visit;
-      if (visit < cursor) visit = std::max(begin_of(number + distance), cursor);
+      if (visit < cursor) visit = std::max(begin_of(number, distance), cursor);
       if (visit != never && visit - lead(info[index].count) < best.attention)
         best = {visit - lead(info[index].count), visit, index};
       // this round: what follows is at least a slot later, and a slot's lead is at most its width
@@ -132,8 +137,15 @@ struct wheel_level {
     return best;
   }
 
-  /// Makes the slot at `index`, due at `at`, the one being emptied. Requires: no drain is going on.
-  void begin_drain(unsigned index, tick at) noexcept {
+  /// Looks for `next`; returns when it needs attention.
+  tick find_next(tick cursor, unsigned limit) noexcept {
+    next = next_slot(cursor, limit);
+    return next.attention;
+  }
+
+  /// Makes the next slot the one being emptied. Requires: it is known, and no drain is going on.
+  void begin_drain() noexcept {
+    const unsigned index = next.index;
     chain* from = chains_of(index);
     draining.live = 0;
     draining.turn = 0;
@@ -141,7 +153,7 @@ struct wheel_level {
     for (unsigned i = 0; i < chains(); ++i)
       if (!from[i].empty()) splice_all(draining.chains[draining.live++], from[i]);
     const std::size_t count = info[index].count;
-    draining.at = at;
+    draining.at = next.visit;
     draining.left = count;
     draining.rate = std::max(entries_per_tick, static_cast<std::size_t>(std::uint64_t{count} >> shift) + 1);
     info[index] = {};
@@ -172,6 +184,7 @@ struct wheel_level {
   unsigned slots = 0;
   unsigned shift = 0;  // log2 of a slot's width in ticks
   unsigned chain_bits = 0;
+  prospect next;  // of the slots that are not being emptied; found anew when that is done
   drain draining;
 };
 

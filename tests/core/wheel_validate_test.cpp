@@ -62,7 +62,8 @@ TEST_F(wheel_validate_test, reports_an_entry_that_is_due_before_its_visit) {
 
 TEST_F(wheel_validate_test, reports_an_entry_whose_visit_is_before_that_of_its_slot) {
   overwrite(entry, offsetof(layout, visit), 330);
-  EXPECT_THAT(complaint_of(timers), AllOf(HasSubstr("level 1 slot 5"), HasSubstr("expected visit >= the slot's first")));
+  EXPECT_THAT(complaint_of(timers),
+              AllOf(HasSubstr("level 1 slot 5"), HasSubstr("expected visit >= the slot's first")));
 }
 
 TEST_F(wheel_validate_test, reports_an_entry_more_than_a_turn_ahead) {
