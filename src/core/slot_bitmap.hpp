@@ -1,4 +1,4 @@
-// Which slots of a level hold entries: one bit a slot, and one summary bit for every 64 of them.
+// Which slots of a level hold entries: one bit a slot, and a summary bit for every 64 of them.
 #pragma once
 
 #include <bit>
@@ -15,60 +15,55 @@ class slot_bitmap {
 
   /// All clear. Requires: `slots` is a power of two. Throws std::bad_alloc.
   void reset(unsigned slots) {
-    slots_ = slots;
+    mask_ = slots - 1;
+    groups_ = (slots + 4095) / 4096;
     words_ = std::make_unique<std::uint64_t[]>((slots + 63) / 64);
-    if (slots > 64) summary_ = std::make_unique<std::uint64_t[]>((slots + 4095) / 4096);
+    summary_ = std::make_unique<std::uint64_t[]>(groups_);
   }
 
   void set(unsigned slot) noexcept {
     words_[slot / 64] |= bit(slot);
-    if (summary_) summary_[slot / 4096] |= bit(slot / 64);
+    summary_[slot / 4096] |= bit(slot / 64);
   }
 
   void clear(unsigned slot) noexcept {
     words_[slot / 64] &= ~bit(slot);
-    if (summary_ && words_[slot / 64] == 0) summary_[slot / 4096] &= ~bit(slot / 64);
+    if (words_[slot / 64] == 0) summary_[slot / 4096] &= ~bit(slot / 64);
   }
 
   bool test(unsigned slot) const noexcept { return (words_[slot / 64] & bit(slot)) != 0; }
 
   /// How many slots after `from`, going round, the next set bit is: 0 for `from` itself; `none` when all are clear.
   unsigned distance_from(unsigned from) const noexcept {
-    if (!summary_) {
-      // one word: rotate so that `from` is bit 0; fewer than 64 slots repeat no bit, so the part that wraps is shifted
-      // in
-      const std::uint64_t ahead = words_[0] >> from;
-      if (ahead != 0) return static_cast<unsigned>(std::countr_zero(ahead));
-      const std::uint64_t behind = words_[0];
-      return behind == 0 ? none : slots_ - from + static_cast<unsigned>(std::countr_zero(behind));
-    }
-    unsigned found = next_at_or_after(from);
-    if (found != none) return found - from;
-    found = next_at_or_after(0);
-    return found == none ? none : slots_ - from + found;
+    const std::uint64_t here = words_[from / 64] >> (from % 64);
+    if (here != 0) return lowest(here);
+    const unsigned word = next_word(from / 64);
+    return word == none ? none : (word * 64 + lowest(words_[word]) - from) & mask_;
   }
 
  private:
   static constexpr std::uint64_t bit(unsigned i) noexcept { return std::uint64_t{1} << (i % 64); }
+  static unsigned lowest(std::uint64_t bits) noexcept { return static_cast<unsigned>(std::countr_zero(bits)); }
 
-  unsigned next_at_or_after(unsigned slot) const noexcept {
-    const std::uint64_t here = words_[slot / 64] & (~std::uint64_t{0} << (slot % 64));
-    if (here != 0) return slot / 64 * 64 + static_cast<unsigned>(std::countr_zero(here));
-    unsigned word = slot / 64 + 1;
-    if (word >= slots_ / 64) return none;
-    std::uint64_t group = summary_[word / 64] & (~std::uint64_t{0} << (word % 64));
-    for (unsigned g = word / 64;; group = summary_[g]) {
-      if (group != 0) {
-        word = g * 64 + static_cast<unsigned>(std::countr_zero(group));
-        return word * 64 + static_cast<unsigned>(std::countr_zero(words_[word]));
-      }
-      if (++g >= (slots_ + 4095) / 4096) return none;
+  // The next word after `word`, going round, that is not zero; it may be `word` itself.
+  unsigned next_word(unsigned word) const noexcept {
+    if (groups_ == 1) {
+      const std::uint64_t ahead = std::rotr(summary_[0], static_cast<int>(word + 1));
+      return ahead == 0 ? none : (word + 1 + lowest(ahead)) % 64;
     }
+    unsigned group = word / 64;
+    std::uint64_t words = summary_[group] & (~std::uint64_t{1} << (word % 64));
+    for (unsigned looked_at = 0; words == 0; words = summary_[group]) {
+      if (looked_at++ == groups_) return none;
+      group = (group + 1) % groups_;
+    }
+    return group * 64 + lowest(words);
   }
 
-  unsigned slots_ = 0;
-  std::unique_ptr<std::uint64_t[]> words_;
-  std::unique_ptr<std::uint64_t[]> summary_;  // absent up to 64 slots
+  unsigned mask_ = 0;
+  unsigned groups_ = 0;                       // of 64 words
+  std::unique_ptr<std::uint64_t[]> words_;    // a bit for each slot
+  std::unique_ptr<std::uint64_t[]> summary_;  // a bit for each word that is not zero
 };
 
 }  // namespace tickwheel

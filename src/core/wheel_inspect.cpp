@@ -1,7 +1,7 @@
 // What a wheel says of itself: validate() states each invariant once, dump() shows the slots.
 #include <tickwheel/core/wheel.hpp>
 
-#include "wheel_level.hpp"
+#include "hierarchy.hpp"
 
 #include <algorithm>
 #include <ostream>
@@ -20,88 +20,127 @@ bool wheel::validate(std::string* why) const {
     return false;
   };
 
-  if (cursor_ > now_) return fails("cursor ", cursor_, " is ahead of now ", now_);
+  if (expiry_ < now() || expiry_ > last_tick)
+    return fails("next expiry ", expiry_, ", expected now ", now(), " or later");
   if (ended_ > arms_ || fired_ > ended_) return fails("more entries ended than were armed");
 
   std::size_t armed_seen = 0;
   tick earliest = never;  // deadline of all that is armed
-  for (unsigned k = 0; k < geometry_.levels; ++k) {
-    wheel_level& level = levels_[k];
-    const bool top = k + 1 == geometry_.levels;
+  const auto count_armed = [&](const wheel_entry& e) {
+    if (!e.armed()) return;
+    ++armed_seen;
+    earliest = std::min(earliest, e.deadline_);
+  };
+
+  // what is being visited: all of one tick
+  for (const wheel_entry& e : levels_->finest.due) {
+    count_armed(e);
+    if (e.armed() && (e.visit_ != cursor() || e.deadline_ < cursor()))
+      return fails("level 0, being visited at ", cursor(), ": an entry with visit ", e.visit_, ", deadline ",
+                   e.deadline_);
+  }
+
+  for (unsigned i = 0; i < levels_->count; ++i) {
+    const wheel_level& level = levels_->coarse[i];
+    const unsigned k = levels_->first + i;
+    const bool top = i + 1 == levels_->count;
     const auto& from = level.draining;
 
     // a drain holds entries of its own span, and in the top level those of later rounds
     std::size_t in_drain = 0;
-    for (const wheel_level::chain& chain : from.chains)
-      for (const wheel_entry& e : chain) {
+    for (const chain& entries : from.chains)
+      for (const wheel_entry& e : entries) {
         ++in_drain;
-        if (!e.armed()) continue;
-        ++armed_seen;
-        earliest = std::min(earliest, e.deadline_);
-        if (e.visit_ < from.at || e.deadline_ < e.visit_ || (e.visit_ >> level.shift != from.at >> level.shift && !top))
+        count_armed(e);
+        if (e.armed() && (e.visit_ < from.at || e.deadline_ < e.visit_ ||
+                          (e.visit_ >> level.shift != from.at >> level.shift && !top)))
           return fails("level ", k, " drain due at ", from.at, ": an entry with visit ", e.visit_, ", deadline ",
                        e.deadline_);
       }
     if (!from.active() && in_drain != 0) return fails("level ", k, " drain: ", in_drain, " entries, but it is over");
     if (in_drain > from.left) return fails("level ", k, " drain: ", in_drain, " entries, expected <= ", from.left);
+    if (from.active() && expiry_ > now() && from.attention() <= now())
+      return fails("level ", k, " drain due at ", from.at, ": ", from.left, " entries left at ", now(),
+                   ", expected <= ", from.rate * (from.at - now()), " by its pace");
+    if (pass_ == nullptr && armed() != 0 && levels_->next_coarse->attention > level.attention)
+      return fails("level ", k, " needs a visit at ", level.attention, ", but level ",
+                   levels_->first + (levels_->next_coarse - &levels_->coarse[0]), " counts as the first that does");
 
     for (unsigned index = 0; index < level.slots; ++index) {
-      const wheel_level::slot& slot = level.info[index];
+      const wheel_level::slot& slot = level.ring[index];
       std::size_t in_slot = 0;
-      for (unsigned i = 0; i < level.chains(); ++i)
-        for (const wheel_entry& e : level.chains_of(index)[i]) {
+      for (const chain& entries : level.chains_of(index))
+        for (const wheel_entry& e : entries) {
           ++in_slot;
+          if (e.visit_ < slot.first_visit && (e.armed() || e.visit_ > now()))
+            return fails("level ", k, " slot ", index, ": an entry with visit ", e.visit_,
+                         ", expected visit >= the slot's first, ", slot.first_visit);
+        }
+      if (in_slot > slot.count)
+        return fails("level ", k, " slot ", index, ": ", in_slot, " entries, expected <= ", slot.count);
+      if (slot.count != 0 && !level.occupied.test(index))
+        return fails("level ", k, " slot ", index, ": count ", slot.count, ", expected 0 where nothing is marked");
+    }
+  }
+
+  unsigned k = 0;
+  const bool slots_are_right = levels_->all_of([&](auto& level) {
+    const bool top = k + 1 == geometry_.levels;
+    for (unsigned index = 0; index < level.slots; ++index)
+      for (const chain& entries : level.chains_of(index))
+        for (const wheel_entry& e : entries) {
+          count_armed(e);
           const auto at = [&](auto&&... expected) {
             return fails("level ", k, " slot ", index, ": an entry with visit ", e.visit_, ", deadline ", e.deadline_,
                          ", expected ", expected...);
           };
           if (level.index_of(e.visit_) != index) return at("in slot ", level.index_of(e.visit_));
-          if (e.visit_ < slot.first_visit && (e.armed() || e.visit_ > now_))
-            return at("visit >= the slot's first, ", slot.first_visit);
-          if (e.armed()) {
-            ++armed_seen;
-            earliest = std::min(earliest, e.deadline_);
-            if (e.deadline_ < e.visit_) return at("deadline >= visit");
-            if (e.visit_ < cursor_) return at("visit >= cursor ", cursor_);
-          }
+          if (!level.occupied.test(index)) return at("the slot marked as occupied");
+          if (e.armed() && e.deadline_ < e.visit_) return at("deadline >= visit");
+          if (e.armed() && e.visit_ < cursor()) return at("visit >= cursor ", cursor());
           // One turn of a ring holds each span once, so that no two share a slot. The top level is hashed, and exempt;
           // here as above so are dead links that time went over, as nothing arms them where they are.
-          if (e.visit_ > now_ && !top && (e.visit_ >> level.shift) - (cursor_ >> level.shift) >= level.slots)
-            return at("less than a turn ahead of cursor ", cursor_);
+          if (e.visit_ > now() && !top && (e.visit_ >> level.shift) - (cursor() >> level.shift) >= level.slots)
+            return at("less than a turn ahead of cursor ", cursor());
         }
-      if (in_slot > slot.count)
-        return fails("level ", k, " slot ", index, ": ", in_slot, " entries, expected <= ", slot.count);
-      if (in_slot != 0 && !level.occupied.test(index))
-        return fails("level ", k, " slot ", index, ": ", in_slot, " entries, but not marked occupied");
-      if (slot.count != 0 && !level.occupied.test(index))
-        return fails("level ", k, " slot ", index, ": count ", slot.count, ", expected 0 where nothing is marked");
-    }
-
-    const tick need = from.active() ? from.attention() : level.next_slot(cursor_, unsigned(-1)).visit;
-    if (pass_ == nullptr && armed() != 0 && attention_[k] > need)
-      return fails("level ", k, ": next visit at ", attention_[k], ", expected <= ", need);
-  }
+    // an entry of a later round makes the next round of its slot longer, and its pace late until that begins
+    const tick need = level.being_emptied() ? level.exact_attention(cursor()) : level.next_visit(cursor());
+    if (pass_ == nullptr && armed() != 0 && level.attention > need)
+      return fails("level ", k, ": next visit at ", level.attention, ", expected <= ", need);
+    ++k;
+    return true;
+  });
+  if (!slots_are_right) return false;
 
   if (armed_seen != armed()) return fails(armed(), " entries count as armed, but ", armed_seen, " are linked");
-  if (pass_ == nullptr && armed() != 0 && expiry_ > earliest)
-    return fails("next expiry ", expiry_, ", expected <= the earliest deadline ", earliest);
+  const tick next = expiry_ <= now() ? cursor() : expiry_;
+  if (pass_ == nullptr && armed() != 0 && next > earliest)
+    return fails("next expiry ", next, ", expected <= the earliest deadline ", earliest);
   return true;
 }
 
 void wheel::dump(std::ostream& out) const {
-  out << "wheel: " << geometry_.levels << " x " << geometry_.slots << " slots, now " << now_ << ", cursor " << cursor_
+  out << "wheel: " << geometry_.levels << " x " << geometry_.slots << " slots, now " << now() << ", cursor " << cursor()
       << ", armed " << armed() << " (armed " << counts().armed << ", cancelled " << counts().cancelled << ", fired "
       << counts().fired << " in all)\n";
-  for (unsigned k = 0; k < geometry_.levels; ++k) {
-    const wheel_level& level = levels_[k];
+  for (unsigned i = 0; i < levels_->count; ++i) {
+    const wheel_level& level = levels_->coarse[i];
     if (level.draining.active())
-      out << "  level " << k << " draining: empty by " << level.draining.at << ", entries <= " << level.draining.left
-          << '\n';
-    for (unsigned index = 0; index < level.slots; ++index)
-      if (level.occupied.test(index))
-        out << "  level " << k << " slot " << index << ": first visit " << level.info[index].first_visit
-            << ", entries <= " << level.info[index].count << '\n';
+      out << "  level " << levels_->first + i << " draining: empty by " << level.draining.at
+          << ", entries <= " << level.draining.left << '\n';
   }
+  unsigned k = 0;
+  levels_->all_of([&](auto& level) {
+    for (unsigned index = 0; index < level.slots; ++index)
+      if (level.occupied.test(index)) {
+        out << "  level " << k << " slot " << index;
+        if constexpr (requires { level.draining; })
+          out << ": first visit " << level.ring[index].first_visit << ", entries <= " << level.ring[index].count;
+        out << '\n';
+      }
+    ++k;
+    return true;
+  });
 }
 
 }  // namespace tickwheel

@@ -1,43 +1,48 @@
 // One ring of slots, and the slot of it that is being emptied.
 #pragma once
 
+#include "chain.hpp"
 #include "slot_bitmap.hpp"
 
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/core/wheel_geometry.hpp>
 
-#include <boost/intrusive/list.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 
 namespace tickwheel {
 
-/// A slot holds the entries whose visit falls into its span. Entries go to its chains in turn and are taken from them
-/// in turn: a single list is walked at the pace of one cache miss after the other, several lists miss side by side.
+/// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
+/// list is walked at the pace of one cache miss after the other, several lists miss side by side.
 struct wheel_level {
-  using chain =
-      boost::intrusive::list<wheel_entry,
-                             boost::intrusive::member_hook<wheel_entry, wheel_entry::hook, &wheel_entry::link_>,
-                             boost::intrusive::constant_time_size<false>>;
+  static constexpr unsigned chain_count = 6;
 
-  static constexpr unsigned max_chains = 8;
+  /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
+  /// the cache.
+  static constexpr unsigned entries_in_a_row = 8;
+  static constexpr unsigned unlimited_slots = ~0U;
 
-  /// What may be left in a slot that is being emptied shrinks at least so many entries a tick until its time comes. At
-  /// the default tick that is 128 a millisecond, the step in which libuv wakes us.
-  static constexpr std::size_t entries_per_tick = 16;
+  /// What may be left in a slot that is being emptied shrinks at least so many entries a tick until its time comes. The
+  /// faster, the later it is begun, and the more of what was moved down is still in the cache when it is due.
+  static constexpr std::size_t entries_per_tick = 64;
+
+  /// A visit to a slot that is emptied ahead of its time moves at least so many entries: in smaller steps the steps
+  /// themselves would become wakeups.
+  static constexpr std::size_t smallest_step = 128;
 
   struct slot {
     tick first_visit = never;  // lower bound of its entries' visits
     std::size_t count = 0;     // upper bound of its entries: what was linked since it was last emptied
+    std::array<chain, chain_count> chains;
   };
 
   /// The slot being emptied, spliced out so that entries of a later round can go back to their slot meanwhile.
   struct drain {
-    std::array<chain, max_chains> chains;
+    std::array<chain, chain_count> chains;
     tick at = never;       // when it must be empty; `never`: no drain is going on
     std::size_t left = 0;  // upper bound
     std::size_t rate = 1;  // at tick t, at most rate * (at - t) entries may be left
@@ -46,19 +51,33 @@ struct wheel_level {
     unsigned live = 0;     // chains that may hold entries: the first ones
     unsigned turn = 0;     // which of them is next
 
+    bool active() const noexcept { return at != never; }
+    tick attention() const noexcept { return at - left / rate; }
+
+    /// How many entries to take at `now`: all when its time has come, else what the pace asks for. A step that was begun
+    /// is finished, though its pace may allow more by now.
+    std::size_t begin_step(tick now) noexcept {
+      if (at <= now) {
+        keep = 0;
+      } else if (!in_step) {
+        const tick room = at - now - 1;
+        keep = room >= left / rate ? left : static_cast<std::size_t>(room) * rate;
+        keep = std::min(keep, left - std::min(left, smallest_step));
+      }
+      in_step = true;
+      return keep == 0 ? ~std::size_t{0} : left - keep;
+    }
+
     /// The chain to take the next entry from; null when all are empty. Chains run dry, also by entries that are
     /// destroyed meanwhile; the last one then takes the place of the dry one.
     chain* next_chain() noexcept {
       while (live != 0) {
         if (turn >= live) turn = 0;
         if (!chains[turn].empty()) return &chains[turn++];
-        if (turn != --live) splice_all(chains[turn], chains[live]);
+        if (turn != --live) chains[turn].take_all(chains[live]);
       }
       return nullptr;
     }
-
-    bool active() const noexcept { return at != never; }
-    tick attention() const noexcept { return at - left / rate; }
   };
 
   /// When a level needs a visit next, and which slot it is for; `index` is `slot_bitmap::none` when it only has to look
@@ -73,15 +92,11 @@ struct wheel_level {
   void reset(const wheel_geometry& geometry, unsigned level) {
     slots = geometry.slots;
     shift = geometry.width_bits(level);
-    // in the finest of several levels entries arrive shortly before they are due and are still in the cache
-    chain_bits = level == 0 && geometry.levels > 1 ? 1 : 3;
     occupied.reset(slots);
-    info = std::make_unique<slot[]>(slots);
-    lists = std::make_unique<chain[]>(std::size_t{slots} << chain_bits);
+    ring = std::make_unique<slot[]>(slots);
   }
 
-  unsigned chains() const noexcept { return 1U << chain_bits; }
-  chain* chains_of(unsigned index) const noexcept { return &lists[std::size_t{index} << chain_bits]; }
+  std::span<chain> chains_of(unsigned index) const noexcept { return ring[index].chains; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & (slots - 1); }
 
   /// When the span `ahead` spans after the one with the given number begins; `never` when that is beyond the last tick.
@@ -97,18 +112,20 @@ struct wheel_level {
 
   /// Links `e`; returns when its slot has to be attended to for it. (In the top level an entry of a later round also
   /// makes the slot's next round longer; its pace is then caught up with when that round begins.)
-  tick link(wheel_entry& e, tick deadline, unsigned turn) noexcept {
+  tick link(wheel_entry& e) noexcept {
+    const tick deadline = e.deadline_;
     const unsigned index = index_of(deadline);
-    slot& s = info[index];
+    slot& s = ring[index];
     // An entry alone in its slot needs no visit before its deadline; with others, when the slot begins, to move down.
     e.visit_ = s.count == 0 ? deadline : deadline >> shift << shift;
-    chains_of(index)[turn & (chains() - 1)].push_back(e);
+    s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
     occupied.set(index);
     s.first_visit = std::min(s.first_visit, e.visit_);
-    const tick attention = e.visit_ - lead(++s.count);
+    const tick needed = e.visit_ - lead(++s.count);
     // a first visit before the slot's span is that of a dead link
-    if (attention < next.attention) next = {attention, std::max(s.first_visit, e.visit_ >> shift << shift), index};
-    return attention;
+    if (needed < next.attention) next = {needed, std::max(s.first_visit, e.visit_ >> shift << shift), index};
+    if (needed < attention) attention = needed;
+    return needed;
   }
 
   /// The next slot to be attended to, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
@@ -127,36 +144,40 @@ struct wheel_level {
       const unsigned index = (start + distance) & (slots - 1);
       // A first visit in the past is that of dead links which time went over. They wait for the slot's turn; when that
       // is now, the slot is visited now, as others in it may be due within its span.
-      tick visit = info[index].first_visit;
+      const slot& s = ring[index];
+      tick visit = s.first_visit;
       if (visit < cursor) visit = std::max(begin_of(number, distance), cursor);
-      if (visit != never && visit - lead(info[index].count) < best.attention)
-        best = {visit - lead(info[index].count), visit, index};
+      if (visit != never && visit - lead(s.count) < best.attention) best = {visit - lead(s.count), visit, index};
       // this round: what follows is at least a slot later, and a slot's lead is at most its width
       if (visit != never && (visit >> shift) == number + distance) break;
     }
     return best;
   }
 
-  /// Looks for `next`; returns when it needs attention.
-  tick find_next(tick cursor, unsigned limit) noexcept {
+  /// Looks for `next`. Requires: no drain is going on.
+  void find_next(tick cursor, unsigned limit) noexcept {
     next = next_slot(cursor, limit);
-    return next.attention;
+    attention = next.attention;
   }
 
   /// Makes the next slot the one being emptied. Requires: it is known, and no drain is going on.
   void begin_drain() noexcept {
     const unsigned index = next.index;
-    chain* from = chains_of(index);
+    slot& from = ring[index];
     draining.live = 0;
     draining.turn = 0;
     draining.in_step = false;
-    for (unsigned i = 0; i < chains(); ++i)
-      if (!from[i].empty()) splice_all(draining.chains[draining.live++], from[i]);
-    const std::size_t count = info[index].count;
+    for (chain& entries : from.chains)
+      if (!entries.empty()) draining.chains[draining.live++].take_all(entries);
     draining.at = next.visit;
-    draining.left = count;
-    draining.rate = std::max(entries_per_tick, static_cast<std::size_t>(std::uint64_t{count} >> shift) + 1);
-    info[index] = {};
+    draining.left = from.count;
+    draining.rate = std::max(entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);
+    clear_slot(index);
+  }
+
+  void clear_slot(unsigned index) noexcept {
+    ring[index].first_visit = never;
+    ring[index].count = 0;
     occupied.clear(index);
   }
 
@@ -167,24 +188,29 @@ struct wheel_level {
 
   /// Gives what is left of a drain back to its slot. O(1).
   void undo_drain() noexcept {
+    if (!draining.active()) return;
     const unsigned index = index_of(draining.at);
-    chain* to = chains_of(index);
-    for (unsigned i = 0; i < draining.live; ++i) splice_all(to[i], draining.chains[i]);
-    info[index].first_visit = std::min(info[index].first_visit, draining.at);
-    info[index].count += draining.left;
+    slot& to = ring[index];
+    for (unsigned i = 0; i < draining.live; ++i) to.chains[i].take_all(draining.chains[i]);
+    to.first_visit = std::min(to.first_visit, draining.at);
+    to.count += draining.left;
     occupied.set(index);
     end_drain();
   }
 
-  static void splice_all(chain& to, chain& from) noexcept { to.splice(to.end(), from); }
+  bool being_emptied() const noexcept { return draining.active(); }
+  std::span<chain> emptying() noexcept { return draining.chains; }
+  tick next_visit(tick cursor) const noexcept { return next_slot(cursor, unlimited_slots).visit; }
+  tick exact_attention(tick cursor) const noexcept {
+    return draining.active() ? draining.attention() : next_slot(cursor, unlimited_slots).attention;
+  }
 
   slot_bitmap occupied;
-  std::unique_ptr<slot[]> info;
-  std::unique_ptr<chain[]> lists;
+  std::unique_ptr<slot[]> ring;
   unsigned slots = 0;
-  unsigned shift = 0;  // log2 of a slot's width in ticks
-  unsigned chain_bits = 0;
-  prospect next;  // of the slots that are not being emptied; found anew when that is done
+  unsigned shift = 0;      // log2 of a slot's width in ticks
+  tick attention = never;  // when it needs its next visit; a lower bound
+  prospect next;           // of the slots that are not being emptied; found anew when that is done
   drain draining;
 };
 

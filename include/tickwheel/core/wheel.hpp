@@ -35,6 +35,8 @@
 
 namespace tickwheel {
 
+struct hierarchy;
+
 /// No bound.
 inline constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
@@ -109,9 +111,9 @@ class wheel {
   /// due in any order: the first touch of an entry is as late as it may get.
   advance_result advance(tick now, std::size_t work = npos) noexcept {
     // an empty tick: nothing to visit, so the cursor just moves
-    if (now < expiry_ && now >= now_ && pass_ == nullptr) [[likely]] {
-      set_now(now);
-      cursor_ = now;
+    const tick after = now + 1;
+    if (after >= earliest_ && now < expiry_) [[likely]] {
+      earliest_ = after;
       return {0, true};
     }
     return run_pass(now, work);
@@ -127,14 +129,15 @@ class wheel {
   tick next_expiry() const noexcept {
     if (armed() == 0) return never;
     if (!expiry_exact_) refine_expiry();
-    return expiry_;
+    return expiry_ <= now() ? cursor() : expiry_;  // nothing that is left over is due before the cursor
   }
 
-  /// A lower bound of `next_expiry()`, in one load; may also stand still when nothing is armed.
+  /// In one load, a lower bound of a `next_expiry()` that is ahead of `now()`; at most `now()` when that is not. May
+  /// stand still when nothing is armed.
   tick expiry_bound() const noexcept { return expiry_; }
 
   /// The tick the running or last `advance` was told.
-  tick now() const noexcept { return now_; }
+  tick now() const noexcept { return earliest_ - !at_end_of_time_; }
 
   /// How many entries are armed.
   std::size_t armed() const noexcept { return static_cast<std::size_t>(arms_ - ended_); }
@@ -187,15 +190,21 @@ class wheel {
   struct pass;
 
   void set_now(tick now) noexcept {
-    now_ = now;
-    earliest_ = now < last_tick ? now + 1 : last_tick;
+    at_end_of_time_ = now == last_tick;
+    earliest_ = now + !at_end_of_time_;
   }
+
+  // every slot before it was visited
+  tick cursor() const noexcept { return cursor_ < now() ? cursor_ : now(); }
 
   bool relink(wheel_entry&) noexcept;
   bool place(wheel_entry&) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
-  bool drain(unsigned k, pass& running) noexcept;
-  void fire(wheel_entry&) noexcept;
+  bool visit_finest(pass& running) noexcept;
+  bool visit_coarse(wheel_level& level, pass& running) noexcept;
+  bool take(wheel_entry&, pass& running) noexcept;
+  void fire(wheel_entry&, tick now) noexcept;
+  void set_expiry(tick next) noexcept;
   void skip_idle_time() noexcept;
   void find_attention() noexcept;
   void cancel_pass() noexcept;
@@ -204,20 +213,19 @@ class wheel {
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 
   // the line that arm, cancel and an empty advance work on
-  tick earliest_ = 1;                 // now_ + 1: the earliest deadline that can be given
-  tick now_ = 0;                      // target of the running or last advance
-  mutable tick expiry_ = never;       // nothing needs a visit before; a lower bound
+  tick earliest_ = 1;                 // the earliest deadline that can be given: now() + 1, but for the end of time
+  mutable tick expiry_ = last_tick;   // nothing needs a visit before; at least now(), at most last_tick
+  bool at_end_of_time_ = false;       // now() is the last tick
   mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
   pass* pass_ = nullptr;              // the advance now running; on its stack
   std::uint64_t arms_ = 0;            // times an unarmed entry was armed
   std::uint64_t ended_ = 0;           // of those, how many fired or were cancelled
 
-  tick cursor_ = 0;  // every slot before it was visited; now_, unless the work bound was reached
-  std::unique_ptr<wheel_level[]> levels_;
-  std::unique_ptr<tick[]> attention_;  // by level: when it needs its next visit; a lower bound
-  unsigned turn_ = 0;                  // which chain takes the next entry
+  // While a pass runs or work is left over, the cursor; else never: the cursor is now(). So an advance over an empty tick
+  // stores one word, not three, and takes half the time.
+  tick cursor_ = never;
+  std::unique_ptr<hierarchy> levels_;
   wheel_geometry geometry_;
-  unsigned char level_of_width_[65] = {};  // bit width of a distance in ticks -> the lowest level that reaches so far
   fire_hook fire_hook_ = nullptr;
   void* fire_context_ = nullptr;
   std::uint64_t fired_ = 0;

@@ -17,6 +17,8 @@
 namespace tickwheel {
 
 class wheel;
+struct chain;
+struct finest_level;
 struct wheel_level;
 
 /// One deadline in a wheel: a list hook, the deadline, the tick at which its slot will be visited, and the callback.
@@ -45,6 +47,8 @@ class wheel_entry {
 
  private:
   friend class wheel;
+  friend struct chain;
+  friend struct finest_level;
   friend struct wheel_level;
 
   // auto_unlink, so that destroying an entry that is still linked costs O(1) and needs no wheel

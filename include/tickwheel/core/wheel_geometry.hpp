@@ -13,8 +13,8 @@ namespace tickwheel {
 
 /// An aggregate `{levels, slots}`. Whether it can be built is what `valid()` says.
 struct wheel_geometry {
-  unsigned levels = 5;
-  unsigned slots = 256;  ///< of each level
+  unsigned levels = 3;
+  unsigned slots = 1024;  ///< of each level
 
   /// One level: a timer beyond one revolution waits in its slot for its round.
   static constexpr wheel_geometry hashed(unsigned slots) noexcept { return {1, slots}; }

@@ -1,0 +1,92 @@
+// The levels of a wheel: where an entry goes, and which level needs attention next.
+#pragma once
+
+#include "finest_level.hpp"
+#include "wheel_level.hpp"
+
+#include <tickwheel/core/ticks.hpp>
+#include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/core/wheel_geometry.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+namespace tickwheel {
+
+/// Several levels: a finest one, and coarse ones above it. One level: a coarse one, whose slots happen to be a tick
+/// wide, since only those know of rounds.
+struct hierarchy {
+  /// How many occupied slots a level looks at to find its next visit before it settles for "look again then". A level of
+  /// up to 64 slots always knows.
+  static constexpr unsigned look_ahead = 64;
+
+  /// Requires: `geometry.valid()`. Throws std::bad_alloc.
+  explicit hierarchy(const wheel_geometry& geometry)
+      : first{geometry.levels > 1 ? 1U : 0U},
+        count{geometry.levels - first},
+        coarse{std::make_unique<wheel_level[]>(count)} {
+    if (first != 0) finest.reset(geometry.slots);
+    for (unsigned k = 0; k < count; ++k) coarse[k].reset(geometry, first + k);
+    for (unsigned width = 0; width <= 64; ++width) {
+      unsigned k = 0;
+      while (k + 1 < count && width > geometry.slot_bits() + coarse[k].shift) ++k;
+      level_of_width[width] = static_cast<unsigned char>(k);
+    }
+  }
+
+  /// Links `e` to the lowest level that reaches its deadline: one whose slot for it is less than a full turn ahead, so
+  /// that no two spans share a slot. The highest level takes what is farther away, too; its entries wait for their
+  /// round. Returns when `e` needs attention.
+  tick link(wheel_entry& e, tick deadline, tick cursor) noexcept {
+    const tick ahead = deadline - cursor;
+    if (ahead < finest.slots) return finest.link(e);
+    unsigned k = level_of_width[std::bit_width(ahead)];
+    if (k + 1 < count && (deadline >> coarse[k].shift) - (cursor >> coarse[k].shift) >= coarse[k].slots) ++k;
+    const tick needed = coarse[k].link(e);
+    if (needed < next_coarse->attention) next_coarse = &coarse[k];
+    return needed;
+  }
+
+  /// When the next visit is needed; a lower bound.
+  tick attention() const noexcept { return std::min(finest.attention, next_coarse->attention); }
+
+  /// To be called when a coarse level was visited. Of equals the highest: emptying it may add to the lower ones.
+  void find_next_coarse() noexcept {
+    next_coarse = &coarse[count - 1];
+    for (unsigned k = count - 1; k-- != 0;)
+      if (coarse[k].attention < next_coarse->attention) next_coarse = &coarse[k];
+  }
+
+  /// Gives back what is being emptied, each to its slot. O(levels).
+  void undo_visits(tick cursor) noexcept {
+    finest.undo_visit(cursor);
+    for (unsigned k = 0; k < count; ++k) coarse[k].undo_drain();
+  }
+
+  /// Finds all anew, when the cursor has skipped time. Requires: nothing is being emptied.
+  void find_attention(tick cursor) noexcept {
+    finest.attention = finest.slots != 0 ? finest.next_visit(cursor) : never;
+    for (unsigned k = 0; k < count; ++k) coarse[k].find_next(cursor, look_ahead);
+    find_next_coarse();
+  }
+
+  /// Calls `visit(level)` for each, finest first, until one answers false; false when one did.
+  template <class F>
+  bool all_of(F&& visit) {
+    if (first != 0 && !visit(finest)) return false;
+    for (unsigned k = 0; k < count; ++k)
+      if (!visit(coarse[k])) return false;
+    return true;
+  }
+
+  finest_level finest;
+  unsigned first;  // the number of the lowest coarse level
+  unsigned count;  // of coarse levels, at least one
+  std::unique_ptr<wheel_level[]> coarse;
+  wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
+  unsigned char level_of_width[65] =
+      {};  // bit width of a distance in ticks -> the lowest coarse level that may reach it
+};
+
+}  // namespace tickwheel
