@@ -34,6 +34,7 @@ bool failed = false;
 
 using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
                               timer_subject<true_time>, libuv_subject, multimap_subject, priority_queue_subject>;
+using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
 using renewable_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>,
                                     timer_subject<stamped_time>, timer_subject<true_time>, libuv_renewed_subject>;
 
@@ -112,6 +113,7 @@ void add_benchmarks() {
   add_all<arm>(all_subjects{}, sizes);
   add_all<fire>(all_subjects{}, sizes);
   add_all<pause>(all_subjects{}, sizes);
+  add_all<wait>(waiting_subjects{}, {100'000});
   add_all<sparse>(all_subjects{}, {1});
   add_all<lifecycle>(renewable_subjects{}, sizes);
 }

@@ -258,6 +258,40 @@ struct fire {
   }
 };
 
+/// Timed: all connections, in random order, are armed uniformly in 1..60 s, and run out, on a loop that has nothing else
+/// to do and sleeps in between.
+///
+/// Counter `wakeups`: how often it wakes up for that.
+struct wait {
+  static constexpr std::string_view name = "wait";
+  static constexpr nanoseconds end = 67s;  // with a tenth of slack, the last one is due by then
+
+  static script plan(std::size_t connections) {
+    script s;
+    script_writer writer{connections, {end}};
+    write_first_arms(s, writer);
+    writer.conclude(s);
+    return s;
+  }
+
+  static std::size_t items(const script& s) { return s.first.size(); }
+
+  template <subject S>
+  static void prepare(experiment<S>&) {}
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    run_first_arms(e);
+    e.subject.run_out(end);
+  }
+
+  template <subject S>
+  static std::size_t wakeups(experiment<S>& e) {
+    run_first_arms(e);
+    return e.subject.step_out();
+  }
+};
+
 /// Timed: all connections, armed uniformly in 60..119 s, run out, while time goes on by 2^17 ns, the default tick, at
 /// a time: all of them come down from the coarse slots.
 ///

@@ -1,4 +1,4 @@
-// The public timer, on a libuv loop: with the loop's time stamp, and with the true time.
+// The public timer, on a libuv loop: with the loop's time stamp, with the true time, and with slack.
 #pragma once
 
 #include "../connection.hpp"
@@ -28,6 +28,12 @@ struct stamped_time {
 struct true_time {
   static constexpr std::string_view name = "timer";
   static void arm(timer& t, timer_service&, std::chrono::microseconds delay) noexcept { t.arm(delay); }
+};
+
+/// `arm(delay, slack)`: may be a tenth of the delay later, to share a wakeup.
+struct with_slack {
+  static constexpr std::string_view name = "timer_slack";
+  static void arm(timer& t, timer_service&, std::chrono::microseconds delay) noexcept { t.arm(delay, delay / 10); }
 };
 
 template <class Time>
