@@ -26,7 +26,7 @@ struct hierarchy {
       : first{geometry.levels > 1 ? 1U : 0U},
         count{geometry.levels - first},
         coarse{std::make_unique<wheel_level[]>(count)} {
-    if (first != 0) finest.reset(geometry.slots);
+    if (first != 0) finest.reset(geometry.finest_slots());
     for (unsigned k = 0; k < count; ++k) coarse[k].reset(geometry, first + k);
     for (unsigned width = 0; width <= 64; ++width) {
       unsigned k = 0;

@@ -19,7 +19,7 @@ namespace tickwheel {
 /// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
 /// list is walked at the pace of one cache miss after the other, several lists miss side by side.
 struct wheel_level {
-  static constexpr unsigned chain_count = 6;
+  static constexpr unsigned chain_count = 5;
 
   /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
   /// the cache.

@@ -82,51 +82,50 @@ TEST(wheel_examples_test, hashed_wheel_keeps_several_rounds_in_a_slot) {
 }
 
 // The hierarchical wheel: with 20 slots of a second and then 20 of 20 seconds, a timer that at second 2 is 22 s away
-// lands in the second wheel's slot for [20, 39] and is demoted at second 20 to fire at 24. Ours with 16 slots: a level
-// is slots / 2 = 8 times as coarse as the one below, not 16 times, so the slot is [24, 31] and begins where the timer
-// is due: it fires from there, without a demotion. One that is due at 27 is demoted at that visit.
+// lands in the second wheel's slot for [20, 39] and is demoted at second 20 to fire at 24. Ours of 16 slots has 32 of a
+// second and then 16 of 16 seconds: a timer 46 s away lands in the slot for [48, 63], which begins where it is due, and
+// fires from there, without a demotion. One that is due at 51 is demoted at that visit.
 TEST(wheel_examples_test, hierarchical_wheel_demotes_a_timer) {
   wheel timers{wheel_geometry::hierarchical(2, 16), 2};
   probe timer{timers};
   probe second{timers};
-  timers.arm(timer, 2 + 22);
-  timers.arm(second, 2 + 25);
-  EXPECT_THAT(occupied(timers), ElementsAre(place{1, 24 / 8}));
-  EXPECT_EQ(timers.next_expiry(), 24U);
-  EXPECT_EQ(timers.advance(23).ran, 0U);
+  timers.arm(timer, 2 + 46);
+  timers.arm(second, 2 + 49);
+  EXPECT_THAT(occupied(timers), ElementsAre(place{1, 48 / 16}));
+  EXPECT_EQ(timers.next_expiry(), 48U);
+  EXPECT_EQ(timers.advance(47).ran, 0U);
   EXPECT_THAT(occupied(timers), ElementsAre(place{1, 3}));
-  EXPECT_EQ(timers.advance(24).ran, 1U);
-  EXPECT_THAT(timer.fired_at(), ElementsAre(24U));
-  EXPECT_THAT(occupied(timers), ElementsAre(place{0, 27 % 16}));
-  EXPECT_THAT(advances(timers), ElementsAre(27U));
+  EXPECT_EQ(timers.advance(48).ran, 1U);
+  EXPECT_THAT(timer.fired_at(), ElementsAre(48U));
+  EXPECT_THAT(occupied(timers), ElementsAre(place{0, 51 % 32}));
+  EXPECT_THAT(advances(timers), ElementsAre(51U));
 }
 
 // Three wheels of 10 with expiries 9, 88, 222, 520, 521, 522: Kafka's is advanced at 9, 80, 88, 200, 220, 222, 500,
-// 520, 521, 522 and at nothing in between, and 222 is demoted twice. Ours with 16 slots has slots of 1, 8 and 64 ticks,
-// and needs three stops fewer:
-//    88 begins a slot of the middle wheel and fires from there, so there is no stop before it;
-//   222 is alone in its slot of the coarsest wheel, which is therefore visited when it is due: no demotion;
+// 520, 521, 522 and at nothing in between, and 222 is demoted twice. Ours with 16 slots has slots of 1, 16 and 128
+// ticks, and needs three stops fewer:
+//    88 and 222 are alone in their slots of the middle wheel, which are therefore visited when they are due;
 //   520 is demoted with its neighbours at 512, right into the finest wheel, which reaches two slots of the middle one.
 TEST(wheel_examples_test, three_wheels_are_advanced_where_something_happens_and_nowhere_else) {
   wheel timers{wheel_geometry::hierarchical(3, 16)};
   const std::vector<tick> expiries{9, 88, 222, 520, 521, 522};
   probes all{timers, expiries.size()};
   for (std::size_t i = 0; i < expiries.size(); ++i) timers.arm(all[i], expiries[i]);
-  EXPECT_THAT(occupied(timers), ElementsAre(place{0, 9}, place{1, 88 / 8}, place{2, 222 / 64}, place{2, 520 / 64}));
+  EXPECT_THAT(occupied(timers), ElementsAre(place{0, 9}, place{1, 88 / 16}, place{1, 222 / 16}, place{2, 520 / 128}));
   EXPECT_THAT(advances(timers), ElementsAre(9, 88, 222, 512, 520, 521, 522));
   for (std::size_t i = 0; i < expiries.size(); ++i) EXPECT_THAT(all[i].fired_at(), ElementsAre(expiries[i]));
 }
 
-// With a neighbour in its slots 222 is demoted twice, like Kafka's: at 192 (3 * 64) and at 216 (27 * 8).
+// With a neighbour in its slots a timer is demoted twice, like Kafka's 222: at 384 (3 * 128) and at 464 (29 * 16).
 TEST(wheel_examples_test, timers_that_share_their_slots_are_demoted_level_by_level) {
   wheel timers{wheel_geometry::hierarchical(3, 16)};
   probe timer{timers};
   probe neighbour{timers};
-  timers.arm(timer, 222);
-  timers.arm(neighbour, 220);
-  EXPECT_THAT(advances(timers), ElementsAre(192, 216, 220, 222));
-  EXPECT_THAT(timer.fired_at(), ElementsAre(222U));
-  EXPECT_THAT(neighbour.fired_at(), ElementsAre(220U));
+  timers.arm(timer, 478);
+  timers.arm(neighbour, 476);
+  EXPECT_THAT(advances(timers), ElementsAre(384, 464, 476, 478));
+  EXPECT_THAT(timer.fired_at(), ElementsAre(478U));
+  EXPECT_THAT(neighbour.fired_at(), ElementsAre(476U));
 }
 
 // The same with one wheel: an absolute deadline needs no demotion, so it stops at the expiries alone.

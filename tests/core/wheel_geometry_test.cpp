@@ -26,8 +26,15 @@ TEST(wheel_geometry_test, geometries_compare_by_levels_and_slots) {
 
 TEST(wheel_geometry_test, a_slot_spans_half_the_slots_of_the_level_below) {
   for (const wheel_geometry& g : all_geometries())
-    for (unsigned level = 1; level < g.levels; ++level)
-      EXPECT_EQ(1ULL << g.width_bits(level), (1ULL << g.width_bits(level - 1)) * (g.slots / 2));
+    for (unsigned level = 1; level < g.levels; ++level) {
+      const unsigned slots_below = level == 1 ? g.finest_slots() : g.slots;
+      EXPECT_EQ(1ULL << g.width_bits(level), (1ULL << g.width_bits(level - 1)) * (slots_below / 2));
+    }
+}
+
+TEST(wheel_geometry_test, the_lowest_of_several_levels_has_twice_as_many_slots) {
+  EXPECT_EQ(wheel_geometry::hierarchical(3, 64).finest_slots(), 128U);
+  EXPECT_EQ(wheel_geometry::hashed(64).finest_slots(), 64U);
 }
 
 TEST(wheel_geometry_test, the_finest_slot_is_one_tick_wide) {
@@ -56,8 +63,8 @@ TEST(wheel_geometry_test, several_levels_need_four_slots) {
 TEST(wheel_geometry_test, there_must_be_a_level) { EXPECT_FALSE((wheel_geometry{0, 64}.valid())); }
 
 TEST(wheel_geometry_test, a_turn_of_the_highest_level_fits_the_bits_of_a_tick) {
-  EXPECT_TRUE((wheel_geometry{63, 4}.valid()));
-  EXPECT_FALSE((wheel_geometry{64, 4}.valid()));
+  EXPECT_TRUE((wheel_geometry{62, 4}.valid()));
+  EXPECT_FALSE((wheel_geometry{63, 4}.valid()));
   EXPECT_TRUE((wheel_geometry{31, 8}.valid()));
   EXPECT_FALSE((wheel_geometry{32, 8}.valid()));
   EXPECT_TRUE((wheel_geometry{12, 64}.valid()));
@@ -96,7 +103,7 @@ TEST_P(extreme_geometry_test, keeps_time) {
 INSTANTIATE_TEST_SUITE_P(all, extreme_geometry_test,
                          testing::Values(wheel_geometry{1, 1}, wheel_geometry{1, 2}, wheel_geometry{1, 4},
                                          wheel_geometry{1, 128}, wheel_geometry{1, 1U << 16}, wheel_geometry{2, 128},
-                                         wheel_geometry{2, 4096}, wheel_geometry{63, 4}, wheel_geometry{31, 8},
+                                         wheel_geometry{2, 4096}, wheel_geometry{62, 4}, wheel_geometry{31, 8},
                                          wheel_geometry{12, 64}),
                          geometry_name);
 

@@ -35,7 +35,7 @@ std::string complaint_of(const wheel& timers) {
 
 class wheel_validate_test : public testing::Test {
  protected:
-  // level 1, slot 5: [320, 383]; whatever is done to the entry, it is as it was before it is destroyed
+  // level 1, slot 2: [256, 383]; whatever is done to the entry, it is as it was before it is destroyed
   void SetUp() override { timers.arm(entry, 350); }
   void TearDown() override {
     overwrite(entry, offsetof(layout, deadline), 350);
@@ -51,26 +51,26 @@ TEST_F(wheel_validate_test, finds_nothing_wrong_with_a_healthy_wheel) { EXPECT_T
 
 TEST_F(wheel_validate_test, reports_an_entry_in_a_slot_that_is_not_that_of_its_visit) {
   overwrite(entry, offsetof(layout, visit), 30);
-  EXPECT_THAT(complaint_of(timers), AllOf(HasSubstr("level 1 slot 5"), HasSubstr("visit 30"), HasSubstr("expected")));
+  EXPECT_THAT(complaint_of(timers), AllOf(HasSubstr("level 1 slot 2"), HasSubstr("visit 30"), HasSubstr("expected")));
 }
 
 TEST_F(wheel_validate_test, reports_an_entry_that_is_due_before_its_visit) {
   overwrite(entry, offsetof(layout, deadline), 349);
   EXPECT_THAT(complaint_of(timers),
-              AllOf(HasSubstr("level 1 slot 5"), HasSubstr("deadline 349"), HasSubstr("expected deadline >= visit")));
+              AllOf(HasSubstr("level 1 slot 2"), HasSubstr("deadline 349"), HasSubstr("expected deadline >= visit")));
 }
 
 TEST_F(wheel_validate_test, reports_an_entry_whose_visit_is_before_that_of_its_slot) {
   overwrite(entry, offsetof(layout, visit), 330);
   EXPECT_THAT(complaint_of(timers),
-              AllOf(HasSubstr("level 1 slot 5"), HasSubstr("expected visit >= the slot's first")));
+              AllOf(HasSubstr("level 1 slot 2"), HasSubstr("expected visit >= the slot's first")));
 }
 
 TEST_F(wheel_validate_test, reports_an_entry_more_than_a_turn_ahead) {
-  const tick turn = 64 * 128;
+  const tick turn = 128 * 128;
   overwrite(entry, offsetof(layout, visit), 350 + turn);
   overwrite(entry, offsetof(layout, deadline), 350 + turn);
-  EXPECT_THAT(complaint_of(timers), AllOf(HasSubstr("level 1 slot 5"), HasSubstr("less than a turn ahead")));
+  EXPECT_THAT(complaint_of(timers), AllOf(HasSubstr("level 1 slot 2"), HasSubstr("less than a turn ahead")));
 }
 
 TEST_F(wheel_validate_test, reports_an_entry_that_lost_its_deadline) {

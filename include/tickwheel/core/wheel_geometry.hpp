@@ -4,7 +4,7 @@
 // from milliseconds to hours; docs/design.md has the measurements behind it.
 //
 //   tickwheel::wheel flat{tickwheel::wheel_geometry::hashed(4096)};
-//   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(5, 256)};
+//   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(3, 1024)};
 #pragma once
 
 #include <bit>
@@ -14,12 +14,12 @@ namespace tickwheel {
 /// An aggregate `{levels, slots}`. Whether it can be built is what `valid()` says.
 struct wheel_geometry {
   unsigned levels = 3;
-  unsigned slots = 1024;  ///< of each level
+  unsigned slots = 1024;  ///< of each level; the lowest of several has twice as many
 
   /// One level: a timer beyond one revolution waits in its slot for its round.
   static constexpr wheel_geometry hashed(unsigned slots) noexcept { return {1, slots}; }
 
-  /// Several levels: a slot of one spans `slots / 2` slots of the level below it.
+  /// Several levels: each slot spans half the slots of the level below it.
   static constexpr wheel_geometry hierarchical(unsigned levels, unsigned slots) noexcept { return {levels, slots}; }
 
   /// More slots than this a level are refused: at that size the slots no longer fit any cache.
@@ -30,9 +30,15 @@ struct wheel_geometry {
 
   /// log2 of the width, in ticks, of a slot of `level`. Requires: `valid()` and `level < levels`.
   ///
-  /// The ratio between levels is slots / 2, not slots: each ring then spans two slots of the level above, which is what
-  /// lets a coarse slot be emptied ahead of its time (docs/design.md, "Draining").
-  constexpr unsigned width_bits(unsigned level) const noexcept { return level * (slot_bits() - 1); }
+  /// Each ring spans two slots of the level above, which is what lets a coarse slot be emptied ahead of its time
+  /// (docs/design.md, "Draining"): from level 1 on the ratio is slots / 2, and below it slots, as the lowest level has
+  /// twice as many.
+  constexpr unsigned width_bits(unsigned level) const noexcept {
+    return level == 0 ? 0 : level * (slot_bits() - 1) + 1;
+  }
+
+  /// How many slots the lowest level has. Its slots are a sixth the size of the others.
+  constexpr unsigned finest_slots() const noexcept { return levels > 1 ? 2 * slots : slots; }
 
   /// True when a wheel can have this shape: at least one level; slots a power of two, at least 4 where there are
   /// several levels and at most `max_slots`; and no level so coarse that one turn of it exceeds the 64 bits of a tick.
