@@ -30,17 +30,25 @@ int loop_driver::make(uv_loop_t& loop, driver*& made) noexcept {
   if (has_ended(loop)) return UV_EINVAL;
   auto* const self = new (std::nothrow) loop_driver{loop};
   if (self == nullptr) return UV_ENOMEM;
+  if (const int error = self->start()) {
+    delete self;
+    return error;
+  }
   made = self;
   return 0;
 }
 
 loop_driver::loop_driver(uv_loop_t& loop) noexcept
-    : loop_{loop}, polled_{clock::now()}, opened_{polled_}, opened_ms_{uv_hrtime() / 1'000'000} {
+    : loop_{loop}, polled_{clock::now()}, opened_{polled_}, opened_ms_{uv_hrtime() / 1'000'000} {}
+
+int loop_driver::start() noexcept {
+  // first, since it alone can fail, for want of a descriptor: nothing is linked to the loop then
+  if (const int error = uv_async_init(&loop_, &async_, [](uv_async_t* h) { of(h).on_ring(); })) return error;
   // none of these can fail: they link the handle to the loop
-  uv_timer_init(&loop, &timer_);
-  uv_prepare_init(&loop, &prepare_);
-  uv_check_init(&loop, &check_);
-  uv_idle_init(&loop, &idle_);
+  uv_timer_init(&loop_, &timer_);
+  uv_prepare_init(&loop_, &prepare_);
+  uv_check_init(&loop_, &check_);
+  uv_idle_init(&loop_, &idle_);
   for (unsigned i = 0; i < handles; ++i) {
     handle(i)->data = this;
     uv_unref(handle(i));
@@ -48,26 +56,38 @@ loop_driver::loop_driver(uv_loop_t& loop) noexcept
   // libuv runs the prepare handle that was started first last, so that ours sees what later ones of the user did
   uv_prepare_start(&prepare_, [](uv_prepare_t* h) { of(h).on_prepare(); });
   uv_check_start(&check_, [](uv_check_t* h) { of(h).on_check(); });
+  return 0;
 }
 
 uv_handle_t* loop_driver::handle(unsigned i) noexcept {
-  void* const all[handles] = {&timer_, &prepare_, &check_, &idle_};
+  void* const all[handles] = {&timer_, &prepare_, &check_, &idle_, &async_};
   return base(all[i]);
 }
 
 bool loop_driver::owns(const uv_handle_t* h) const noexcept {
   const void* const p = h;
-  return p == &timer_ || p == &prepare_ || p == &check_ || p == &idle_ || p == &sentinel_;
+  return p == &timer_ || p == &prepare_ || p == &check_ || p == &idle_ || p == &async_ || p == &sentinel_;
 }
 
 void loop_driver::hold(bool alive) noexcept {
-  // one of the two is active as long as a timer is armed
-  for (void* h : {static_cast<void*>(&timer_), static_cast<void*>(&idle_)}) {
-    if (alive)
-      uv_ref(base(h));
-    else
-      uv_unref(base(h));
-  }
+  // The one that is always active. Not the uv_async_t, which is, too: other threads read its flags.
+  if (alive)
+    uv_ref(base(&prepare_));
+  else
+    uv_unref(base(&prepare_));
+}
+
+// Any thread. Our own uv_close is kept apart from this by who calls us. A handle that the user closed is left alone, as
+// libuv does not ask, and its loop may be gone by now: that is only safe to tell when it was closed before, as the user
+// is told.
+void loop_driver::ring() noexcept {
+  if (!uv_is_closing(base(&async_))) uv_async_send(&async_);
+}
+
+void loop_driver::on_ring() noexcept {
+  if (bound() == nullptr) return;
+  bound()->rung();
+  begin_pass();
 }
 
 void loop_driver::wake_at(clock::time_point when) noexcept {
@@ -133,7 +153,15 @@ clock::time_point loop_driver::latest_at(std::uint64_t loop_ms) const noexcept {
   return opened_ + std::chrono::milliseconds{since};
 }
 
-void loop_driver::after_fork() noexcept { polled_ = clock::now(); }
+// What was posted and not delivered is in the child as well as in the parent. Whether the bell had been rung is in the
+// parent's descriptor alone, but libuv 1.44 keeps its note "already rung" in the child, and would never ring there again.
+void loop_driver::after_fork() noexcept {
+  polled_ = clock::now();
+#ifndef _WIN32
+  async_.pending = 0;
+#endif
+  begin_pass();
+}
 
 void loop_driver::on_unbind() noexcept {
   closing_ = 1;  // this call itself

@@ -9,18 +9,18 @@
 namespace tickwheel {
 
 void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
-  const clock::time_point end = detail::add_saturating(now_, by);
+  const clock::time_point end = detail::add_saturating(now(), by);
   for (;;) {
-    while (now_ <= end && turn()) {
+    while (now() <= end && turn()) {
     }
-    if (now_ > end || wake_ > end || wake_ == clock::time_point::max()) break;
-    now_ = std::max(now_, wake_);
+    if (now() > end || wake_ > end || wake_ == clock::time_point::max()) break;
+    set_now(std::max(now(), wake_));
     wake_ = clock::time_point::max();
     ++epoch_;
     ++wakeups_;
-    bound()->woken(now_);
+    bound()->woken(now());
   }
-  now_ = std::max(now_, end);
+  set_now(std::max(now(), end));
   ++epoch_;
 }
 
@@ -29,11 +29,13 @@ bool manual_driver::turn() noexcept {
   ++epoch_;
   if (bound() == nullptr) return false;
   account(std::exchange(busy_, {}));
-  bound()->turn(now_);
-  if (!again_ && !bound()->due(now_)) return false;
+  bound()->turn(now());
+  const bool rung = rung_.exchange(false, std::memory_order_acquire);
+  if (rung) bound()->rung();
+  if (!rung && !again_ && !bound()->due(now())) return false;
   again_ = false;
   passing_ = true;
-  bound()->pass(now_);
+  bound()->pass(now());
   passing_ = false;
   return true;
 }
@@ -57,6 +59,7 @@ void manual_driver::on_unbind() noexcept {
   wake_ = clock::time_point::max();
   again_ = false;
   alive_ = false;
+  rung_ = false;
 }
 
 }  // namespace tickwheel

@@ -251,6 +251,8 @@ bool timer_service::woken(clock::time_point now) noexcept {
 
 bool timer_service::due(clock::time_point now) const noexcept { return wheel_->next_expiry() <= timeline_.floor(now); }
 
+void timer_service::rung() noexcept { ++stats_.wakeups; }
+
 void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
   ++stats_.stalls;
   stats_.stalled += beyond_grace;

@@ -20,7 +20,7 @@ namespace tickwheel {
 
 using clock = std::chrono::steady_clock;
 
-/// *Thread safety:* none; the loop thread only. *Lifetime:* outlives the service it is bound to.
+/// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Lifetime:* outlives the service it is bound to.
 class driver {
  public:
   /// What a driver turns: the service.
@@ -35,6 +35,8 @@ class driver {
     virtual bool due(clock::time_point now) const noexcept = 0;
     /// Runs what is due at `stamp`, and before it returns asks for the next wakeup. It may destroy the client.
     virtual void pass(clock::time_point stamp) noexcept = 0;
+    /// `ring` was called, once or several times: the driver has a pass follow, whether or not one is `due`.
+    virtual void rung() noexcept = 0;
     /// The loop was kept from its I/O for longer than the client's grace.
     virtual void stalled(std::chrono::nanoseconds beyond_grace) noexcept = 0;
 
@@ -46,8 +48,11 @@ class driver {
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
-  /// The true time. May read the clock.
+  /// The true time. May read the clock. Callable on any thread, since a delay posted by another thread counts from its
+  /// call; not called any more once the client is unbound.
   virtual clock::time_point now() noexcept = 0;
+  /// True when `now` is `clock::now()`, so that other threads can read that instead, without a lock.
+  virtual bool on_steady_clock() const noexcept { return false; }
   /// Where a number stands that changes when the loop has waited: time stamps from before are then out of date. Stays
   /// where it is as long as the driver lives.
   virtual const std::uint64_t* epoch() const noexcept = 0;
@@ -56,9 +61,13 @@ class driver {
   virtual void wake_at(clock::time_point when) noexcept = 0;
   /// Calls the client's `pass` again once I/O had its turn: work is left over.
   virtual void pass_again() noexcept = 0;
+  /// Has the client's `pass` run soon, `rung` first, as if a wakeup had come. Callable on any thread, also while the loop
+  /// thread is within any other function but `unbind`; several calls may become one. What the caller did before is to be
+  /// seen by the pass. A loop that is not alive need not notice.
+  virtual void ring() noexcept = 0;
   /// Nothing more to wake for. A wakeup that was asked for may still come.
   virtual void rest() noexcept = 0;
-  /// Whether armed timers keep the loop alive. Off at first.
+  /// Whether the client keeps the loop alive. Off at first.
   virtual void hold(bool alive) noexcept = 0;
   /// True for a handle of the driver's own.
   virtual bool owns(const uv_handle_s*) const noexcept = 0;

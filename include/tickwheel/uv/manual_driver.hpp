@@ -10,17 +10,19 @@
 
 #include <tickwheel/uv/driver.hpp>
 
+#include <atomic>
 #include <cstddef>
 
 namespace tickwheel {
 
-/// Drives one `timer_service` from the test's own thread; needs no loop.
+/// Drives one `timer_service` from the test's own thread; needs no loop. What other threads post is delivered by the next
+/// `turn`; `advance(0ns)` delivers it without moving the clock.
 ///
-/// *Thread safety:* none. *Lifetime:* outlives the service opened with it. Nothing here fails or allocates.
+/// *Thread safety:* one thread, except `now`, and what a `remote_handle` does. *Lifetime:* outlives the service opened with it. Nothing here fails or allocates.
 class manual_driver final : public driver {
  public:
   /// The clock starts at `start`.
-  explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept : now_{start} {}
+  explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept : now_{start.time_since_epoch()} {}
 
   /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a
   /// loop does that waits for nothing else. Requires: not called from a handler.
@@ -29,11 +31,12 @@ class manual_driver final : public driver {
   /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a
   /// handler.
   void block(std::chrono::nanoseconds by) noexcept {
-    now_ += by;
+    set_now(now() + by);
     busy_ += by;
   }
 
-  /// One iteration of the loop: runs one pass when one is due or was left over. True when it did.
+  /// One iteration of the loop: runs one pass when one is due or was left over, or when another thread asked for it.
+  /// True when it did.
   /// Requires: not called from a handler.
   bool turn() noexcept;
 
@@ -46,18 +49,22 @@ class manual_driver final : public driver {
   /// True while a pass was cut short and the rest is to follow.
   bool carrying() const noexcept { return again_; }
 
-  clock::time_point now() noexcept override { return now_; }
+  clock::time_point now() noexcept override { return clock::time_point{now_.load(std::memory_order_relaxed)}; }
   const std::uint64_t* epoch() const noexcept override { return &epoch_; }
 
  private:
   void wake_at(clock::time_point when) noexcept override;
   void pass_again() noexcept override;
+  void ring() noexcept override { rung_.store(true, std::memory_order_release); }
   void rest() noexcept override;
   void hold(bool alive) noexcept override { alive_ = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
   void on_unbind() noexcept override;
 
-  clock::time_point now_;
+  void set_now(clock::time_point to) noexcept { now_.store(to.time_since_epoch(), std::memory_order_relaxed); }
+
+  std::atomic<clock::duration> now_;  // since the clock's epoch; other threads read it to say when they posted
+  std::atomic<bool> rung_{false};
   std::chrono::nanoseconds busy_{};  // blocked since the last turn
   std::uint64_t epoch_ = 0;
   bool passing_ = false;

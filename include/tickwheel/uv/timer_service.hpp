@@ -158,6 +158,7 @@ class timer_service final : private driver::client {
   void turn(clock::time_point now) noexcept override;
   bool woken(clock::time_point now) noexcept override;
   bool due(clock::time_point now) const noexcept override;
+  void rung() noexcept override;
   void pass(clock::time_point stamp) noexcept override;
   void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
 
