@@ -2,7 +2,10 @@
 
 #include "loop_driver.hpp"
 
+#include <tickwheel/detail/mailbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
@@ -37,19 +40,24 @@ tick most_shared(tick from, tick to) noexcept {
 
 }  // namespace
 
-timer_service::~timer_service() { close(); }
+timer_service::~timer_service() {
+  close();
+  if (mailbox_ != nullptr) mailbox_->release();
+}
 
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
   if (!possible(options)) return UV_EINVAL;
-  // the wheel first: a driver that is made and not used takes a turn of the loop to go
-  if (const int error = make_wheel(options)) return error;
+  // the driver last: one that is made and not used takes a turn of the loop to go
+  detail::mailbox* mailbox = nullptr;
+  if (const int error = make_parts(options, mailbox)) return error;
   driver* made = nullptr;
   if (const int error = loop_driver::make(loop, made)) {
     wheel_.reset();
+    mailbox->release();
     return error;
   }
-  start(*made, options);
+  start(*made, *mailbox, options);
   return 0;
 }
 
@@ -57,9 +65,18 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
   if (!possible(options) || on.now() < clock::time_point{}) return UV_EINVAL;
   if (on.bound() != nullptr) return UV_EBUSY;
-  if (const int error = make_wheel(options)) return error;
-  start(on, options);
+  detail::mailbox* mailbox = nullptr;
+  if (const int error = make_parts(options, mailbox)) return error;
+  start(on, *mailbox, options);
   return 0;
+}
+
+int timer_service::make_parts(const service_options& options, detail::mailbox*& mailbox) noexcept {
+  if (const int error = make_wheel(options)) return error;
+  mailbox = detail::mailbox::make(options.max_queued, options.max_armed);
+  if (mailbox != nullptr) return 0;
+  wheel_.reset();
+  return UV_ENOMEM;
 }
 
 int timer_service::make_wheel(const service_options& options) noexcept {
@@ -75,7 +92,10 @@ int timer_service::make_wheel(const service_options& options) noexcept {
   return 0;
 }
 
-void timer_service::start(driver& on, const service_options& options) noexcept {
+void timer_service::start(driver& on, detail::mailbox& mailbox, const service_options& options) noexcept {
+  if (mailbox_ != nullptr) mailbox_->release();
+  mailbox_ = &mailbox;
+  mailbox.open(on);
   options_ = options;
   stats_ = {};
   thread_ = detail::this_thread();
@@ -84,6 +104,9 @@ void timer_service::start(driver& on, const service_options& options) noexcept {
   unref_armed_ = 0;
   wake_ = never;
   held_ = false;
+  has_holds_ = false;
+  ++openings_;
+  fired_in_vain_ = 0;
   on.bind(*this, options.stall_grace);
   driver_ = &on;
   epoch_ = on.epoch();
@@ -97,9 +120,15 @@ void timer_service::close() noexcept {
   driver_ = nullptr;
   thread_ = nullptr;
   epoch_ = &stamp_epoch_;
-  wheel_->clear([](wheel_entry&) noexcept {});
+  // First what waits and the notices, so that what is in the wheel then is there and nowhere else.
+  posted_.append(mailbox_->close());
+  while (detail::inbox_link* link = posted_.pop()) close_remote(detail::remote_node::of(*link));
+  wheel_->clear([this](wheel_entry& entry) noexcept {
+    if (timer& t = timer::from(entry); t.is_remote()) close_remote(detail::remote_node::of(t));
+  });
   unref_armed_ = 0;
   refresh_stats();
+  stats_.remote_accepted = stats_.remote_ran + stats_.remote_withdrawn + stats_.remote_cancelled;
   wheel_.reset();
   was->unbind();
 }
@@ -113,10 +142,12 @@ void timer_service::refresh_stats() const noexcept {
   if (!wheel_) return;
   const wheel_counts counts = wheel_->counts();
   stats_.armed = counts.armed;
-  stats_.cancelled = counts.cancelled;
-  stats_.fired = counts.fired;
+  stats_.cancelled = counts.cancelled + fired_in_vain_;
+  stats_.fired = counts.fired - fired_in_vain_;
   stats_.pending = wheel_->armed();
   stats_.lateness = {wheel_->lateness(), timeline_.length()};
+  stats_.remote_accepted = mailbox_->accepted();
+  stats_.remote_refused = mailbox_->refused();
 }
 
 void timer_service::ref() noexcept {
@@ -210,12 +241,21 @@ void timer_service::update_hold() noexcept {
   if (!is_open()) return;
   const std::size_t armed = wheel_->armed();
   const std::size_t holding = armed - unref_armed_;
-  const bool alive = ref_ && holding != 0;
-  arms_to_check_ = holding != 0 ? add_saturating(wheel_->arms(), options_.max_armed - armed) : 0;
+  const bool alive = is_to_be_held();
+  arms_to_check_ = holding != 0 ? add_saturating(wheel_->arms(), places_left()) : 0;
   ends_to_check_ = wheel_->ended() + std::max<std::size_t>(holding, 1);
   if (alive == held_) return;
   held_ = alive;
   driver_->hold(alive);
+}
+
+// What was taken from other threads is held for in any case: it is all gone after a few passes.
+bool timer_service::is_to_be_held() const noexcept {
+  return (ref_ && wheel_->armed() != unref_armed_) || has_holds_ || !posted_.empty();
+}
+
+std::size_t timer_service::places_left() const noexcept {
+  return options_.max_armed - std::min(wheel_->armed(), options_.max_armed);
 }
 
 void timer_service::schedule() noexcept {
@@ -249,7 +289,9 @@ bool timer_service::woken(clock::time_point now) noexcept {
   return false;
 }
 
-bool timer_service::due(clock::time_point now) const noexcept { return wheel_->next_expiry() <= timeline_.floor(now); }
+bool timer_service::due(clock::time_point now) const noexcept {
+  return wheel_->next_expiry() <= timeline_.floor(now) || !posted_.empty() || !mailbox_->seems_empty();
+}
 
 void timer_service::rung() noexcept { ++stats_.wakeups; }
 
@@ -260,17 +302,30 @@ void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
 
 void timer_service::pass(clock::time_point stamp) noexcept {
   driver& turned_by = *driver_;
+  const std::uint64_t opening = openings_;
+  // after handlers have run: whether one of them closed the service, and maybe opened it again, or destroyed it
+  const auto gone = [&] { return turned_by.bound() != this || openings_ != opening; };
   const tick present = timeline_.floor(stamp);
   const clock::time_point stop = detail::add_saturating(turned_by.now(), options_.time_per_pass);
-  ++stats_.passes;
+  // The wheel and what other threads posted have turns, so that neither starves the other; who begins changes, as a
+  // bound of one leaves but one turn a pass.
+  bool posted_first = (++stats_.passes & 1) == 0;
   judged_at_ = stamp;
   wake_ = 0;
+  take_posted();
+  bool wheel_done = false;
+  if (!posted_.empty()) wheel_done = wheel_->advance(present, 0).done;  // to the present, where deliveries are placed
   std::size_t stride = 1;  // visits until the clock is looked at: one at first, as handlers may be slow
   for (std::size_t work = options_.work_per_pass;;) {
     const std::size_t visits = std::min(work, stride);
-    const advance_result result = wheel_->advance(present, visits);
-    if (turned_by.bound() != this) return;  // a handler closed or destroyed the service
-    if (result.done) {
+    if (posted_.empty() || (!wheel_done && !posted_first)) {
+      wheel_done = wheel_->advance(present, visits).done;
+    } else {
+      deliver(visits, stamp, gone);
+    }
+    if (gone()) return;
+    posted_first = !posted_first;
+    if (wheel_done && posted_.empty()) {
       schedule();
       break;
     }
@@ -285,6 +340,125 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   update_hold();
 }
 
+remote_handle timer_service::remote() const noexcept { return remote_handle{mailbox_}; }
+
+remote_hold timer_service::hold() noexcept {
+  if (!is_open()) return {};
+  check_thread();
+  remote_hold held{mailbox_};
+  has_holds_ = true;
+  update_hold();
+  return held;
+}
+
+void timer_service::take_posted() noexcept {
+  // Asked before taking: what was posted before the last release is then among what is taken.
+  if (has_holds_) has_holds_ = mailbox_->has_holds();
+  posted_.append(mailbox_->drain());
+}
+
+// Delivers up to `visits` of what was taken, and touches nothing any more once `gone()`.
+template <class Gone>
+void timer_service::deliver(std::size_t visits, clock::time_point stamp, const Gone& gone) noexcept {
+  for (; visits != 0; --visits) {
+    detail::inbox_link* const link = posted_.pop();
+    if (link == nullptr) break;
+    detail::remote_node& node = detail::remote_node::of(*link);
+    if (node.delivered) {
+      settle_notice(node);
+      continue;
+    }
+    node.delivered = true;
+    mailbox_->count_delivered();
+    if (node.due > stamp) {
+      arm_remote(node);
+    } else if (node.change_by_loop(detail::remote_state::queued, detail::remote_state::ran)) {
+      run_remote(node);
+      if (gone()) return;
+    } else {
+      withdraw(node);
+    }
+  }
+}
+
+// Its link is free from here on, and a notice may come from another thread before this returns: the next pass reads it.
+void timer_service::arm_remote(detail::remote_node& node) noexcept {
+  if (!node.change_by_loop(detail::remote_state::queued, detail::remote_state::armed)) {
+    withdraw(node);
+    return;
+  }
+  ++remote_armed_;
+  timer& wait = *::new (static_cast<void*>(node.waiting)) timer{*this, &fire_remote, timer::of_remote{}};
+  wheel_->arm(wait.entry(), tick_of(node.due));
+}
+
+void timer_service::fire_remote(wheel_entry& entry) noexcept {
+  timer& wait = timer::from(entry);
+  timer_service& self = wait.service();
+  detail::remote_node& node = detail::remote_node::of(wait);
+  self.disarm_remote(node);
+  if (node.change_by_loop(detail::remote_state::armed, detail::remote_state::ran)) {
+    self.run_remote(node);
+    return;
+  }
+  // Cancelled, and the notice is on its way, or about to be: the node, and our reference, is left to it.
+  ++self.fired_in_vain_;
+  ++self.stats_.remote_withdrawn;
+  self.mailbox_->count_ended();
+  node.state.store(detail::remote_state::abandoned, std::memory_order_release);
+}
+
+// Not armed any more, and out of the wheel: who holds the last reference, on whatever thread, has only memory to free.
+void timer_service::disarm_remote(detail::remote_node& node) noexcept {
+  --remote_armed_;
+  timer& wait = node.wait();
+  wheel_->cancel(wait.entry());
+  wait.~timer();
+}
+
+void timer_service::settle_notice(detail::remote_node& node) noexcept {
+  if (node.state.load(std::memory_order_relaxed) == detail::remote_state::abandoned) {
+    node.release();
+    return;
+  }
+  disarm_remote(node);
+  withdraw(node);
+}
+
+// A node that was cancelled, and is in no wheel.
+void timer_service::withdraw(detail::remote_node& node) noexcept {
+  ++stats_.remote_withdrawn;
+  mailbox_->count_ended();
+  node.release();
+}
+
+// The handler may close or destroy the service; the node is on its own by then, and freed when the handler, which is
+// part of it, has returned.
+void timer_service::run_remote(detail::remote_node& node) noexcept {
+  ++stats_.remote_ran;
+  mailbox_->count_ended();
+  node.run(node.callable);
+  node.release();
+}
+
+// Counts a node that has not run, wherever it was, and lets it go.
+void timer_service::close_remote(detail::remote_node& node) noexcept {
+  using detail::remote_state;
+  if (node.delivered) {
+    if (node.state.load(std::memory_order_acquire) == remote_state::abandoned) {
+      node.release();  // counted before
+      return;
+    }
+    disarm_remote(node);
+  }
+  const remote_state from = node.delivered ? remote_state::armed : remote_state::queued;
+  if (node.change_by_loop(from, remote_state::closed))
+    ++stats_.remote_cancelled;
+  else
+    ++stats_.remote_withdrawn;
+  node.release();
+}
+
 bool timer_service::validate(std::string* why) const {
   if (!is_open()) return true;
   if (!wheel_->validate(why)) return false;
@@ -292,13 +466,17 @@ bool timer_service::validate(std::string* why) const {
   for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
   const char* broken = nullptr;
   if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
-  if (wheel_->armed() > options_.max_armed) broken = "more timers are armed than max_armed";
+  if (wheel_->armed() - remote_armed_ > options_.max_armed) broken = "more timers are armed than max_armed";
+  if (remote_armed_ > options_.max_armed) broken = "more timers of other threads are armed than max_armed";
+  std::size_t remote = 0;
+  wheel_->for_each_armed([&](wheel_entry& entry) { remote += timer::from(entry).is_remote(); });
+  if (remote != remote_armed_) broken = "the count of armed timers of other threads is off";
   const std::size_t holding = wheel_->armed() - unref_armed_;
   if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
-  if (wake_ != 0 && held_ != (ref_ && holding != 0)) broken = "the loop is held without need, or not held";
+  if (wake_ != 0 && held_ != is_to_be_held()) broken = "the loop is held without need, or not held";
   if (ends_to_check_ > wheel_->ended() && ends_to_check_ - wheel_->ended() > std::max<std::size_t>(holding, 1))
     broken = "the last timer may end unnoticed";
-  if (arms_to_check_ > wheel_->arms() && arms_to_check_ - wheel_->arms() > options_.max_armed - wheel_->armed())
+  if (arms_to_check_ > wheel_->arms() && arms_to_check_ - wheel_->arms() > places_left())
     broken = "more timers than max_armed may be armed unnoticed";
   if (broken != nullptr && why != nullptr) *why = broken;
   return broken == nullptr;
@@ -308,7 +486,9 @@ void timer_service::dump(std::ostream& out) const {
   const service_stats& s = stats();
   out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count() << " ns, pending "
       << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
-      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls << '\n';
+      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls
+      << ", from other threads: accepted " << s.remote_accepted << ", refused " << s.remote_refused << ", ran "
+      << s.remote_ran << ", withdrawn " << s.remote_withdrawn << ", cancelled " << s.remote_cancelled << '\n';
   if (is_open()) wheel_->dump(out);
 }
 

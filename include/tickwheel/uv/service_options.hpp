@@ -19,12 +19,18 @@ struct service_options {
   /// should turn no faster than the common delays are long, as it looks at a slot's far timers with its near ones.
   wheel_geometry geometry{};
 
-  /// How much a pass does before waiting I/O has its turn: callbacks, and moves between slots, each count one.
-  /// Must be positive.
+  /// How much a pass does before waiting I/O has its turn: callbacks, moves between slots, and deliveries of what other
+  /// threads posted, each count one. Must be positive.
   std::size_t work_per_pass = 1024;
 
-  /// How many timers may be armed at once; arming one more answers UV_ENOBUFS.
+  /// How many timers may be armed at once; arming one more answers UV_ENOBUFS. Those of other threads count, but are not
+  /// refused once they were accepted, so that together with them there may be up to twice as many.
   std::size_t max_armed = unlimited;
+
+  /// How many operations other threads may have posted that the loop has not yet delivered; posting one more answers
+  /// UV_EAGAIN. Each takes a block of 128 bytes. When `max_armed` is limited, it also bounds how many of them may be
+  /// posted and not yet ended, the armed ones included.
+  std::size_t max_queued = 1 << 16;
 
   /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
   /// Must not be negative, and should not be near zero, as a loop that is always slow evicts after limit / stall_grace

@@ -34,7 +34,9 @@ class lateness_histogram {
   tick_length length_;
 };
 
-/// A snapshot; `armed == fired + cancelled + pending` at any time.
+/// A snapshot; `armed == fired + cancelled + pending` at any time. Those count timers in the wheel, other threads' included.
+/// What other threads posted is counted on its own, too: once the service is closed,
+/// `remote_accepted == remote_ran + remote_withdrawn + remote_cancelled`; before, the difference is what is still to come.
 struct service_stats {
   std::uint64_t armed = 0;             ///< times an unarmed timer was armed
   std::uint64_t fired = 0;             ///< callbacks that ran
@@ -46,6 +48,14 @@ struct service_stats {
   std::uint64_t wakeups = 0;           ///< times the loop was woken for us
   std::uint64_t stalls = 0;            ///< loop iterations that took longer than `stall_grace`
   std::chrono::nanoseconds stalled{};  ///< what those took beyond it
+
+  std::uint64_t remote_accepted = 0;  ///< operations that other threads posted; may include some being refused just now
+  std::uint64_t remote_refused = 0;   ///< of them, not counted in the above, for `max_queued` or `max_armed`
+  std::uint64_t remote_ran = 0;       ///< handlers of theirs that ran, delivered on time or from the wheel
+  std::uint64_t remote_withdrawn = 0;  ///< cancelled by their remote_timer, and let go
+  std::uint64_t remote_cancelled = 0;  ///< not run because the service closed first
+
+  /// Of the callbacks from the wheel; what other threads posted and was due when it was taken is not in it.
   lateness_histogram lateness{{}, tick_length::at_most(std::chrono::nanoseconds{1})};
 };
 

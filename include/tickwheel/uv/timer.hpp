@@ -88,11 +88,17 @@ class timer : private wheel_entry {
 
  protected:
   timer_service& service() const noexcept {
-    return *reinterpret_cast<timer_service*>(service_ & ~unref_bit);  // NOLINT(performance-no-int-to-ptr): a tagged one
+    return *reinterpret_cast<timer_service*>(service_ & ~tag_bits);  // NOLINT(performance-no-int-to-ptr): a tagged one
   }
 
  private:
   friend class timer_service;
+
+  // One of another thread, which only the service arms and cancels: it is told apart where all timers are walked.
+  struct of_remote {};
+  timer(timer_service& service, callback run, of_remote) noexcept
+      : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | remote_bit} {}
+  bool is_remote() const noexcept { return (service_ & remote_bit) != 0; }
 
   // `service()` of one that has a reference, on the path of every arm and cancel: there is no bit to clear.
   timer_service& service_of_ref() const noexcept {
@@ -100,11 +106,14 @@ class timer : private wheel_entry {
   }
 
   static constexpr std::uintptr_t unref_bit = 1;
-  static_assert(alignof(timer_service) > unref_bit, "the lowest bit of the service's address is free");
+  static constexpr std::uintptr_t remote_bit = 2;
+  static constexpr std::uintptr_t tag_bits = unref_bit | remote_bit;
+  static_assert(alignof(timer_service) > tag_bits, "the lowest bits of the service's address are free");
 
   wheel_entry& entry() noexcept { return *this; }
 
-  std::uintptr_t service_;  // its address; the lowest bit is set when the timer does not hold the loop
+  std::uintptr_t
+      service_;  // its address; the lowest bit is set when the timer does not hold the loop, the next for a remote one
 };
 
 static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
@@ -250,7 +259,10 @@ inline bool timer::cancel() noexcept {
 
 template <class F>
 void timer_service::for_each_armed(F&& visit) const {
-  if (wheel_) wheel_->for_each_armed([&](wheel_entry& entry) { visit(timer::from(entry)); });
+  if (!wheel_) return;
+  wheel_->for_each_armed([&](wheel_entry& entry) {
+    if (timer& t = timer::from(entry); !t.is_remote()) visit(t);
+  });
 }
 
 }  // namespace tickwheel

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/detail/inbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/this_thread.hpp>
 #include <tickwheel/detail/timeline.hpp>
@@ -32,12 +33,19 @@
 namespace tickwheel {
 
 class timer;
+class remote_handle;  // uv/remote.hpp
+class remote_hold;
+
+namespace detail {
+class mailbox;
+struct remote_node;
+}  // namespace detail
 
 /// The timers of one loop.
 ///
 /// *Thread safety:* the loop thread only: the thread that opened the service and, from its first poll on, the one that
 /// runs the loop (`use_on_this_thread` hands it over otherwise). Arming or cancelling a timer elsewhere is a violated
-/// precondition, which is checked and named.
+/// precondition, which is checked and named. Other threads post through a `remote_handle`.
 ///
 /// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service costs
 /// a loop iteration one clock read.
@@ -59,9 +67,11 @@ class timer_service final : private driver::client {
   timer_service(const timer_service&) = delete;
   timer_service& operator=(const timer_service&) = delete;
 
-  /// Opens the service on `loop`. Allocates the wheel's slots and one block of libuv handles, and nothing later.
+  /// Opens the service on `loop`. Allocates the wheel's slots, one block of libuv handles and one that it shares with its
+  /// remote handles, and nothing later.
   ///
-  /// 0; UV_EINVAL for an impossible option or a loop that was closed; UV_ENOMEM; UV_EALREADY when it is open.
+  /// 0; UV_EINVAL for an impossible option or a loop that was closed; UV_ENOMEM; UV_EALREADY when it is open; what
+  /// uv_async_init answers when the loop's first async handle finds no descriptor.
   /// On an error nothing has changed. A closed service can be opened again.
   [[nodiscard]] int open(uv_loop_t& loop, const service_options& options = {}) noexcept;
 
@@ -69,7 +79,9 @@ class timer_service final : private driver::client {
   /// is open on it; UV_EINVAL when its clock stands before the clock's epoch. Requires: `on` outlives the open service.
   [[nodiscard]] int open(driver& on, const service_options& options = {}) noexcept;
 
-  /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. Idempotent; O(linked timers).
+  /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. What other threads posted and has not run
+  /// is counted in `service_stats::remote_cancelled`, and what they post from now on is refused; they may be at it
+  /// meanwhile. Idempotent; O(linked timers + what is posted).
   /// Requires: the loop thread, or that the loop is not running.
   void close() noexcept;
 
@@ -98,8 +110,18 @@ class timer_service final : private driver::client {
   /// Counters and the lateness histogram, as of this call; valid until the next. Stays readable after `close()`.
   const service_stats& stats() const noexcept;
 
+  /// A handle by which any thread posts to this service, now and until it closes. Empty when the service was never opened.
+  /// *Any thread*, while no other opens or destroys the service; it may be closed meanwhile. A service that is opened
+  /// again needs new handles: those from before stay closed.
+  remote_handle remote() const noexcept;
+
+  /// Keeps the loop alive until it, and every copy of it, is released: take one while another thread still intends to
+  /// post. Empty when the service is closed.
+  remote_hold hold() noexcept;
+
   /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else. False once it
-  /// is closed: its handles are closing then, so test uv_is_closing first.
+  /// is closed: its handles are closing then, so test uv_is_closing first. A walk that closes them all the same must not
+  /// run while other threads post.
   bool owns(const uv_handle_t* handle) const noexcept { return driver_ != nullptr && driver_->owns(handle); }
 
   /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do.
@@ -108,7 +130,9 @@ class timer_service final : private driver::client {
   bool has_ref() const noexcept { return ref_; }
 
   /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread, and armed timers
-  /// fire at their deadlines there as they do in the parent. Requires: open, and not within a handler.
+  /// fire at their deadlines there as they do in the parent; so does what was posted, delivered or not. Requires: open,
+  /// not within a handler, and that no other thread was posting, cancelling or letting go of a hold while the process
+  /// forked: what it was in the middle of stays so in the child.
   void after_fork() noexcept;
 
   /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there: to arm in a
@@ -126,7 +150,7 @@ class timer_service final : private driver::client {
   /// The length of a tick: what was asked for, rounded down to a power of two of nanoseconds. Requires: open.
   std::chrono::nanoseconds tick_duration() const noexcept { return timeline_.length().duration(); }
 
-  /// Calls `visit(timer&)` for every armed timer, in no order. `visit` may cancel timers, and must not arm or destroy
+  /// Calls `visit(timer&)` for every armed timer but those of other threads, in no order. `visit` may cancel timers, and must not arm or destroy
   /// any.
   template <class F>
   void for_each_armed(F&& visit) const;
@@ -162,15 +186,30 @@ class timer_service final : private driver::client {
   void pass(clock::time_point stamp) noexcept override;
   void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
 
+  int make_parts(const service_options&, detail::mailbox*&) noexcept;
   int make_wheel(const service_options&) noexcept;
-  void start(driver&, const service_options&) noexcept;
+  void start(driver&, detail::mailbox&, const service_options&) noexcept;
   clock::time_point take_stamp() const noexcept;
   void count_without_ref() noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
   void wake_sooner() noexcept;
   void update_hold() noexcept;
+  bool is_to_be_held() const noexcept;
+  std::size_t places_left() const noexcept;
   static void forget_fired(void* service, wheel_entry&) noexcept;
+
+  // what other threads posted
+  void take_posted() noexcept;
+  template <class Gone>
+  void deliver(std::size_t visits, clock::time_point stamp, const Gone& gone) noexcept;
+  void settle_notice(detail::remote_node&) noexcept;
+  void withdraw(detail::remote_node&) noexcept;
+  void arm_remote(detail::remote_node&) noexcept;
+  static void fire_remote(wheel_entry&) noexcept;
+  void disarm_remote(detail::remote_node&) noexcept;
+  void run_remote(detail::remote_node&) noexcept;
+  void close_remote(detail::remote_node&) noexcept;
   void refresh_stats() const noexcept;
 
   driver* driver_ = nullptr;      // null: closed
@@ -184,6 +223,7 @@ class timer_service final : private driver::client {
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
   bool held_ = false;            // what the driver was told last
+  std::uint64_t openings_ = 0;   // tells a pass that a handler closed the service and opened it again
   bool ref_ = true;
 
   // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
@@ -191,6 +231,14 @@ class timer_service final : private driver::client {
   const std::uint64_t* epoch_ = &stamp_epoch_;
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable clock::time_point stamp_{};
+
+  // What other threads posted. The mailbox stays, closed, until the service is opened again or destroyed, so that remote()
+  // may be called while it closes.
+  detail::mailbox* mailbox_ = nullptr;
+  detail::inbox_chain posted_;       // taken and not delivered yet
+  bool has_holds_ = false;           // some remote_hold may be left
+  std::size_t remote_armed_ = 0;     // how many of the armed timers are other threads'
+  std::uint64_t fired_in_vain_ = 0;  // entries of theirs that the wheel fired when they had just been cancelled
 
   detail::timeline timeline_;
   clock::time_point judged_at_{};

@@ -1,0 +1,169 @@
+// The mailbox is what a service, its remote_handles, its remote_timers and its holds share: where operations from other
+// threads are queued, counted, and announced.
+//
+// It is reference counted and outlives service and loop, so that a handle which is left over finds a closed inbox instead
+// of freed memory.
+//
+// Counting. Producers count what they are about to push, the loop counts what it has delivered and what has ended; the
+// difference is what is queued, or not yet ended. So no counter has two kinds of writers, and the loop's are stores. A
+// producer compares with what it knows to have been delivered, and looks at the loop's line only when that does not
+// suffice. A refused one takes its count back; until it has, others may be refused that would just have fit.
+//
+// Waking. Only who pushes into an empty inbox rings, under a mutex that `close` takes, too: uv_async_send may not race
+// uv_close. Nobody else takes it, but for drivers whose clock is their own.
+#pragma once
+
+#include <tickwheel/detail/inbox.hpp>
+#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/uv/driver.hpp>
+
+#include <uv.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+namespace tickwheel::detail {
+
+/// *Thread safety:* any thread, unless a function says that it is the loop's. *Complexity:* O(1); one allocation a node.
+class mailbox {
+ public:
+  /// One reference. Null without memory. Limits beyond what a 64-bit count reaches are none.
+  static mailbox* make(std::size_t max_queued, std::size_t max_unended) noexcept;
+
+  mailbox(const mailbox&) = delete;
+  mailbox& operator=(const mailbox&) = delete;
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  // --- producers ---
+
+  /// A node that is due once `after` has passed since now, and a place for it. 0, or the code of remote_handle::post.
+  int reserve(std::chrono::nanoseconds after, remote_node*& made) noexcept {
+    if (inbox_.is_closed()) return UV_ECANCELED;
+    clock::time_point due = clock::time_point::min();
+    if (after.count() > 0) {
+      clock::time_point now;
+      if (!read_clock(now)) return UV_ECANCELED;
+      due = add_saturating(now, after);
+    }
+    if (!take_place()) return UV_EAGAIN;
+    made = new (std::nothrow) remote_node;
+    if (made == nullptr) {
+      give_place_back();
+      return UV_ENOMEM;
+    }
+    made->due = due;
+    return 0;
+  }
+
+  /// Pushes what `reserve` gave. 0, or UV_ECANCELED, and the node is freed.
+  int submit(remote_node& node) noexcept {
+    const pushed what = inbox_.push(node.link);
+    if (what == pushed::queued) [[likely]]
+      return 0;
+    if (what == pushed::first) {
+      ring();
+      return 0;
+    }
+    give_place_back();
+    delete &node;
+    return UV_ECANCELED;
+  }
+
+  /// Tells the loop that a node which it had armed was cancelled.
+  void notify(remote_node& node) noexcept;
+
+  // --- holds ---
+
+  void add_hold() noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
+  /// The last one to go rings.
+  void drop_hold() noexcept {
+    // release: what was posted before is taken by the pass that finds no hold left; acquire: as for a push into an
+    // empty inbox, the flag of the bell is seen as the loop left it
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) ring();
+  }
+  /// The loop's. A read-modify-write for the same reason that `inbox::drain` is one.
+  bool has_holds() noexcept { return holds_.fetch_add(0, std::memory_order_acq_rel) != 0; }
+
+  // --- the loop ---
+
+  /// Before others know of it: who is rung.
+  void open(driver& rings) noexcept {
+    driver_ = &rings;
+    steady_ = rings.on_steady_clock();
+  }
+  inbox_chain drain() noexcept { return inbox_.drain(); }
+  bool seems_empty() const noexcept { return inbox_.seems_empty(); }
+  void count_delivered() noexcept { add_one(delivered_); }
+  void count_ended() noexcept { add_one(ended_); }
+  /// Nothing is accepted, and the driver is not rung any more, from here on. The last chain.
+  inbox_chain close() noexcept;
+
+  // --- statistics ---
+
+  /// Including those that are just being refused.
+  std::uint64_t accepted() const noexcept { return accepted_.load(std::memory_order_relaxed); }
+  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+
+ private:
+  mailbox(std::size_t max_queued, std::size_t max_unended) noexcept;
+  ~mailbox() = default;
+
+  bool take_place() noexcept {
+    const std::uint64_t mine = accepted_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (!exceeds(mine, known_delivered_.load(std::memory_order_relaxed), max_queued_) && !limits_unended_) [[likely]]
+      return true;
+    return take_place_with_care(mine);
+  }
+  bool take_place_with_care(std::uint64_t mine) noexcept;
+  void give_place_back() noexcept { accepted_.fetch_sub(1, std::memory_order_relaxed); }
+
+  // Signed, since `done` may count operations that were accepted after this one. Relaxed everywhere: these are numbers
+  // to compare, through which nothing else is read.
+  static bool exceeds(std::uint64_t accepted, std::uint64_t done, std::int64_t limit) noexcept {
+    return static_cast<std::int64_t>(accepted - done) > limit;
+  }
+  static void add_one(std::atomic<std::uint64_t>& only_ours) noexcept {
+    only_ours.store(only_ours.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  bool read_clock(clock::time_point& now) noexcept {
+    if (!steady_) return read_driver(now);
+    now = clock::now();
+    return true;
+  }
+  bool read_driver(clock::time_point& now) noexcept;
+  void ring() noexcept;
+
+  static constexpr std::size_t cache_line = 64;
+
+  // the producers' line, which the loop takes once a pass, and what they compare with
+  alignas(cache_line) inbox inbox_;
+  std::atomic<std::uint64_t> accepted_{0};
+  std::atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`
+  const std::int64_t max_queued_;
+  const std::int64_t max_unended_;
+  const bool limits_unended_;
+  bool steady_ = false;  // never changes once it is open
+
+  // the loop's
+  alignas(cache_line) std::atomic<std::uint64_t> delivered_{0};  // taken from the queue, whatever became of it
+  std::atomic<std::uint64_t> ended_{0};                          // ran, or let go after it was cancelled
+
+  // what is rarely touched
+  alignas(cache_line) std::atomic<std::uint32_t> references_{1};
+  std::atomic<std::uint32_t> holds_{0};
+  std::atomic<std::uint64_t> refused_{0};
+  std::mutex bell_;
+  driver* driver_ = nullptr;  // under bell_; null once closed
+};
+
+}  // namespace tickwheel::detail
