@@ -163,9 +163,10 @@ class remote_handle {
     static_assert(std::is_trivially_copyable_v<F> && std::is_trivially_destructible_v<F>,
                   "what is posted to another thread is trivially copyable and destructible: capture pointers and "
                   "numbers, not objects that own something");
-    static_assert(sizeof(F) <= remote_callable_size && alignof(F) <= alignof(std::max_align_t),
+    static_assert(sizeof(F) <= remote_callable_size,
                   "what is posted to another thread has at most remote_callable_size bytes: hand over the rest by a "
                   "pointer");
+    static_assert(alignof(F) <= alignof(std::max_align_t), "what is posted to another thread is not over-aligned");
     static_assert(std::is_nothrow_invocable_v<F&>,
                   "what is posted to another thread is called without arguments and is noexcept: libuv's C frames "
                   "cannot be unwound");
