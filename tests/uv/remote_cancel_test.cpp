@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -303,6 +304,41 @@ TEST_F(cancelling, and_closing_in_the_same_pass_frees_the_timer_once) {
     EXPECT_TRUE(remote_adds_up(other.timers));
   }
   EXPECT_EQ(allocations::outstanding(), before);
+}
+
+// What only threads can do to each other, here step by step: who cancels is interrupted between winning and saying so.
+TEST_F(cancelling, and_being_slow_to_say_so_frees_the_timer_once) {
+  struct inside {
+    tickwheel::detail::remote_node* node;
+    tickwheel::detail::mailbox* mailbox;
+  };
+  static_assert(sizeof(inside) == sizeof(remote_timer));
+  using tickwheel::detail::remote_state;
+  const auto before = allocations::outstanding();
+  for (const bool comes_due : {false, true}) {
+    for (const bool closes : {false, true}) {
+      manual_service other;
+      remote_timer t;
+      ASSERT_EQ(other.timers.remote().arm(
+                    10ms, [this]() noexcept { ++ran; }, t),
+                0);
+      other.turn();
+      inside of_timer{};
+      std::memcpy(&of_timer, &t, sizeof t);
+      ASSERT_TRUE(of_timer.node->change(remote_state::armed, remote_state::cancelled));
+      if (comes_due) other.advance(20ms);
+      if (closes) other.timers.close();
+      of_timer.mailbox->notify(*of_timer.node);
+      other.advance(0ns);
+      EXPECT_EQ(t.cancel(), outcome::cancelled);
+      EXPECT_EQ(other.timers.stats().remote_withdrawn, 1U);
+      EXPECT_EQ(other.timers.stats().fired, 0U);
+      other.timers.close();
+      EXPECT_TRUE(remote_adds_up(other.timers));
+    }
+    EXPECT_EQ(ran, 0);
+    EXPECT_EQ(allocations::outstanding(), before);
+  }
 }
 
 TEST_F(cancelling, some_of_many_leaves_exactly_the_others) {
