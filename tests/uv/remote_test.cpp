@@ -565,6 +565,33 @@ TEST(opening_again, in_a_posted_handler_begins_anew) {
   EXPECT_EQ(p.fired, 1);
 }
 
+// As above, and the new service stands where the old one stood, on the driver that is turning it, in the middle of a pass
+// that has more to do.
+TEST(another_service, opened_in_a_handler_in_the_place_of_the_one_it_destroyed_begins_anew) {
+  tickwheel::manual_driver time;
+  std::optional<timer_service> service{std::in_place};
+  ASSERT_EQ(service->open(time), 0);
+  std::optional<probe> p;
+  std::array<std::optional<probe>, 8> due;
+  for (auto& d : due) ASSERT_EQ(d.emplace(*service).timeout.arm(1ms), 0);
+  const auto replace = [&]() noexcept {
+    for (auto& d : due) d.reset();
+    service.emplace();
+    ASSERT_EQ(service->open(time), 0);
+    ASSERT_EQ(p.emplace(*service).timeout.arm(1s), 0);
+  };
+  ASSERT_EQ(service->remote().post(0s, [to = &replace]() noexcept { (*to)(); }), 0);
+  time.block(1h);
+  EXPECT_TRUE(time.turn());
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->fired, 0) << "it was armed for a second";
+  EXPECT_TRUE(is_valid(*service));
+  time.advance(2s);
+  EXPECT_EQ(p->fired, 1);
+  EXPECT_GE(p->at, tickwheel::clock::time_point{} + 1h + 1s);
+  p.reset();
+}
+
 TEST(stats, of_other_threads_begin_anew_when_the_service_is_opened_again) {
   manual_service service;
   ASSERT_EQ(service.timers.remote().post(1s, []() noexcept {}), 0);
