@@ -73,9 +73,13 @@ class driver {
   virtual bool owns(const uv_handle_s*) const noexcept = 0;
 
   client* bound() const noexcept { return client_; }
+  /// How often a client was bound. Tells who was unbound meanwhile from who is bound now, even where both are at one
+  /// address.
+  std::uint64_t bindings() const noexcept { return bindings_; }
   /// Requires: no other client is bound.
   void bind(client& to, std::chrono::nanoseconds stall_grace) noexcept {
     client_ = &to;
+    ++bindings_;
     stall_grace_ = stall_grace;
     on_bind();
   }
@@ -100,6 +104,7 @@ class driver {
 
  private:
   client* client_ = nullptr;
+  std::uint64_t bindings_ = 0;
   std::chrono::nanoseconds stall_grace_{};
 };
 

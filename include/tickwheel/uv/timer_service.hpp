@@ -223,7 +223,6 @@ class timer_service final : private driver::client {
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
   bool held_ = false;            // what the driver was told last
-  std::uint64_t openings_ = 0;   // tells a pass that a handler closed the service and opened it again
   bool ref_ = true;
 
   // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
