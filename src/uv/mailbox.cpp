@@ -21,17 +21,15 @@ mailbox* mailbox::make(std::size_t max_queued, std::size_t max_unended) noexcept
 }
 
 mailbox::mailbox(std::size_t max_queued, std::size_t max_unended) noexcept
-    : max_queued_{as_limit(max_queued)},
-      max_unended_{as_limit(max_unended)},
-      limits_unended_{max_unended != unlimited} {}
+    : max_queued_{as_limit(max_queued)}, max_unended_{as_limit(max_unended)} {}
 
 bool mailbox::take_place_with_care(std::uint64_t mine) noexcept {
-  // may set it back when another producer was quicker, and then costs one more look
+  // may set them back when another producer was quicker, and then costs one more look
   const std::uint64_t delivered = delivered_.load(std::memory_order_relaxed);
+  const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
   known_delivered_.store(delivered, std::memory_order_relaxed);
-  const bool full = exceeds(mine, delivered, max_queued_);
-  const bool too_many = limits_unended_ && exceeds(mine, ended_.load(std::memory_order_relaxed), max_unended_);
-  if (!full && !too_many) return true;
+  known_ended_.store(ended, std::memory_order_relaxed);
+  if (!exceeds(mine, delivered, max_queued_) && !exceeds(mine, ended, max_unended_)) return true;
   give_place_back();
   refused_.fetch_add(1, std::memory_order_relaxed);
   return false;

@@ -6,8 +6,8 @@
 //
 // Counting. Producers count what they are about to push, the loop counts what it has delivered and what has ended; the
 // difference is what is queued, or not yet ended. So no counter has two kinds of writers, and the loop's are stores. A
-// producer compares with what it knows to have been delivered, and looks at the loop's line only when that does not
-// suffice. A refused one takes its count back; until it has, others may be refused that would just have fit.
+// producer compares with what it knows to have been delivered and to have ended, and looks at the loop's line only when
+// that does not suffice. A refused one takes its count back; until it has, others may be refused that would just have fit.
 //
 // Waking. Only who pushes into an empty inbox rings, under a mutex that `close` takes, too: uv_async_send may not race
 // uv_close. Nobody else takes it, but for drivers whose clock is their own.
@@ -119,7 +119,8 @@ class mailbox {
 
   bool take_place() noexcept {
     const std::uint64_t mine = accepted_.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (!exceeds(mine, known_delivered_.load(std::memory_order_relaxed), max_queued_) && !limits_unended_) [[likely]]
+    if (!exceeds(mine, known_delivered_.load(std::memory_order_relaxed), max_queued_) &&
+        !exceeds(mine, known_ended_.load(std::memory_order_relaxed), max_unended_)) [[likely]]
       return true;
     return take_place_with_care(mine);
   }
@@ -149,9 +150,9 @@ class mailbox {
   alignas(cache_line) inbox inbox_;
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`
+  std::atomic<std::uint64_t> known_ended_{0};      // at most `ended_`
   const std::int64_t max_queued_;
   const std::int64_t max_unended_;
-  const bool limits_unended_;
   bool steady_ = false;  // never changes once it is open
 
   // the loop's
