@@ -26,9 +26,12 @@
      HOLDS_READ_LATE      the pass takes the inbox, then sees that nobody holds: what was posted in between is left
      LINK_READ_LATE       the loop reads a node's link after queued -> armed, when it may serve a notice: what came
                           behind the node is lost
-     ONE_REFERENCE        inbox and wheel share one reference, which the pass or close drops: a cancelled node that left
-                          the wheel when it came due, and whose notice was refused, is in neither. It leaks.
-     ONE_REFERENCE_FREED  the same, but a canceller whose notice is refused frees: close may have the node in hand  */
+     NOT_ABANDONED        a cancelled node that came due leaves the wheel without a note that it did. Its notice is
+                          refused, and it is in no list that close looks at. It leaks.
+     ALL_ABANDONED        who finds a notice refused always frees: the node may be in the wheel, for close to free
+     ABANDONED_FREED      a cancelled node that came due is freed by the loop, as if no notice were to come
+     WHEEL_CLEARED_FIRST  close clears the wheel, cancelled nodes included, while notices can still be pushed: what it
+                          frees may be in the inbox, or about to be  */
 
 /* NODES:  addresses. A post that finds none free answers UV_ENOMEM; what is freed is used again.
    POSTS:  of the first producer; the second posts once.
@@ -42,13 +45,15 @@
 
 #define LIVE(n) (refs[n] > 0)
 
-mtype = { none, queued, armed, fired, cancelled, shut };    /* the one atomic state that decides who ends it */
+/* The one atomic state that decides who ends it. `abandoned` is cancelled, and out of the wheel before its notice came:
+   the loop's reference is the notice's. */
+mtype = { none, queued, armed, fired, cancelled, abandoned, shut };
 mtype = { now, soon, far };                                 /* due when delivered, later, or not while we look */
 
 mtype state[SIZE] = none;
 mtype due[SIZE] = now;
 byte next[SIZE];           /* the inbox's link, and then that of the loop's own list */
-byte refs[SIZE];           /* one for the remote_timer, one for each list the node is in: inbox and wheel */
+byte refs[SIZE];           /* one for the remote_timer, one for the loop, which goes with the node from list to list */
 bool in_wheel[SIZE];
 bool offered[SIZE];        /* a remote_timer refers to it: whoever sees it may cancel */
 
@@ -182,7 +187,8 @@ inline push_and_wake(n, is_notice, answer) {
 /* --- cancelling, by any thread that has a reference --------------------------------------------------------------- */
 
 /* A node still in the inbox is freed when it is delivered. One in the wheel is pushed again, as a notice: it is out of
-   the inbox, so its link is free. The notice has a reference of its own. */
+   the inbox, so its link is free. The loop has one reference for both. Close drops it with what is in the wheel or in
+   the inbox then; of an abandoned node, which is in neither, the canceller does. */
 inline cancel(n, answer) {
   atomic {
     assert(LIVE(n));
@@ -201,13 +207,17 @@ inline cancel(n, answer) {
   :: was == armed
 #endif
     ->
-#if !defined(ONE_REFERENCE) && !defined(ONE_REFERENCE_FREED)
-    d_step { assert(LIVE(n)); refs[n]++ };
-#endif
     push_and_wake(n, true, answer);
     if
-#ifndef ONE_REFERENCE
-    :: answer == refused -> drop(n)       /* the notice's */
+    :: answer == refused ->
+      assert(LIVE(n));
+#ifdef ALL_ABANDONED
+      drop(n)
+#else
+      if
+      :: state[n] == abandoned -> drop(n)
+      :: else
+      fi
 #endif
     :: else
     fi
@@ -405,12 +415,7 @@ inline unlink(n) { assert(LIVE(n)); in_wheel[n] = false; armed_count--; soon_cou
 /* Of a node that came out of the inbox and is not wanted: cancelled, a notice, or closed. */
 inline discard(n) {
   if
-  :: in_wheel[n] ->
-#if defined(ONE_REFERENCE) || defined(ONE_REFERENCE_FREED)
-    d_step { unlink(n) }
-#else
-    d_step { unlink(n); drop_now(n) }
-#endif
+  :: in_wheel[n] -> d_step { unlink(n) }
   :: else
   fi;
   drop(n)
@@ -437,7 +442,8 @@ inline deliver(n) {
   fi
 }
 
-/* Whichever is due. Cancelled, it leaves the wheel and is not run; its notice, under way, frees it. */
+/* Whichever is due. Cancelled, it leaves the wheel and is not run; its notice, under way, frees it, or who finds the
+   notice refused. The note that it has left is a step of its own: it comes after the look at the state. */
 inline fire(n) {
   atomic {
     if
@@ -458,10 +464,12 @@ inline fire(n) {
   };
   if
   :: calls
-#if defined(ONE_REFERENCE) || defined(ONE_REFERENCE_FREED)
-  :: else     /* the notice frees it */
-#else
+#if defined(NOT_ABANDONED)
+  :: else
+#elif defined(ABANDONED_FREED)
   :: else -> drop(n)
+#else
+  :: else -> d_step { assert(LIVE(n) && state[n] == cancelled); state[n] = abandoned }
 #endif
   fi
 }
@@ -480,6 +488,24 @@ inline count_unless_cancelled(n) {
   fi
 }
 
+inline clear_wheel(n) {
+  do
+  :: armed_count > 0 ->
+    d_step {
+      n = 1;
+      do
+      :: !in_wheel[n] -> n++
+      :: else -> break
+      od;
+      unlink(n);
+      count_unless_cancelled(n)
+    };
+    drop(n)
+  :: else -> break
+  od;
+  n = 0
+}
+
 inline read_holds() {
   if
   :: holds == 0 -> held = false
@@ -491,14 +517,18 @@ active proctype loop_thread() {
   byte n, m, t, last, count, taken, running, armed_count, soon_count;
   byte others = OTHERS;
   bool held = true;       /* what it last knew of the holds */
-  bool pass_due, stamped, rang, worked, calls, arms, wheel_left, inbox_left;
+  bool pass_due, stamped, rang, worked, calls, arms;
 
   atomic { run producer(0); run producer(1) };
 
   do
   :: !held && armed_count == 0 && taken == 0 -> break       /* not alive: uv_run returns, and nothing is polled */
   :: else ->
-    stamped = pass_due;     /* prepare: a pass that comes due after this waits for the next iteration */
+    if                      /* prepare: what is seen in the inbox needs no wakeup any more */
+    :: head != EMPTY -> pass_due = true
+    :: else
+    fi;
+    stamped = pass_due;     /* a pass that comes due after this waits for the next iteration */
 
     /* The poll. With a pass due it does not wait; otherwise for the descriptor, or a timer. */
 #ifdef HELD
@@ -573,40 +603,26 @@ end_poll:
   od;
 
 closing:
-  /* The wheel and the inbox in any order, then the driver, and only then uv_close. */
-  n = 0; wheel_left = true; inbox_left = true;
-  do
-  :: wheel_left ->
-    do
-    :: armed_count > 0 ->
-      d_step {
-        n = 1;
-        do
-        :: !in_wheel[n] -> n++
-        :: else -> break
-        od;
-        unlink(n);
-        count_unless_cancelled(n)
-      };
-      drop(n)
-    :: else -> break
-    od;
-    wheel_left = false; n = 0
-  :: inbox_left ->
-    take(CLOSED);
-    do
-    :: taken != 0 ->
-      d_step { n = taken; assert(LIVE(n)); taken = next[n]; waiting[n] = false; count_unless_cancelled(n) };
-      discard(n)
-    :: else -> break
-    od;
-    inbox_left = false; n = 0
-  :: !wheel_left && !inbox_left -> break
-  od;
+  /* The driver, then the inbox, then what was taken from it, then the wheel, and only then uv_close. */
 #ifdef WAKE_WITHOUT_MUTEX
   driver = false;
 #else
   atomic { !locked -> driver = false };
+#endif
+  n = 0;
+#ifdef WHEEL_CLEARED_FIRST
+  clear_wheel(n);
+#endif
+  take(CLOSED);
+  do
+  :: taken != 0 ->
+    d_step { n = taken; assert(LIVE(n)); taken = next[n]; waiting[n] = false; count_unless_cancelled(n) };
+    discard(n)
+  :: else -> break
+  od;
+  n = 0;
+#ifndef WHEEL_CLEARED_FIRST
+  clear_wheel(n);
 #endif
   async_closed = true;
   if
