@@ -25,7 +25,8 @@ class manual_driver final : public driver {
   explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept : now_{start.time_since_epoch()} {}
 
   /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a
-  /// loop does that waits for nothing else. Requires: not called from a handler.
+  /// loop does that waits for nothing else. Delivering what was posted takes no time, so a handler that posts itself
+  /// again without a delay keeps this from returning: `turn` such ones. Requires: not called from a handler.
   void advance(std::chrono::nanoseconds by) noexcept;
 
   /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a

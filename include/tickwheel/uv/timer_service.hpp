@@ -132,7 +132,8 @@ class timer_service final : private driver::client {
   /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread, and armed timers
   /// fire at their deadlines there as they do in the parent; so does what was posted, delivered or not. Requires: open,
   /// not within a handler, and that no other thread was posting, cancelling or letting go of a hold while the process
-  /// forked: what it was in the middle of stays so in the child.
+  /// forked: what it was in the middle of stays so in the child. So does a hold that another thread has: that thread is
+  /// not there to release it, and the child's loop is held until the service closes.
   void after_fork() noexcept;
 
   /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there: to arm in a
