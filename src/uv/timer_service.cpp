@@ -304,9 +304,7 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   // After handlers have run: whether one of them closed the service, and maybe opened it again, or destroyed it. Asked
   // of the driver alone, as another service may stand here by then, which is as old as this one was.
   const std::uint64_t binding = turned_by.bindings();
-  const auto gone = [&turned_by, binding] {
-    return turned_by.bound() == nullptr || turned_by.bindings() != binding;
-  };
+  const auto gone = [&turned_by, binding] { return turned_by.bound() == nullptr || turned_by.bindings() != binding; };
   const tick present = timeline_.floor(stamp);
   const clock::time_point stop = detail::add_saturating(turned_by.now(), options_.time_per_pass);
   // The wheel and what other threads posted have turns, so that neither starves the other; who begins changes, as a

@@ -29,8 +29,8 @@ struct service_options {
 
   /// How many operations other threads may have posted that the loop has not yet delivered; posting one more answers
   /// UV_EAGAIN. Each takes a block of 128 bytes. A pass looks at each once, whatever its bounds, to bring those that came
-  /// since the last into order: some 15 ns each, 1 ms for as many as this default allows. When `max_armed` is limited, it also bounds how many of them may be
-  /// posted and not yet ended, the armed ones included.
+  /// since the last into order: some 15 ns each, 1 ms for as many as this default allows. When `max_armed` is limited, it
+  /// also bounds how many of them may be posted and not yet ended, the armed ones included.
   std::size_t max_queued = 1 << 16;
 
   /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
