@@ -48,6 +48,11 @@ struct with_copy {
   with_copy(const with_copy&) {}
   void operator()() noexcept {}
 };
+struct without_copy {
+  without_copy(const without_copy&) = delete;
+  without_copy(without_copy&&) = default;
+  void operator()() noexcept {}
+};
 struct alignas(2 * alignof(std::max_align_t)) aligned_wide {
   void operator()() noexcept {}
 };
@@ -64,6 +69,7 @@ static_assert(!remote_callable<throwing> && !remote_callable<void (*)()>, "C fra
 static_assert(!remote_callable<with_argument>, "there is nothing to call it with");
 static_assert(!remote_callable<with_destructor>, "nobody would run the destructor of what is dropped");
 static_assert(!remote_callable<with_copy>);
+static_assert(!remote_callable<without_copy>, "it is copied into the node");
 static_assert(!remote_callable<std::unique_ptr<int>> && !remote_callable<int>);
 
 constexpr auto captures = [](auto value) { return [value]() noexcept { (void)value; }; };

@@ -44,8 +44,8 @@ inline constexpr std::size_t remote_callable_size = detail::callable_size;
 /// cannot be unwound; trivially copyable and destructible, since closing the service drops it without running anything of
 /// it; and small enough for the node. A lambda that captures pointers and numbers is. Hand over what is not by a pointer.
 template <class F>
-concept remote_callable = std::is_trivially_copyable_v<F> && std::is_trivially_destructible_v<F> &&
-                              sizeof(F) <= remote_callable_size
+concept remote_callable = std::is_trivially_copyable_v<F> && std::is_copy_constructible_v<F> &&
+                              std::is_trivially_destructible_v<F> && sizeof(F) <= remote_callable_size
                           && alignof(F) <= alignof(std::max_align_t) && std::is_nothrow_invocable_v<F&>;
 
 /// A timer that was armed by `remote_handle::arm`, to cancel it from any thread.
@@ -160,9 +160,10 @@ class remote_handle {
 
   template <class D, class F>
   int prepare(D after, const F& call, detail::remote_node*& node) const noexcept {
-    static_assert(std::is_trivially_copyable_v<F> && std::is_trivially_destructible_v<F>,
-                  "what is posted to another thread is trivially copyable and destructible: capture pointers and "
-                  "numbers, not objects that own something");
+    static_assert(
+        std::is_trivially_copyable_v<F> && std::is_copy_constructible_v<F> && std::is_trivially_destructible_v<F>,
+        "what is posted to another thread is trivially copyable and destructible: capture pointers and "
+        "numbers, not objects that own something");
     static_assert(sizeof(F) <= remote_callable_size,
                   "what is posted to another thread has at most remote_callable_size bytes: hand over the rest by a "
                   "pointer");
