@@ -1,0 +1,38 @@
+// remote_handle::post: the subject that the others are compared with.
+#pragma once
+
+#include <tickwheel/uv/remote.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <uv.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tickwheel::bench {
+
+class post_tickwheel {
+ public:
+  static constexpr std::string_view name = "tickwheel";
+
+  /// `max_queued` is what the service was opened with.
+  post_tickwheel(uv_loop_t&, timer_service& timers, std::size_t /*max_queued*/) noexcept
+      : timers_{timers}, handle_{timers.remote()} {}
+
+  /// Any thread. 0 or a UV_ code.
+  template <class F>
+  int post(std::chrono::nanoseconds after, F call) const noexcept {
+    return handle_.post(after, call);
+  }
+
+  /// How often the loop was woken.
+  std::uint64_t wakeups() const noexcept { return timers_.stats().wakeups; }
+
+ private:
+  timer_service& timers_;
+  remote_handle handle_;
+};
+
+}  // namespace tickwheel::bench
