@@ -28,7 +28,8 @@ namespace tickwheel {
 /// One heap block that outlives the service, since uv_close ends only when the loop turns; it frees itself then.
 class loop_driver final : public driver {
  public:
-  /// 0 and the driver in `made`, UV_EINVAL for a loop that was closed, UV_ENOMEM, or what uv_async_init answers. It frees itself when unbound.
+  /// 0 and the driver in `made`, UV_EINVAL for a loop that was closed, UV_ENOMEM, or what uv_async_init answers. It frees
+  /// itself when unbound.
   static int make(uv_loop_t& loop, driver*& made) noexcept;
 
   clock::time_point now() noexcept override { return clock::now(); }

@@ -20,7 +20,8 @@ namespace tickwheel {
 
 using clock = std::chrono::steady_clock;
 
-/// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Lifetime:* outlives the service it is bound to.
+/// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Lifetime:* outlives the service it
+/// is bound to.
 class driver {
  public:
   /// What a driver turns: the service.

@@ -151,8 +151,8 @@ class timer_service final : private driver::client {
   /// The length of a tick: what was asked for, rounded down to a power of two of nanoseconds. Requires: open.
   std::chrono::nanoseconds tick_duration() const noexcept { return timeline_.length().duration(); }
 
-  /// Calls `visit(timer&)` for every armed timer but those of other threads, in no order. `visit` may cancel timers, and must not arm or destroy
-  /// any.
+  /// Calls `visit(timer&)` for every armed timer but those of other threads, in no order. `visit` may cancel timers, and
+  /// must not arm or destroy any.
   template <class F>
   void for_each_armed(F&& visit) const;
 
