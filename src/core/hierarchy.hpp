@@ -59,8 +59,7 @@ struct hierarchy {
   }
 
   /// Gives back what is being emptied, each to its slot. O(levels).
-  void undo_visits(tick cursor) noexcept {
-    finest.undo_visit(cursor);
+  void undo_drains() noexcept {
     for (unsigned k = 0; k < count; ++k) coarse[k].undo_drain();
   }
 

@@ -6,6 +6,9 @@
 
 namespace tickwheel {
 
+// The members below that are `inline` are so because in a shared library others are not inlined into each other: they
+// might be replaced when the program is loaded. Together a twentieth of what a timer costs.
+
 // The advance that is running. It lives on the stack, so that it outlives a wheel destroyed by a callback.
 struct wheel::pass {
   tick now;
@@ -39,7 +42,7 @@ bool wheel::relink(wheel_entry& e) noexcept {
 }
 
 // True when the wheel may need its next visit earlier for `e`.
-bool wheel::place(wheel_entry& e) noexcept {
+inline bool wheel::place(wheel_entry& e) noexcept {
   const tick attention = levels_->link(e, e.deadline_, cursor());
   const bool sooner = attention < expiry_;
   if (sooner) expiry_ = std::max(attention, now());
@@ -86,21 +89,33 @@ void wheel::set_expiry(tick next) noexcept {
 }
 
 // Visits the slot of the cursor. False when the work bound was reached or a callback cancelled the pass.
-bool wheel::visit_finest(pass& running) noexcept {
+inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
-  level.begin_visit(cursor_);
-  while (!level.due.empty()) {
-    if (running.work == 0) return false;
-    --running.work;
-    if (!take(level.due.take_front(), running)) return false;
+  chain& slot = level.slot_at(cursor_);
+  const auto take_until = [&](const auto end) noexcept {
+    while (slot.begin() != end) {
+      if (running.work == 0) return false;
+      --running.work;
+      if (!take(slot.take_front(), running)) return false;
+    }
+    return true;
+  };
+  if (cursor_ != last_tick) [[likely]] {
+    if (!take_until(slot.end())) return false;
+  } else {
+    // What a callback arms is due in this very slot. It waits for the next call: behind a mark.
+    wheel_entry mark{nullptr};
+    mark.visit_ = last_tick;
+    slot.push_back(mark);
+    if (!take_until(slot.iterator_to(mark))) return false;
   }
-  level.attention = level.next_visit(cursor_);
+  level.end_visit(cursor_);
   return true;
 }
 
 // Empties the next slot of a coarse level: wholly when its time has come, else as far as its pace asks for. False as
 // above.
-bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
+inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
   hierarchy& levels = *levels_;
   wheel_level::drain& from = level.draining;
   if (!from.active()) {
@@ -138,7 +153,7 @@ bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
 }
 
 // What becomes of an entry whose slot is visited. False when its callback cancelled the pass.
-bool wheel::take(wheel_entry& e, pass& running) noexcept {
+inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
   if (e.deadline_ <= running.now) {
     ++running.ran;
     fire(e, running.now);
@@ -147,15 +162,14 @@ bool wheel::take(wheel_entry& e, pass& running) noexcept {
   if (e.deadline_ == never)
     e.visit_ = never;
   else
-    place(e);
+    levels_->link(e, e.deadline_, cursor_);  // not `place`: when the next visit is, is found when the pass ends
   return true;
 }
 
-void wheel::fire(wheel_entry& e, tick now) noexcept {
+inline void wheel::fire(wheel_entry& e, tick now) noexcept {
   lateness_.record(now - e.deadline_);
   e.deadline_ = never;
   e.visit_ = never;
-  ++fired_;
   ++ended_;
   if (fire_hook_ != nullptr) [[unlikely]]
     fire_hook_(fire_context_, e);
@@ -165,7 +179,7 @@ void wheel::fire(wheel_entry& e, tick now) noexcept {
 // Nothing is armed, so nothing that is linked matters: the cursor jumps. The dead links stay where they are until their
 // slot comes round, or until `sweep` gets to them.
 void wheel::skip_idle_time() noexcept {
-  levels_->undo_visits(cursor());
+  levels_->undo_drains();
   cursor_ = never;
   find_attention();
 }
@@ -178,7 +192,7 @@ void wheel::find_attention() noexcept {
 
 void wheel::sweep(std::size_t work) noexcept {
   if (armed() != 0 || work == 0 || pass_ != nullptr || empty()) return;
-  levels_->undo_visits(cursor());
+  levels_->undo_drains();
   levels_->all_of([&](auto& level) noexcept {
     for (unsigned index; work != 0 && (index = level.occupied.distance_from(0)) != slot_bitmap::none;) {
       for (bool dry = false; !dry && work != 0;) {
@@ -207,7 +221,7 @@ void wheel::cancel_pass() noexcept {
 // Unlinks entries until one of them was armed, and returns that one; null when nothing is linked any more.
 wheel_entry* wheel::detach_one() noexcept {
   wheel_entry* found = nullptr;
-  levels_->undo_visits(cursor());
+  levels_->undo_drains();
   levels_->all_of([&](auto& level) noexcept {
     for (unsigned index; (index = level.occupied.distance_from(0)) != slot_bitmap::none; level.clear_slot(index))
       for (chain& from : level.chains_of(index))
