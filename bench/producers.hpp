@@ -41,7 +41,7 @@ class producers {
   producers(const producers&) = delete;
   producers& operator=(const producers&) = delete;
 
-  /// Returns once all of them are awake, and wait for `go` alone. The round before must have come to its end.
+  /// Returns once all of them wait for `go` alone. The round before must have come to its end.
   void get_ready() {
     ready_ = 0;
     next_round();
@@ -61,13 +61,12 @@ class producers {
     return std::chrono::seconds{t.tv_sec} + std::chrono::nanoseconds{t.tv_nsec};
   }
 
-  void next_round() noexcept {
-    ++round_;
-    round_.notify_all();
-  }
+  void next_round() noexcept { ++round_; }
 
   bool await(unsigned round) noexcept {
-    round_.wait(round - 1);
+    // awake, so that the system has given each a core of its own where there are enough: one that was just woken may share
+    // the loop's for its first milliseconds, which are all there are
+    while (round_.load(std::memory_order_acquire) == round - 1) std::this_thread::yield();
     if (ending_) return false;
     ++ready_;
     while (going_.load(std::memory_order_acquire) != round) std::this_thread::yield();

@@ -2,9 +2,9 @@
 //
 //   remote_bench --benchmark_filter='post/.*/1/'
 //
-// Names are post/subject/producers. An item is a handler that is to run on the loop thread 100 ms from its posting. It
-// begins in a producer's thread, with a read of the clock, and ends on the loop's when its timer is armed in the loop's
-// wheel. Producers are let go at once and post a burst of 65,536 items together, while the loop's thread, which is
+// Names are workload/subject/producers. An item is a handler that is to run on the loop thread 100 ms later. It begins in a
+// producer's thread and ends on the loop's, when its timer is armed in the loop's wheel. In `post` the 100 ms count from
+// the posting of each item, which reads the clock; in `post_at` from one time stamp for all items of a burst. Producers are let go at once and post a burst of 65,536 items together, while the loop's thread, which is
 // Google Benchmark's, turns the loop until the last of them is in the wheel: real time, from letting go to that.
 //
 // Every subject arms the same timers in the same wheel, makes one allocation an item, and takes at most 65,536 waiting
@@ -76,17 +76,30 @@ std::uint64_t sum_of_all_items() {
   return all.sum;
 }
 
-template <class Subject>
+struct post {
+  static constexpr const char* name = "post";
+  static clock::time_point due(clock::time_point) noexcept { return clock::now() + delay; }
+};
+
+struct post_at {
+  static constexpr const char* name = "post_at";
+  static clock::time_point due(clock::time_point burst) noexcept { return burst + delay; }
+};
+
+template <class Workload, class Subject>
 void run(benchmark::State& state, unsigned threads) {
   station here;
   Subject subject{here.loop, here.timers, max_queued};
-  producers them{threads, items,
-                 [&subject](std::size_t id) { return subject.post(delay, [id]() noexcept { expired.add(id); }); }};
+  clock::time_point stamp;
+  producers them{threads, items, [&](std::size_t id) {
+                   return subject.post_at(Workload::due(stamp), [id]() noexcept { expired.add(id); });
+                 }};
   const std::uint64_t expected = sum_of_all_items();
   std::uint64_t wakeups = 0;
   std::uint64_t armed = 0;
   const auto burst = [&] {
     armed += items;
+    stamp = clock::now();
     them.go();
     here.turn([&](const service_stats& s) { return s.armed == armed; });
   };
@@ -130,12 +143,20 @@ void run(benchmark::State& state, unsigned threads) {
   state.counters["wakeups"] = static_cast<double>(wakeups) / static_cast<double>(count);
 }
 
-template <class Subject>
+template <class Workload, class Subject>
 void add(unsigned threads) {
-  const std::string name = "post/" + std::string{Subject::name} + '/' + std::to_string(threads);
-  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { run<Subject>(state, threads); })
+  const std::string name =
+      std::string{Workload::name} + '/' + std::string{Subject::name} + '/' + std::to_string(threads);
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { run<Workload, Subject>(state, threads); })
       ->UseRealTime()
       ->Unit(benchmark::kMillisecond);
+}
+
+template <class Workload>
+void add_all(unsigned threads) {
+  add<Workload, post_tickwheel>(threads);
+  add<Workload, post_mutex_vector>(threads);
+  add<Workload, post_uv_async_each>(threads);
 }
 
 }  // namespace
@@ -154,9 +175,8 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("libuv", uv_version_string());
   benchmark::AddCustomContext("items", std::to_string(items) + " a burst");
   for (const unsigned threads : {1U, 2U}) {
-    add<post_tickwheel>(threads);
-    add<post_mutex_vector>(threads);
-    add<post_uv_async_each>(threads);
+    add_all<post>(threads);
+    add_all<post_at>(threads);
   }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

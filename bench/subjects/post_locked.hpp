@@ -47,8 +47,8 @@ class post_mutex_vector {
       : timers_{timers}, max_queued_{max_queued}, bell_{loop, *this} {}
 
   template <class F>
-  int post(std::chrono::nanoseconds after, F call) {
-    const posted what{after, call};
+  int post_at(clock::time_point when, F call) {
+    const posted what{when, call};
     bool first;
     {
       const std::lock_guard lock{mutex_};
@@ -93,8 +93,8 @@ class post_uv_async_each {
       : timers_{timers}, max_queued_{max_queued}, bell_{loop, *this} {}
 
   template <class F>
-  int post(std::chrono::nanoseconds after, F call) {
-    const posted what{after, call};
+  int post_at(clock::time_point when, F call) {
+    const posted what{when, call};
     {
       const std::lock_guard lock{mutex_};
       if (queue_.size() >= max_queued_) return UV_EAGAIN;

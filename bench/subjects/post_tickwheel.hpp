@@ -1,4 +1,4 @@
-// remote_handle::post: the subject that the others are compared with.
+// remote_handle: the subject that the others are compared with.
 #pragma once
 
 #include <tickwheel/uv/remote.hpp>
@@ -23,8 +23,8 @@ class post_tickwheel {
 
   /// Any thread. 0 or a UV_ code.
   template <class F>
-  int post(std::chrono::nanoseconds after, F call) const noexcept {
-    return handle_.post(after, call);
+  int post_at(clock::time_point when, F call) const noexcept {
+    return handle_.post_at(when, call);
   }
 
   /// How often the loop was woken.

@@ -12,11 +12,11 @@
 
 namespace tickwheel::bench {
 
-/// A delay that counts from the call, and any callable of up to 48 bytes: as much as remote_handle::post takes.
+/// A deadline, and any callable of up to 48 bytes: as much as remote_handle::post_at takes.
 struct posted {
   template <class F>
-  posted(std::chrono::nanoseconds after, F call) noexcept
-      : due{clock::now() + after}, run{[](void* at) noexcept { (*std::launder(static_cast<F*>(at)))(); }} {
+  posted(clock::time_point when, F call) noexcept
+      : due{when}, run{[](void* at) noexcept { (*std::launder(static_cast<F*>(at)))(); }} {
     static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= sizeof callable);
     ::new (static_cast<void*>(callable)) F(call);
   }

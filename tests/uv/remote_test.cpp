@@ -149,6 +149,70 @@ TEST(a_post, with_a_delay_that_underflows_runs_in_the_next_pass) {
   EXPECT_EQ(ran, 1);
 }
 
+TEST(a_post_at_a_time, runs_then_and_not_before) {
+  manual_service service;
+  int ran = 0;
+  const auto when = service.timers.now() + 10ms;
+  ASSERT_EQ(service.timers.remote().post_at(when, [&ran]() noexcept { ++ran; }), 0);
+  service.advance(10ms - 1ns);
+  EXPECT_EQ(ran, 0);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(a_post_at_a_time, that_has_passed_runs_in_the_next_pass_and_not_before) {
+  manual_service service;
+  int ran = 0;
+  const remote_handle handle = service.timers.remote();
+  ASSERT_EQ(handle.post_at(service.timers.now() - 1h, [&ran]() noexcept { ++ran; }), 0);
+  ASSERT_EQ(handle.post_at(tickwheel::clock::time_point::min(), [&ran]() noexcept { ++ran; }), 0);
+  EXPECT_EQ(ran, 0);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(ran, 2);
+}
+
+TEST(a_post_at_a_time, beyond_the_clock_stays_armed) {
+  manual_service service;
+  int ran = 0;
+  ASSERT_EQ(service.timers.remote().post_at(tickwheel::clock::time_point::max(), [&ran]() noexcept { ++ran; }), 0);
+  service.advance(24h * 365 * 100);
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(service.timers.stats().pending, 1U);
+}
+
+TEST(a_post_at_a_time, is_refused_as_any_other) {
+  manual_service service{{.max_queued = 1}};
+  const remote_handle handle = service.timers.remote();
+  remote_timer deadline;
+  const auto when = service.timers.now() + 1s;
+  EXPECT_EQ(remote_handle{}.post_at(when, []() noexcept {}), UV_ECANCELED);
+  ASSERT_EQ(handle.post_at(when, []() noexcept {}), 0);
+  EXPECT_EQ(handle.post_at(when, []() noexcept {}), UV_EAGAIN);
+  EXPECT_EQ(handle.arm_at(
+                when, []() noexcept {}, deadline),
+            UV_EAGAIN);
+  service.timers.close();
+  EXPECT_EQ(handle.post_at(when, []() noexcept {}), UV_ECANCELED);
+}
+
+TEST(a_timer_of_another_thread_armed_at_a_time, can_be_cancelled_until_then) {
+  manual_service service;
+  int ran = 0;
+  remote_timer first, second;
+  const remote_handle handle = service.timers.remote();
+  const auto when = service.timers.now() + 10ms;
+  ASSERT_EQ(handle.arm_at(
+                when, [&ran]() noexcept { ran += 1; }, first),
+            0);
+  ASSERT_EQ(handle.arm_at(
+                when, [&ran]() noexcept { ran += 10; }, second),
+            0);
+  EXPECT_EQ(first.cancel(), remote_timer::outcome::cancelled);
+  service.advance(10ms + service.tick());
+  EXPECT_EQ(ran, 10);
+  EXPECT_EQ(second.cancel(), remote_timer::outcome::too_late);
+}
+
 TEST(a_post, made_in_a_handler_runs_in_a_later_pass) {
   manual_service service{{.max_queued = 1}};
   struct chain {

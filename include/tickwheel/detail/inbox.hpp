@@ -47,6 +47,9 @@ class inbox_chain {
 
   bool empty() const noexcept { return front_ == nullptr; }
 
+  /// The first link; null when there is none.
+  inbox_link* front() const noexcept { return front_; }
+
   /// Takes the first link; null when there is none. Nothing of it is read afterwards: it may be pushed again.
   inbox_link* pop() noexcept {
     inbox_link* const taken = front_;

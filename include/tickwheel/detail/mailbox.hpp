@@ -45,15 +45,19 @@ class mailbox {
 
   // --- producers ---
 
-  /// A node that is due once `after` has passed since now, and a place for it. 0, or the code of remote_handle::post.
-  int reserve(std::chrono::nanoseconds after, remote_node*& made) noexcept {
+  /// When what is posted now is due once `after` has passed: reads the clock, unless that is at once. 0, or UV_ECANCELED.
+  int due_after(std::chrono::nanoseconds after, clock::time_point& due) noexcept {
+    due = clock::time_point::min();
+    if (after.count() <= 0) return 0;
+    clock::time_point now;
+    if (!read_clock(now)) return UV_ECANCELED;
+    due = add_saturating(now, after);
+    return 0;
+  }
+
+  /// A node that is due at `due`, and a place for it. 0, or the code of remote_handle::post.
+  int reserve(clock::time_point due, remote_node*& made) noexcept {
     if (inbox_.is_closed()) return UV_ECANCELED;
-    clock::time_point due = clock::time_point::min();
-    if (after.count() > 0) {
-      clock::time_point now;
-      if (!read_clock(now)) return UV_ECANCELED;
-      due = add_saturating(now, after);
-    }
     if (!take_place()) return UV_EAGAIN;
     made = new (std::nothrow) remote_node;
     if (made == nullptr) {

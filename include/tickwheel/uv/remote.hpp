@@ -133,8 +133,17 @@ class remote_handle {
   /// UV_ECANCELED: the service is closed, or the handle empty. UV_ENOMEM. On an error nothing has changed.
   template <class D, class F>
   int post(D after, F call) const noexcept {
+    clock::time_point due;
+    if (const int error = due_after(after, due)) return error;
+    return post_at(due, call);
+  }
+
+  /// As `post`, at an absolute time; reads no clock. For who has a time stamp at hand: one reading of the clock serves a
+  /// whole batch of posts, and on a loop's thread that loop's `now()` does. A time that has passed: in the next pass.
+  template <class F>
+  int post_at(clock::time_point when, F call) const noexcept {
     detail::remote_node* node = nullptr;
-    if (const int error = prepare(after, call, node)) return error;
+    if (const int error = prepare(when, call, node)) return error;
     return box_->submit(*node);
   }
 
@@ -143,8 +152,16 @@ class remote_handle {
   /// must not touch it without more ado.
   template <class D, class F>
   int arm(D after, F call, remote_timer& out) const noexcept {
+    clock::time_point due;
+    if (const int error = due_after(after, due)) return error;
+    return arm_at(due, call, out);
+  }
+
+  /// As `arm`, at an absolute time, as `post_at`.
+  template <class F>
+  int arm_at(clock::time_point when, F call, remote_timer& out) const noexcept {
     detail::remote_node* node = nullptr;
-    if (const int error = prepare(after, call, node)) return error;
+    if (const int error = prepare(when, call, node)) return error;
     // the timer's reference: counted while nobody else has the node
     node->references.store(2, std::memory_order_relaxed);
     if (const int error = box_->submit(*node)) return error;
@@ -158,8 +175,13 @@ class remote_handle {
     if (box_ != nullptr) box_->retain();
   }
 
-  template <class D, class F>
-  int prepare(D after, const F& call, detail::remote_node*& node) const noexcept {
+  template <class D>
+  int due_after(D after, clock::time_point& due) const noexcept {
+    return box_ == nullptr ? UV_ECANCELED : box_->due_after(detail::to_nanoseconds(after), due);
+  }
+
+  template <class F>
+  int prepare(clock::time_point due, const F& call, detail::remote_node*& node) const noexcept {
     static_assert(
         std::is_trivially_copyable_v<F> && std::is_copy_constructible_v<F> && std::is_trivially_destructible_v<F>,
         "what is posted to another thread is trivially copyable and destructible: capture pointers and "
@@ -172,7 +194,7 @@ class remote_handle {
                   "what is posted to another thread is called without arguments and is noexcept: libuv's C frames "
                   "cannot be unwound");
     if (box_ == nullptr) return UV_ECANCELED;
-    const int error = box_->reserve(detail::to_nanoseconds(after), node);
+    const int error = box_->reserve(due, node);
     if constexpr (remote_callable<F>) {  // else one of the above has said what is wrong
       if (error == 0) node->call_with(call);
     }
