@@ -206,6 +206,7 @@ bool timer_service::cancel_without_ref(timer& t) noexcept {
 clock::time_point timer_service::take_stamp() const noexcept {
   stamp_epoch_ = *epoch_;
   stamp_ = driver_->now();
+  responsive_stamp_ = stamp_ - stalled_for();
   return stamp_;
 }
 
@@ -297,6 +298,7 @@ void timer_service::rung() noexcept { ++stats_.wakeups; }
 void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
   ++stats_.stalls;
   stats_.stalled += beyond_grace;
+  responsive_stamp_ -= beyond_grace;
 }
 
 void timer_service::pass(clock::time_point stamp) noexcept {

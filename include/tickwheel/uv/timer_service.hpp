@@ -91,14 +91,20 @@ class timer_service final : private driver::client {
   /// The time of this loop iteration: read from the clock on first use, and again when libuv's own time has moved on or
   /// the loop has waited. Never ahead of the true time, and behind it by what the callbacks took since. Stands still
   /// while the service is closed.
-  clock::time_point now() const noexcept { return *epoch_ == stamp_epoch_ ? stamp_ : take_stamp(); }
+  clock::time_point now() const noexcept { return has_now() ? stamp_ : take_stamp(); }
 
   /// The true time: reads the clock. Requires: open.
   clock::time_point read_clock() const noexcept { return driver_->now(); }
 
   /// `now()` on the loop's *responsive* time, which leaves out what iterations took beyond `stall_grace`. Idle time is
   /// counted on it, so that a peer is not charged with our own stalls.
-  clock::time_point responsive_now() const noexcept { return now() - stalled_for(); }
+  clock::time_point responsive_now() const noexcept {
+    if (!has_now()) take_stamp();
+    return responsive_stamp_;
+  }
+
+  /// True when the clock was read in this loop iteration, so that `now` and `responsive_now` need not.
+  bool has_now() const noexcept { return *epoch_ == stamp_epoch_; }
 
   /// Within a handler: the time as of which the running pass judges, taken before waiting I/O was handled. Outside:
   /// that of the last pass.
@@ -231,6 +237,7 @@ class timer_service final : private driver::client {
   const std::uint64_t* epoch_ = &stamp_epoch_;
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable clock::time_point stamp_{};
+  mutable clock::time_point responsive_stamp_{};  // less the stalls: kept, as each touch of an idle timeout stores it
 
   // What other threads posted. The mailbox stays, closed, until the service is opened again or destroyed, so that remote()
   // may be called while it closes.
