@@ -3,11 +3,13 @@
 //   core/  wheel            knows no clock, no thread and no libuv
 //   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
 //          remote_handle    posts to it from other threads
-//   net/   idle_timeout     what servers use
+//   net/   what servers use: idle_timeout
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
+#include <tickwheel/net/load_factor.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>

@@ -3,45 +3,18 @@
 
 #include "../uv/allocation_probe.hpp"
 #include "../uv/probe.hpp"
+#include "connection.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <deque>
-#include <functional>
 #include <memory>
-#include <utility>
 
 using namespace std::chrono_literals;
 
 namespace {
-
-using time_point = tickwheel::clock::time_point;
-
-/// A connection that notes when it was found idle.
-class connection {
- public:
-  explicit connection(tickwheel::timer_service& timers, std::function<void()> what = {})
-      : idle{timers, *this}, then{std::move(what)}, timers_{timers} {}
-
-  int evicted = 0;
-  time_point at{};
-
- private:
-  void on_idle() noexcept {
-    ++evicted;
-    at = timers_.read_clock();
-    const auto call = then;
-    if (call) call();
-  }
-
- public:
-  tickwheel::idle_timeout<&connection::on_idle> idle;
-  std::function<void()> then;
-
- private:
-  tickwheel::timer_service& timers_;
-};
 
 TEST(idle_timeout, comes_when_nothing_was_touched_for_the_limit) {
   manual_service service;
@@ -195,15 +168,26 @@ TEST(idle_timeout, started_again_with_a_longer_limit_comes_after_that) {
   EXPECT_EQ(c.evicted, 1);
 }
 
-TEST(idle_timeout, with_a_limit_of_zero_runs_out_in_the_next_pass) {
+TEST(idle_timeout, with_a_limit_of_zero_or_less_is_refused) {
   manual_service service;
-  connection zero{service.timers};
-  connection negative{service.timers};
-  ASSERT_EQ(zero.idle.start(0s), 0);
-  ASSERT_EQ(negative.idle.start(-1s), 0);
-  service.advance(service.tick());
-  EXPECT_EQ(zero.evicted, 1);
-  EXPECT_EQ(negative.evicted, 1);
+  connection c{service.timers};
+  EXPECT_EQ(c.idle.start(0s), UV_EINVAL);
+  EXPECT_EQ(c.idle.start(-1ns), UV_EINVAL);
+  EXPECT_EQ(c.idle.start(std::chrono::duration<double>{std::nan("")}), UV_EINVAL);
+  EXPECT_STREQ(tickwheel::idle_limit{0s}.problem(), "limit: must be positive");
+  EXPECT_FALSE(c.idle.armed());
+}
+
+TEST(idle_timeout, refused_keeps_its_earlier_limit) {
+  manual_service service;
+  connection c{service.timers};
+  ASSERT_EQ(c.idle.start(60s), 0);
+  EXPECT_EQ(c.idle.start(0s), UV_EINVAL);
+  EXPECT_EQ(c.idle.limit(), 60s);
+  service.advance(60s - 1ns);
+  EXPECT_EQ(c.evicted, 0);
+  service.advance(1s);
+  EXPECT_EQ(c.evicted, 1);
 }
 
 TEST(idle_timeout, with_the_longest_limit_stays_armed) {

@@ -12,81 +12,54 @@
 //     tickwheel::idle_timeout<&session::on_idle> idle_;
 //   };
 //
+// What is touched on reads alone watches the peer. Touched on writes alone, it says when it is time for a ping; touched on
+// both, when nothing happens at all. A peer that owes us nothing but takes what we send slowly is another matter: see
+// write_idle_timeout.hpp and all_idle_timeout.hpp.
+//
 // Our own stalls are not the peer's fault. Bytes that were waiting when the limit ran out are handled before the
 // verdict, and idle time is counted on the loop's responsive time, which leaves out what a loop iteration took beyond
 // `service_options::stall_grace`. A silent peer is still evicted, later by no more than we stalled.
 #pragma once
 
-#include <tickwheel/uv/timer.hpp>
-
-#include <chrono>
+#include <tickwheel/net/silence_timer.hpp>
 
 namespace tickwheel {
 
-/// Calls a member function of its owner once nothing was touched for a limit.
+/// Calls a member function of its owner once nothing was touched for a limit. Repeated calls, pauses and what else all
+/// idle timeouts can do: see `silence_timer`.
 ///
 /// *Thread safety:* the loop thread only; checked, except on `touch`, where it is in debug builds. *Complexity:*
 /// `touch` is a store of the iteration's time stamp; `start` and `cancel` are O(1) and `start` reads the clock.
 /// *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 template <auto Member>
 requires noexcept_member_handler<Member>
-class idle_timeout : private timer {
+class idle_timeout : public silence_timer {
  public:
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
-  idle_timeout(timer_service& service, owner& self) noexcept : timer{service, &visit}, self_{self} {}
+  idle_timeout(timer_service& service, owner& self) noexcept : silence_timer{service, &visit}, self_{self} {}
 
-  /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again. Starting
-  /// a started one begins anew, which is what a pooled connection does when it is used again. A limit of zero or less
-  /// runs out in the next pass, touched or not. 0; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error
-  /// nothing has changed.
-  template <class D>
-  int start(D limit) noexcept {
-    const auto silence = detail::to_nanoseconds(limit);
-    if (const int error = timer::arm(silence)) return error;
-    limit_ = silence;
-    last_ = service().responsive_now();
-    return 0;
-  }
+  /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again or the
+  /// handler asks for it `again`. Starting a started one begins anew, which is what a pooled connection does when it is
+  /// used again: no touch, pause or notice of the earlier use is left. The limit is a duration, or a scaled one:
+  /// `idle_limit::scaled(10s, 5min, load)`. A scaled one follows a falling load at once, and a rising one when the timer
+  /// comes up next, which is once a minimum.
+  ///
+  /// 0; UV_EINVAL when the limit cannot be, as one of zero or less (`idle_limit::problem` names the field);
+  /// UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.
+  int start(const idle_limit& limit) noexcept { return begin(limit); }
 
   /// The peer was active: stores the time stamp of this loop iteration, and nothing else. Without effect when not
   /// started, or when the service is closed.
-  void touch() noexcept {
-    service().check_thread_in_debug();
-    last_ = service().responsive_now();
-  }
-
-  /// True when it was started. Afterwards the handler does not run until it is started again.
-  bool cancel() noexcept { return timer::cancel(); }
-
-  /// True from `start` until the handler runs, `cancel`, or the service closes.
-  bool armed() const noexcept { return timer::armed(); }
-
-  /// What `start` was given last.
-  std::chrono::nanoseconds limit() const noexcept { return limit_; }
-
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  void touch() noexcept { note(); }
 
  private:
   static void visit(wheel_entry& entry) noexcept {
-    auto& self = static_cast<idle_timeout&>(timer::from(entry));
-    timer_service& service = self.service();
-    const auto idle = service.judged_at() - service.stalled_for() - self.last_;
-    if (idle >= self.limit_) {
-      (self.self_.*Member)();
-      return;
-    }
-    // Not idle for so long yet: the rest is the earliest time it can be. It cannot be refused, as the place that this
-    // timer had among the armed ones is still free.
-    self.timer::arm_at(detail::add_saturating(service.judged_at(), self.limit_ - idle));
+    if (auto& self = from<idle_timeout>(entry); self.judge()) (self.self_.*Member)();
   }
 
   owner& self_;
-  std::chrono::nanoseconds limit_{};
-  clock::time_point last_{};  // the last activity, on responsive time
 };
 
 }  // namespace tickwheel

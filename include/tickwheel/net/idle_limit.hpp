@@ -1,0 +1,64 @@
+// How long a peer may be idle: a duration, or one between two durations that shrinks as the server is loaded.
+//
+//   idle_.start(60s);
+//   idle_.start(tickwheel::idle_limit::scaled(10s, 5min, load));    // five minutes, but ten seconds at full load
+//
+// Scaling is for idle connections, which cost memory and do nothing; a request's deadline is its client's, and should
+// not depend on our load.
+#pragma once
+
+#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/net/load_factor.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tickwheel {
+
+/// A value: what the idle timeouts are started with.
+///
+/// *Thread safety:* that of a value; the load may be set by any thread. *Errors:* `start` answers UV_EINVAL for one that
+/// cannot be, and `problem` names the field. *Lifetime:* refers to its `load_factor`.
+class idle_limit {
+ public:
+  /// The same at any load. Implicit, so that `start(60s)` reads as it does.
+  template <class Rep, class Period>
+  idle_limit(std::chrono::duration<Rep, Period> limit) noexcept  // NOLINT(google-explicit-constructor)
+      : minimum_{detail::to_nanoseconds(limit)}, maximum_{minimum_} {}
+
+  /// `maximum` at a load of 0, `minimum` at 1, in proportion between.
+  template <class Minimum, class Maximum>
+  static idle_limit scaled(Minimum minimum, Maximum maximum, const load_factor& load) noexcept {
+    return {detail::to_nanoseconds(minimum), detail::to_nanoseconds(maximum), load};
+  }
+  template <class Minimum, class Maximum>
+  static idle_limit scaled(Minimum, Maximum, const load_factor&&) = delete;  // gone before it is read
+
+  /// The limit at the present load.
+  std::chrono::nanoseconds now() const noexcept {
+    if (load_ == nullptr) return maximum_;
+    const std::chrono::nanoseconds range = maximum_ - minimum_;
+    const std::chrono::duration<double, std::nano> part{static_cast<double>(range.count()) * (1 - load_->get())};
+    return minimum_ + std::min(range, detail::to_nanoseconds(part));
+  }
+
+  std::chrono::nanoseconds minimum() const noexcept { return minimum_; }
+  std::chrono::nanoseconds maximum() const noexcept { return maximum_; }
+  bool is_scaled() const noexcept { return load_ != nullptr; }
+
+  /// The field that cannot be, and why; null when all can.
+  const char* problem() const noexcept {
+    if (minimum_.count() <= 0) return is_scaled() ? "minimum: must be positive" : "limit: must be positive";
+    return maximum_ < minimum_ ? "maximum: must not be below the minimum" : nullptr;
+  }
+
+ private:
+  idle_limit(std::chrono::nanoseconds minimum, std::chrono::nanoseconds maximum, const load_factor& load) noexcept
+      : minimum_{minimum}, maximum_{maximum}, load_{&load} {}
+
+  std::chrono::nanoseconds minimum_;
+  std::chrono::nanoseconds maximum_;
+  const load_factor* load_ = nullptr;  // null: not scaled
+};
+
+}  // namespace tickwheel

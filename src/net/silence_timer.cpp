@@ -1,0 +1,73 @@
+#include <tickwheel/net/silence_timer.hpp>
+
+#include <tickwheel/detail/nanoseconds.hpp>
+
+namespace tickwheel {
+
+int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
+  if (limit.problem() != nullptr) return UV_EINVAL;
+  if (const int error = timer::arm(limit.minimum() / looks)) return error;
+  limit_ = limit;
+  looks_ = looks;
+  last_ = service().responsive_now();
+  noticed_at_ = never_noticed;
+  paused_at_ = not_paused;
+  return 0;
+}
+
+bool silence_timer::judge() noexcept {
+  if (paused_at_ != not_paused) {
+    look_again();
+    return false;
+  }
+  const clock::time_point now = service().judged_at() - service().stalled_for();
+  const std::chrono::nanoseconds silence = now - counts_from();
+  if (silence < limit_.now()) {
+    wait(service().judged_at(), silence);
+    return false;
+  }
+  notices_ = notices() + 1;
+  noticed_at_ = now;
+  return true;
+}
+
+void silence_timer::note_first() noexcept { last_ = service().responsive_now(); }
+
+void silence_timer::look_again() noexcept { wait(service().judged_at(), std::chrono::nanoseconds{}); }
+
+int silence_timer::again() noexcept {
+  if (limit_.problem() != nullptr) return UV_EINVAL;
+  if (armed()) return 0;
+  paused_at_ = not_paused;
+  return timer::arm_at(detail::add_saturating(counts_from() + service().stalled_for(), longest_step()));
+}
+
+void silence_timer::pause() noexcept {
+  service().check_thread_in_debug();
+  if (armed() && !paused()) paused_at_ = service().responsive_now();
+}
+
+void silence_timer::resume() noexcept {
+  if (!paused()) return;
+  // What counted last is moved by the pause, and it alone: which of the two is later says whether there was activity
+  // since the last notice.
+  clock::time_point& from = last_ < noticed_at_ ? noticed_at_ : last_;
+  const std::chrono::nanoseconds silence = std::max(paused_at_ - from, std::chrono::nanoseconds{});
+  from = service().responsive_now() - silence;
+  paused_at_ = not_paused;
+  wait(service().now(), silence);
+}
+
+// What is left of the limit is the earliest time at which it can run out. A scaled one may shrink to its minimum before
+// that, so it is looked at when that has passed, and once a minimum from then on.
+//
+// Arming cannot be refused: it is armed, or has just come up, so that its place among the armed ones is still free.
+void silence_timer::wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept {
+  const std::chrono::nanoseconds least = limit_.minimum();
+  std::chrono::nanoseconds rest = detail::add_saturating(limit_.now(), -silence);
+  if (limit_.is_scaled()) rest = std::min(rest, silence < least ? detail::add_saturating(least, -silence) : least);
+  if (looks_ != 1) rest = std::min(rest, longest_step());
+  timer::arm_at(detail::add_saturating(now, rest));
+}
+
+}  // namespace tickwheel
