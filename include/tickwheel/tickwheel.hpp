@@ -3,13 +3,15 @@
 //   core/  wheel            knows no clock, no thread and no libuv
 //   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
 //          remote_handle    posts to it from other threads
-//   net/   what servers use: idle_timeout
+//   net/   what servers use: idle_timeout, write_idle_timeout, all_idle_timeout
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/net/all_idle_timeout.hpp>
 #include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/load_factor.hpp>
+#include <tickwheel/net/write_idle_timeout.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>

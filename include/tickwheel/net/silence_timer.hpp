@@ -1,6 +1,8 @@
 // What the idle timeouts have in common: a timer that comes up once nothing has happened for a limit.
 //
 //   idle_timeout          nothing was touched: reads, or reads and writes
+//   write_idle_timeout    bytes are queued for the peer, and it takes none
+//   all_idle_timeout      nothing was touched, and the peer takes none of what is queued, either
 //
 // All of them are started with a limit, tell silence once and, if asked, again and again, and can be paused:
 //
