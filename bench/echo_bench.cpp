@@ -1,0 +1,313 @@
+// What an idle timeout on every connection costs an echo server, a message.
+//
+//   echo_bench --connections 1000 --burst 1000
+//
+//   none        no timers
+//   tickwheel   an idle_timeout on every connection, touched on every message
+//   libuv       a uv_timer_t on every connection, restarted on every message
+//
+// Clients and server are on this thread and take turns, on TCP sockets: a burst of clients sends a message each, the
+// server's loop turns until it has echoed them all, and the clients check what came back. Only the server's turns are
+// measured, and each has the same work before it in each mode. Repetitions are interleaved; each prints a line a mode:
+//
+//   <mode> <user-space instructions a message> <CPU ns a message, the kernel's included>
+//
+// A message has a length and a sum, which the server checks: what a server does at least to know what it was sent. With
+// --bare it echoes bytes as they come, so that there is next to nothing but libuv, whose share of a message is 300
+// instructions; the last lines say what the same comes to there. Each iteration of the loop costs a timer_service some 350
+// instructions, which the messages of a burst share. Visits, one a limit for a connection, are not counted.
+//
+// Instructions are counted by the processor where it has a counter to give, else by valgrind's callgrind, which a line
+// says; callgrind runs this program again, with the same options, and counts exactly the server's turns. Lines that begin
+// with # are for people: the last compare the medians of all.
+#include "../examples/command_line.hpp"
+#include "../examples/descriptor_limit.hpp"
+#include "echo_message.hpp"
+#include "echo_server.hpp"
+#include "instruction_counter.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tickwheel::bench {
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+struct options {
+  unsigned connections = 1000;
+  unsigned burst = 1000;
+  unsigned rounds = 50;
+  unsigned counted_rounds = 20;  // under callgrind
+  unsigned repetitions = 5;
+  milliseconds idle_limit = 5s;
+  bool bare = false;
+  std::string count;  // only this mode, for callgrind
+};
+
+constexpr std::size_t message_size = 512;
+constexpr unsigned warm_up_rounds = 3;
+
+[[noreturn]] void fail(const std::string& why) {
+  std::fprintf(stderr, "echo_bench: %s\n", why.c_str());
+  std::exit(exit_bad_usage);
+}
+
+/// The other ends, with sockets of their own.
+class clients {
+ public:
+  /// Connects `count` clients; `serve(int)` is given the server's end of each.
+  template <class Serve>
+  clients(unsigned count, Serve serve) {
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const at = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    if (::bind(listener, at, size) != 0 || ::listen(listener, 16) != 0 || ::getsockname(listener, at, &size) != 0)
+      fail("cannot listen");
+    for (unsigned i = 0; i < count; ++i) {
+      const int mine = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (::connect(mine, at, size) != 0) fail("cannot connect");
+      const int theirs = ::accept(listener, nullptr, nullptr);
+      const int on = 1;
+      for (const int fd : {mine, theirs}) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      sockets_.push_back(mine);
+      serve(theirs);
+    }
+    ::close(listener);
+  }
+  ~clients() {
+    for (const int fd : sockets_) ::close(fd);
+  }
+  clients(const clients&) = delete;
+  clients& operator=(const clients&) = delete;
+
+  /// The next `burst` of them send a message each.
+  void send(unsigned burst) {
+    ++message_.back();
+    seal_message(message_.data(), message_.size());
+    for (unsigned i = 0; i < burst; ++i)
+      if (::write(sockets_[(first_ + i) % sockets_.size()], message_.data(), message_.size()) != message_size)
+        fail("cannot send");
+  }
+
+  /// They receive what they sent.
+  void check(unsigned burst) {
+    std::array<char, message_size> echo;
+    for (unsigned i = 0; i < burst; ++i) {
+      const int fd = sockets_[(first_ + i) % sockets_.size()];
+      if (::recv(fd, echo.data(), echo.size(), MSG_WAITALL) != message_size || echo != message_) fail("a wrong echo");
+    }
+    first_ = (first_ + burst) % sockets_.size();
+  }
+
+ private:
+  std::vector<int> sockets_;
+  std::size_t first_ = 0;
+  std::array<char, message_size> message_{};
+};
+
+nanoseconds cpu_time() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds{t.tv_sec} + nanoseconds{t.tv_nsec};
+}
+
+struct result {
+  double instructions = std::numeric_limits<double>::quiet_NaN();  // a message
+  double cpu_ns = 0;                                               // a message
+  double turns = 0;                                                // of the loop, a message
+};
+
+}  // namespace
+
+// What callgrind counts, by its name: all that is called in here.
+extern "C" [[gnu::noinline, gnu::noipa]] void echo_bench_counted(void (*turn)(void*), void* server) { turn(server); }
+
+namespace {
+
+template <class Mode>
+result measure(const options& o, unsigned rounds, const instruction_counter& counter) {
+  echo_server<Mode> server{o.idle_limit, o.bare};
+  clients peers{o.connections, [&](int fd) { server.serve(fd); }};
+  const auto turn = [](void* s) { static_cast<echo_server<Mode>*>(s)->turn(); };
+  const auto play = [&](auto turn_once) {
+    const std::uint64_t all = server.echoed() + o.burst * message_size;
+    peers.send(o.burst);
+    while (server.echoed() < all) turn_once();
+    peers.check(o.burst);
+  };
+  for (unsigned i = 0; i < warm_up_rounds; ++i) play([&] { server.turn(); });
+
+  std::uint64_t turns = 0;
+  nanoseconds busy{};
+  const std::uint64_t counted_before = counter.count().value_or(0);
+  for (unsigned i = 0; i < rounds; ++i) {
+    play([&] {
+      ++turns;
+      const nanoseconds before = cpu_time();
+      counter.start();
+      echo_bench_counted(turn, &server);
+      counter.stop();
+      busy += cpu_time() - before;
+    });
+  }
+  if (server.idle() != 0) fail("a connection was found idle: choose a longer --idle-limit");
+  const double messages = static_cast<double>(o.burst) * rounds;
+  result r;
+  r.cpu_ns = static_cast<double>(busy.count()) / messages;
+  r.turns = static_cast<double>(turns) / messages;
+  if (const auto counted = counter.count()) r.instructions = static_cast<double>(*counted - counted_before) / messages;
+  return r;
+}
+
+struct mode {
+  const char* name;
+  result (*measure)(const options&, unsigned rounds, const instruction_counter&);
+};
+template <class Mode>
+constexpr mode of() {
+  return {Mode::name, &measure<Mode>};
+}
+constexpr mode modes[] = {of<no_timers>(), of<touched_tickwheel>(), of<restarted_libuv>()};
+
+/// Runs this program under callgrind; NaN when there is none.
+double count_by_callgrind(const options& o, const char* name) {
+  std::array<char, PATH_MAX> self{};
+  if (::readlink("/proc/self/exe", self.data(), self.size() - 1) <= 0) return std::nan("");
+  const std::string command =
+      "valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=echo_bench_counted '" +
+      std::string{self.data()} + "' --count " + name + " --connections " + std::to_string(o.connections) + " --burst " +
+      std::to_string(o.burst) + " --counted-rounds " + std::to_string(o.counted_rounds) + " --idle-limit 1h" +
+      (o.bare ? " --bare" : "") + " 2>&1";
+  std::FILE* const out = ::popen(command.c_str(), "r");
+  if (out == nullptr) return std::nan("");
+  double collected = std::nan("");
+  for (std::array<char, 1024> line; std::fgets(line.data(), line.size(), out) != nullptr;)
+    if (const char* at = std::strstr(line.data(), "Collected : "); at != nullptr)
+      collected = std::strtod(at + std::strlen("Collected : "), nullptr);
+  if (::pclose(out) != 0) return std::nan("");
+  return collected / (static_cast<double>(o.burst) * o.counted_rounds);
+}
+
+double median(std::vector<double> all) {
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
+result measure_once(const options& o, const mode& m, const instruction_counter& counter) {
+  result r = m.measure(o, o.rounds, counter);
+  if (!counter.available()) r.instructions = count_by_callgrind(o, m.name);
+  return r;
+}
+
+/// The medians of all repetitions, by mode, each compared with the first, which has no timers.
+void compare(const std::vector<std::vector<result>>& repetitions) {
+  const auto median_of = [&](std::size_t m, double result::*what) {
+    std::vector<double> all;
+    for (const auto& repetition : repetitions) all.push_back(repetition[m].*what);
+    return median(all);
+  };
+  const double base = median_of(0, &result::instructions), base_ns = median_of(0, &result::cpu_ns);
+  for (std::size_t m = 0; m < std::size(modes); ++m) {
+    const double count = median_of(m, &result::instructions), ns = median_of(m, &result::cpu_ns);
+    std::printf("# %-9s %8.1f instructions, %+7.1f, %+.2f %%   %8.1f ns, %+.1f %%   %.0f messages an iteration\n",
+                modes[m].name, count, count - base, 100 * (count / base - 1), ns, 100 * (ns / base_ns - 1),
+                1 / median_of(m, &result::turns));
+  }
+}
+
+int run(const options& o) {
+  const instruction_counter counter;
+  if (!o.count.empty()) {
+    for (const mode& m : modes)
+      if (o.count == m.name) m.measure(o, o.counted_rounds, counter);
+    return 0;
+  }
+  std::printf("# %u connections, bursts of %u messages of %zu bytes%s, libuv %s\n", o.connections, o.burst,
+              message_size, o.bare ? ", bare" : "", uv_version_string());
+  std::printf("# instructions: %s\n", counter.available()
+                                          ? "of the processor's counter"
+                                          : "counted by callgrind, as no counter of the processor is available");
+  std::vector<std::vector<result>> repetitions;
+  for (unsigned i = 0; i < o.repetitions; ++i) {
+    auto& repetition = repetitions.emplace_back();
+    for (const mode& m : modes) {
+      const result r = repetition.emplace_back(measure_once(o, m, counter));
+      std::printf("%s %.1f %.1f\n", m.name, r.instructions, r.cpu_ns);
+      std::fflush(stdout);
+    }
+  }
+  if (std::isnan(repetitions[0][0].instructions))
+    std::printf("# instructions were not counted: is valgrind installed?\n");
+  compare(repetitions);
+  if (o.bare) return 0;
+  std::printf("# bare, one repetition:\n");
+  options bare = o;
+  bare.bare = true;
+  repetitions.resize(1);
+  repetitions[0].clear();
+  for (const mode& m : modes) repetitions[0].push_back(measure_once(bare, m, counter));
+  compare(repetitions);
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace tickwheel::bench
+
+int main(int argc, char** argv) {
+  tickwheel::bench::options o;
+  CLI::App app{"What an idle timeout on every connection costs an echo server, a message.", "echo_bench"};
+  app.add_option("--connections", o.connections, "how many there are")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--burst", o.burst, "how many of them have a message for one turn of the server's loop")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--rounds", o.rounds, "bursts a repetition")->capture_default_str()->check(CLI::Range(1, 1'000'000));
+  app.add_option("--counted-rounds", o.counted_rounds, "bursts a repetition under callgrind")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--repetitions", o.repetitions, "of each mode, interleaved")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  add_duration(app, "--idle-limit", o.idle_limit, std::chrono::milliseconds{1}, std::chrono::milliseconds{1},
+               "of each connection: milliseconds, or with a unit [5s]");
+  app.add_flag("--bare", o.bare, "echo bytes as they come");
+  app.add_option("--count", o.count, "measure this mode alone and print nothing: what callgrind is given to run");
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
+  if (o.burst > o.connections) {
+    std::fprintf(stderr, "echo_bench: --burst: there are no more than --connections\n");
+    return exit_bad_usage;
+  }
+  constexpr unsigned others = 32;  // descriptors that are not connections
+  if (raise_descriptor_limit() < 2 * o.connections + others) {
+    std::fprintf(stderr, "echo_bench: --connections: that many take more descriptors than this process may have\n");
+    return exit_bad_usage;
+  }
+  return tickwheel::bench::run(o);
+}
