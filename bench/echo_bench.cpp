@@ -145,7 +145,7 @@ struct result {
 }  // namespace
 
 // What callgrind counts, by its name: all that is called in here.
-extern "C" [[gnu::noinline, gnu::noipa]] void echo_bench_counted(void (*turn)(void*), void* server) { turn(server); }
+extern "C" [[gnu::noinline]] void echo_bench_counted(void (*turn)(void*), void* server) { turn(server); }
 
 namespace {
 
@@ -199,7 +199,7 @@ double count_by_callgrind(const options& o, const char* name) {
   std::array<char, PATH_MAX> self{};
   if (::readlink("/proc/self/exe", self.data(), self.size() - 1) <= 0) return std::nan("");
   const std::string command =
-      "valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=echo_bench_counted '" +
+      "valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='echo_bench_counted*' '" +
       std::string{self.data()} + "' --count " + name + " --connections " + std::to_string(o.connections) + " --burst " +
       std::to_string(o.burst) + " --counted-rounds " + std::to_string(o.counted_rounds) + " --idle-limit 1h" +
       (o.bare ? " --bare" : "") + " 2>&1";
