@@ -194,7 +194,7 @@ constexpr mode of() {
 }
 constexpr mode modes[] = {of<no_timers>(), of<touched_tickwheel>(), of<restarted_libuv>()};
 
-/// Runs this program under callgrind; NaN when there is none.
+/// Runs this program under callgrind; NaN, and a line that says why, when that cannot be.
 double count_by_callgrind(const options& o, const char* name) {
   std::array<char, PATH_MAX> self{};
   if (::readlink("/proc/self/exe", self.data(), self.size() - 1) <= 0) return std::nan("");
@@ -206,11 +206,15 @@ double count_by_callgrind(const options& o, const char* name) {
   std::FILE* const out = ::popen(command.c_str(), "r");
   if (out == nullptr) return std::nan("");
   double collected = std::nan("");
-  for (std::array<char, 1024> line; std::fgets(line.data(), line.size(), out) != nullptr;)
+  std::string last;
+  for (std::array<char, 1024> line; std::fgets(line.data(), line.size(), out) != nullptr;) {
     if (const char* at = std::strstr(line.data(), "Collected : "); at != nullptr)
       collected = std::strtod(at + std::strlen("Collected : "), nullptr);
-  if (::pclose(out) != 0) return std::nan("");
-  return collected / (static_cast<double>(o.burst) * o.counted_rounds);
+    if (std::strlen(line.data()) > 20) last = line.data();  // valgrind puts a number before each line, some are empty
+  }
+  if (::pclose(out) == 0) return collected / (static_cast<double>(o.burst) * o.counted_rounds);
+  std::fprintf(stderr, "echo_bench: instructions were not counted: %s", last.c_str());
+  return std::nan("");
 }
 
 double median(std::vector<double> all) {
@@ -261,8 +265,6 @@ int run(const options& o) {
       std::fflush(stdout);
     }
   }
-  if (std::isnan(repetitions[0][0].instructions))
-    std::printf("# instructions were not counted: is valgrind installed?\n");
   compare(repetitions);
   if (o.bare) return 0;
   std::printf("# bare, one repetition:\n");

@@ -129,7 +129,7 @@ class echo_server {
       uv_close(reinterpret_cast<uv_handle_t*>(&socket_), nullptr);
     }
     // A benchmark with idle connections has gone wrong: it is counted, and said in the end.
-    void on_idle() noexcept { ++server_.idle_; }
+    void on_idle() const noexcept { ++server_.idle_; }
 
    private:
     static void give_buffer(uv_handle_t* h, std::size_t, uv_buf_t* buffer) noexcept {

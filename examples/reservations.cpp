@@ -38,7 +38,7 @@ using std::chrono::nanoseconds;
 void require(bool holds, const char* broken) {
   if (holds) return;
   std::fprintf(stderr, "reservations: WRONG: %s\n", broken);
-  std::exit(1);
+  std::exit(1);  // NOLINT(concurrency-mt-unsafe): there is one thread
 }
 
 // --- what is sold ----------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class sale {
   /// The rush: holds as fast as they can be made, a burst each millisecond.
   void open() {
     const auto begin = tickwheel::clock::now();
-    const std::uint64_t bursts = static_cast<std::uint64_t>(asked_.rush.count());
+    const auto bursts = static_cast<std::uint64_t>(asked_.rush.count());
     for (std::uint64_t burst = 1; burst <= bursts; ++burst) {
       const auto target = static_cast<std::size_t>(asked_.holds * burst / bursts);
       while (holds_.size() < target) request();
