@@ -87,6 +87,11 @@ class connection {
     close();
   }
 
+  // What the peer is owed: the idle timeout asks, so that a peer which takes it slowly is not taken for an idle one.
+  std::size_t queued() const noexcept {
+    return uv_stream_get_write_queue_size(reinterpret_cast<const uv_stream_t*>(&socket_));
+  }
+
   static void give_buffer(uv_handle_t* h, std::size_t, uv_buf_t* buffer) noexcept {
     auto& shared = static_cast<connection*>(h->data)->on_.read_buffer;
     *buffer = uv_buf_init(shared.data(), static_cast<unsigned>(shared.size()));
@@ -112,13 +117,14 @@ class connection {
     uv_read_stop(stream());
     unsent_.assign(data + taken, data + size);
     bytes = uv_buf_init(unsent_.data(), static_cast<unsigned>(unsent_.size()));
-    if (uv_write(&write_, stream(), &bytes, 1, on_written) != 0) close();
+    if (uv_write(&write_, stream(), &bytes, 1, on_written) != 0) return close();
+    idle_.added(unsent_.size());
   }
 
   static void on_written(uv_write_t* write, int error) noexcept {
     auto& self = *static_cast<connection*>(write->handle->data);
     if (error != 0) return self.close();  // also called, with UV_ECANCELED, when it is closing already
-    self.idle_.touch();                   // a peer that takes bytes is not idle
+    self.idle_.queued(0);                 // the peer took the rest, and is not idle
     if (uv_read_start(self.stream(), give_buffer, on_read) != 0) self.close();
   }
 
@@ -126,7 +132,7 @@ class connection {
   uv_handle_t* handle() noexcept { return reinterpret_cast<uv_handle_t*>(&socket_); }
 
   loop_context& on_;
-  tickwheel::idle_timeout<&connection::on_idle> idle_;
+  tickwheel::all_idle_timeout<&connection::on_idle, &connection::queued> idle_;
   uv_tcp_t socket_{};
   uv_write_t write_{};
   std::vector<char> unsent_;

@@ -97,6 +97,21 @@ TEST(a_scaled_timeout, that_is_armed_follows_a_rising_load_when_it_comes_up_next
   EXPECT_EQ(c.evicted, 1);
 }
 
+TEST(a_scaled_timeout, that_was_touched_is_looked_at_a_minimum_after_that) {
+  manual_service service;
+  load_factor load;
+  connection c{service.timers};
+  ASSERT_EQ(c.idle.start(idle_limit::scaled(10s, 5min, load)), 0);
+  service.advance(5s);
+  c.idle.touch();
+  service.advance(7s);  // it has come up at 10 s, with half of the minimum left
+  load.set(1);
+  service.advance(3s - 1ns);
+  EXPECT_EQ(c.evicted, 0);
+  service.advance(1ns + 2 * service.tick());
+  EXPECT_EQ(c.evicted, 1);
+}
+
 TEST(a_scaled_timeout, that_is_armed_follows_a_falling_load_at_once) {
   manual_service service;
   load_factor load;

@@ -163,6 +163,17 @@ TEST(asking_again, has_no_effect_on_one_that_is_armed) {
   EXPECT_EQ(c.evicted, 1);
 }
 
+TEST(asking_again, does_not_end_a_pause) {
+  manual_service service;
+  connection c{service.timers};
+  ASSERT_EQ(c.idle.start(10s), 0);
+  c.idle.pause();
+  EXPECT_EQ(c.idle.again(), 0);
+  EXPECT_TRUE(c.idle.paused());
+  service.advance(1h);
+  EXPECT_EQ(c.evicted, 0);
+}
+
 TEST(asking_again, is_refused_when_its_place_was_taken_meanwhile_and_when_the_service_is_closed) {
   manual_service service{{.max_armed = 1}};
   connection c{service.timers};
@@ -395,6 +406,19 @@ TEST(a_paused_one, whose_service_closes_is_neither_armed_nor_paused) {
   EXPECT_EQ(c.evicted, 1);
 }
 
+TEST(a_paused_one, that_asks_again_once_its_service_is_opened_again_is_not_paused) {
+  manual_service service;
+  connection c{service.timers};
+  ASSERT_EQ(c.idle.start(1s), 0);
+  c.idle.pause();
+  service.timers.close();
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  EXPECT_EQ(c.idle.again(), 0);
+  EXPECT_FALSE(c.idle.paused());
+  service.advance(1s + service.tick());
+  EXPECT_EQ(c.evicted, 1);
+}
+
 TEST(pausing, has_no_effect_on_one_that_is_not_armed) {
   manual_service service;
   connection c{service.timers};
@@ -471,6 +495,24 @@ TEST(a_pooled_connection, may_change_its_limit_from_use_to_use) {
   EXPECT_EQ(c.evicted, 0);
   service.advance(1ns + service.tick());
   EXPECT_EQ(c.evicted, 1);
+}
+
+TEST(a_pooled_connection, begins_anew_on_a_driver_whose_clock_is_behind_that_of_the_last) {
+  tickwheel::manual_driver late{tickwheel::clock::time_point{100h}};
+  tickwheel::manual_driver early{tickwheel::clock::time_point{1h}};
+  tickwheel::timer_service timers;
+  ASSERT_EQ(timers.open(late), 0);
+  connection c{timers};
+  ASSERT_EQ(c.idle.start(10s), 0);
+  late.advance(11s);
+  ASSERT_EQ(c.evicted, 1);
+  timers.close();
+  ASSERT_EQ(timers.open(early), 0);
+  ASSERT_EQ(c.idle.start(10s), 0);
+  EXPECT_EQ(c.idle.notices(), 0U);
+  early.advance(11s);
+  EXPECT_EQ(c.evicted, 2);
+  EXPECT_EQ(c.idle.notices(), 1U);
 }
 
 TEST(silence_timer, allocates_nothing_in_notices_and_pauses) {
