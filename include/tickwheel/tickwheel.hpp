@@ -9,6 +9,13 @@
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/net/all_idle_timeout.hpp>
 #include <tickwheel/net/idle_limit.hpp>
+//   net/   idle_timeout     what servers use
+//          deadline         a time budget handed down a chain of calls; deadline_timer
+#pragma once
+
+#include <tickwheel/core/wheel.hpp>
+#include <tickwheel/net/deadline.hpp>
+#include <tickwheel/net/deadline_timer.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/load_factor.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>

@@ -1,0 +1,72 @@
+// Calls a member function of its owner when a deadline passes.
+//
+// Use it where a `deadline` was handed down. One that has passed already is refused by `start`, so that the work it was
+// to bound need not begin:
+//
+//   class query {
+//    public:
+//     query(tickwheel::timer_service& timers) : timeout_{timers, *this} {}
+//     int run(tickwheel::deadline until) noexcept {
+//       if (const int error = timeout_.start(until)) return error;     // UV_ETIMEDOUT: nothing was sent
+//       return send();
+//     }
+//     void on_answer() noexcept { timeout_.cancel(); }
+//    private:
+//     void on_too_late() noexcept;      // may `delete this`
+//     tickwheel::deadline_timer<&query::on_too_late> timeout_;
+//   };
+#pragma once
+
+#include <tickwheel/net/deadline.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+namespace tickwheel {
+
+/// A timer that is due when a deadline passes. 56 bytes.
+///
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` reads the
+/// clock unless it is told the time. *Errors:* as `start` says. *Lifetime:* as `timer`: may be destroyed at any time, in its
+/// handler too.
+template <auto Member>
+requires noexcept_member_handler<Member>
+class deadline_timer : private timer {
+ public:
+  using owner = typename detail::member_handler<decltype(Member)>::owner;
+
+  /// Requires: `self` lives as long as this does; usually it is the object that embeds it.
+  deadline_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
+
+  /// Calls the handler once `until` has passed: never before, late as `timer::arm` says. Starting a started one moves it.
+  /// `deadline::never()` is accepted: it is armed as any other, holds the loop and its place among the armed timers, and
+  /// does not come. (`unref()` one that is to hold nothing.)
+  ///
+  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed:
+  /// the handler does not run for it, and a deadline from before still holds. Reads the clock.
+  int start(tickwheel::deadline until) noexcept {
+    if (!service().is_open()) return UV_ECANCELED;
+    return start(until, service().read_clock());
+  }
+
+  /// As above, with the time to judge by, such as `timer_service::now()`. Reads no clock.
+  int start(tickwheel::deadline until, clock::time_point now) noexcept {
+    if (!service().is_open()) return UV_ECANCELED;
+    if (until.passed(now)) return UV_ETIMEDOUT;
+    return timer::arm_at(until.when);
+  }
+
+  /// True when it was started. Afterwards the handler does not run until it is started again.
+  bool cancel() noexcept { return timer::cancel(); }
+
+  using timer::armed;
+  using timer::deadline;
+  using timer::has_ref;
+  using timer::ref;
+  using timer::unref;
+
+ private:
+  static void run(wheel_entry& entry) noexcept { (static_cast<deadline_timer&>(timer::from(entry)).self_.*Member)(); }
+
+  owner& self_;
+};
+
+}  // namespace tickwheel
