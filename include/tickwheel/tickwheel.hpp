@@ -11,6 +11,7 @@
 #include <tickwheel/net/idle_limit.hpp>
 //   net/   idle_timeout     what servers use
 //          deadline         a time budget handed down a chain of calls; deadline_timer
+//          pending_calls    each ends by its answer or its deadline
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
@@ -19,6 +20,7 @@
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/load_factor.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>
+#include <tickwheel/net/pending_calls.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
