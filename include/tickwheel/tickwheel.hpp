@@ -12,14 +12,17 @@
 //   net/   idle_timeout     what servers use
 //          deadline         a time budget handed down a chain of calls; deadline_timer
 //          pending_calls    each ends by its answer or its deadline
+//          backoff, jitter
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/net/backoff.hpp>
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/net/deadline_timer.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/load_factor.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>
+#include <tickwheel/net/jitter.hpp>
 #include <tickwheel/net/pending_calls.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
