@@ -1,0 +1,160 @@
+// What all retries together may be, counted exactly.
+#include <tickwheel/net/retry_budget.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+namespace {
+
+using tickwheel::retry_budget;
+using tickwheel::retry_budget_options;
+using time_point = tickwheel::clock::time_point;
+
+constexpr time_point noon{12h};
+constexpr auto most_possible = std::numeric_limits<unsigned>::max();
+
+unsigned withdraw_all(retry_budget& budget, time_point now) {
+  unsigned n = 0;
+  while (budget.withdraw(now)) ++n;
+  return n;
+}
+
+TEST(retry_budget, begins_full) {
+  retry_budget budget{{.most = 7}};
+  EXPECT_EQ(budget.available(noon), 7U);
+  EXPECT_EQ(withdraw_all(budget, noon), 7U);
+  EXPECT_EQ(budget.available(noon), 0U);
+}
+
+TEST(retry_budget, earns_a_share_of_the_requests_and_not_a_hundredth_more) {
+  retry_budget budget{{.percent = 20, .most = 10}};
+  withdraw_all(budget, noon);
+  for (int i = 0; i < 4; ++i) budget.deposit();
+  EXPECT_FALSE(budget.withdraw(noon));
+  budget.deposit();
+  EXPECT_TRUE(budget.withdraw(noon));
+  EXPECT_FALSE(budget.withdraw(noon));
+}
+
+TEST(retry_budget, may_earn_several_retries_a_request) {
+  retry_budget budget{{.percent = 250, .most = 10}};
+  withdraw_all(budget, noon);
+  budget.deposit();
+  EXPECT_EQ(budget.available(noon), 2U);
+  budget.deposit();
+  EXPECT_EQ(budget.available(noon), 5U);
+}
+
+TEST(retry_budget, saves_up_no_more_than_its_most) {
+  retry_budget budget{{.percent = 100, .most = 3}};
+  for (int i = 0; i < 1000; ++i) budget.deposit();
+  EXPECT_EQ(withdraw_all(budget, noon), 3U);
+}
+
+TEST(retry_budget, counts_what_it_granted_and_refused) {
+  retry_budget budget{{.most = 2}};
+  EXPECT_TRUE(budget.withdraw(noon));
+  EXPECT_TRUE(budget.withdraw(noon));
+  EXPECT_FALSE(budget.withdraw(noon));
+  EXPECT_EQ(budget.withdrawn(), 2U);
+  EXPECT_EQ(budget.refused(), 1U);
+}
+
+TEST(retry_budget, earns_nothing_by_waiting_unless_it_is_asked_to) {
+  retry_budget budget{{.most = 2}};
+  withdraw_all(budget, noon);
+  EXPECT_EQ(budget.available(noon + 24h), 0U);
+}
+
+TEST(the_least_of_retries_a_second, is_earned_by_waiting) {
+  retry_budget budget{{.per_second = 10, .most = 100}};
+  withdraw_all(budget, noon);
+  EXPECT_EQ(budget.available(noon + 100ms - 1ns), 0U);
+  EXPECT_EQ(budget.available(noon + 100ms), 1U);
+  EXPECT_EQ(withdraw_all(budget, noon + 1s), 10U);
+}
+
+TEST(the_least_of_retries_a_second, loses_nothing_to_being_asked_often) {
+  retry_budget budget{{.percent = 0, .per_second = 7, .most = 1000}};
+  withdraw_all(budget, noon);
+  for (auto at = 0ns; at < 10s; at += 1'000'003ns) budget.available(noon + at);
+  EXPECT_EQ(budget.available(noon + 10s - 1ns), 69U);
+  EXPECT_EQ(budget.available(noon + 10s), 70U);
+}
+
+TEST(the_least_of_retries_a_second, is_saved_up_to_its_most) {
+  retry_budget budget{{.per_second = 10, .most = 5}};
+  withdraw_all(budget, noon);
+  EXPECT_EQ(withdraw_all(budget, noon + 24h * 365 * 200), 5U);
+  EXPECT_EQ(withdraw_all(budget, noon + 24h * 365 * 200), 0U);
+}
+
+TEST(the_least_of_retries_a_second, is_not_earned_by_time_that_goes_back) {
+  retry_budget budget{{.per_second = 10, .most = 5}};
+  withdraw_all(budget, noon);
+  EXPECT_EQ(budget.available(noon - 1h), 0U);
+  EXPECT_EQ(budget.available(noon), 0U);
+  EXPECT_EQ(budget.available(noon + 100ms), 1U);
+}
+
+TEST(the_least_of_retries_a_second, is_exact_at_the_largest_figures) {
+  retry_budget budget{{.percent = most_possible, .per_second = most_possible, .most = most_possible}};
+  EXPECT_EQ(budget.available(noon), most_possible);
+  budget.deposit();
+  EXPECT_EQ(budget.available(noon + 24h * 365 * 200), most_possible);
+  retry_budget slow{{.percent = 0, .per_second = 1, .most = most_possible}};
+  EXPECT_TRUE(slow.withdraw(noon));
+  EXPECT_EQ(slow.available(noon + 24h * 365 * 100), most_possible);
+}
+
+TEST(a_retry_budget, grants_no_more_than_its_bound_whatever_is_asked_when) {
+  std::minstd_rand random{1};
+  for (int round = 0; round < 100; ++round) {
+    const retry_budget_options o{.percent = static_cast<unsigned>(random() % 300),
+                                 .per_second = static_cast<unsigned>(random() % 50) + 1,
+                                 .most = static_cast<unsigned>(random() % 20) + 1};
+    retry_budget budget{o};
+    budget.available(noon);
+    std::uint64_t requests = 0;
+    auto now = noon;
+    for (int step = 0; step < 1000; ++step) {
+      if (random() % 3 == 0) {
+        budget.deposit();
+        ++requests;
+      } else {
+        budget.withdraw(now);
+      }
+      now += std::chrono::microseconds{random() % 20'000};
+      const auto waited = static_cast<std::uint64_t>((now - noon).count());
+      const std::uint64_t hundredths = o.most * 100ULL + requests * o.percent + waited * o.per_second / 10'000'000;
+      ASSERT_LE(budget.withdrawn() * 100, hundredths);
+    }
+  }
+}
+
+std::string wrong_with(const retry_budget_options& o) {
+  const char* const why = o.why_invalid();
+  return why != nullptr ? why : "nothing";
+}
+
+TEST(retry_budget_options, name_what_is_wrong) {
+  EXPECT_EQ(wrong_with({}), "nothing");
+  EXPECT_THAT(wrong_with({.most = 0}), HasSubstr("::most "));
+  EXPECT_THAT(wrong_with({.percent = 0, .per_second = 0}), HasSubstr("::percent and per_second "));
+  EXPECT_EQ(wrong_with({.percent = 0, .per_second = 1}), "nothing");
+}
+
+TEST(a_retry_budget_of_impossible_options, stops_the_process_and_names_the_field) {
+  EXPECT_DEATH(retry_budget({.most = 0}), "retry_budget_options::most is zero");
+}
+
+}  // namespace
