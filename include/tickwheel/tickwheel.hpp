@@ -12,7 +12,7 @@
 //   net/   idle_timeout     what servers use
 //          deadline         a time budget handed down a chain of calls; deadline_timer
 //          pending_calls    each ends by its answer or its deadline
-//          backoff, jitter, retry_budget
+//          retry_timer      within a deadline and a retry_budget; backoff, jitter
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
@@ -25,6 +25,7 @@
 #include <tickwheel/net/jitter.hpp>
 #include <tickwheel/net/pending_calls.hpp>
 #include <tickwheel/net/retry_budget.hpp>
+#include <tickwheel/net/retry_timer.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
