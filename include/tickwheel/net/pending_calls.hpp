@@ -124,16 +124,18 @@ struct failure_handler<R (Call::*)(int) noexcept> {
 
 }  // namespace detail
 
-/// What a call derives from: the hook, the timer and the id by which a `pending_calls` has it. 80 bytes.
+/// What a call derives from: the hook, the timer and the id by which a `pending_calls` has it. 88 bytes.
 ///
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) on average. *Errors:* none. *Lifetime:* stays where it
 /// is; may be destroyed at any time, which cancels it, before or after the container and the service, in its own handler
 /// too.
-class pending_call : private timer {
+class pending_call {
  public:
   /// Requires: `service` is that of the loop which the container is used on, and outlives every start.
-  explicit pending_call(timer_service& service) noexcept : timer{service, &run} {}
+  explicit pending_call(timer_service& service) noexcept : expiry_{service, *this} {}
   ~pending_call() { cancel(); }
+  pending_call(const pending_call&) = delete;
+  pending_call& operator=(const pending_call&) = delete;
 
   /// True when it was pending: its caller is not interested any more. No handler runs, its id is free at once, and an answer
   /// that comes later is counted as unmatched.
@@ -149,29 +151,36 @@ class pending_call : private timer {
   /// What it was started with last.
   std::uint64_t id() const noexcept { return id_; }
 
-  /// When it expires, rounded up to a tick; `time_point::max()`: in effect never, or not pending.
-  using timer::deadline;
+  /// When it expires: its deadline, rounded up to a tick. `time_point::max()`: in effect never, or not pending.
+  clock::time_point expires_at() const noexcept { return expiry_.deadline(); }
 
   /// Whether it keeps the loop alive while it is pending. It does until `unref()`.
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  void ref() noexcept { expiry_.ref(); }
+  void unref() noexcept { expiry_.unref(); }
+  bool has_ref() const noexcept { return expiry_.has_ref(); }
 
  private:
   friend class detail::call_table;
 
-  static void run(wheel_entry& entry) noexcept {
-    auto& self = static_cast<pending_call&>(timer::from(entry));
-    self.in_->expire(self);
-  }
+  // A member, not a base: what derives from a call would inherit its names, and mean that when it says `deadline`.
+  struct expiry : timer {
+    expiry(timer_service& on, pending_call& call) noexcept : timer{on, &run}, of{call} {}
+    using timer::service;
+    static void run(wheel_entry& entry) noexcept {
+      pending_call& call = static_cast<expiry&>(timer::from(entry)).of;
+      call.in_->expire(call);
+    }
+    pending_call& of;
+  };
 
+  expiry expiry_;
   pending_call* next_ = nullptr;  // of the same bucket
   detail::call_table* in_ = nullptr;
   std::uint64_t id_ = 0;
   std::uint64_t round_ = 0;
 };
 
-static_assert(sizeof(void*) != 8 || sizeof(pending_call) <= 80);
+static_assert(sizeof(void*) != 8 || sizeof(pending_call) <= 88);
 
 /// `Member` is a pointer to a member function of a call that takes an int, the UV_ code, and is declared noexcept: libuv's
 /// C frames, which call it, cannot be unwound. Do not overload it.
@@ -298,12 +307,12 @@ inline int call_table::start(pending_call& c, std::uint64_t id, tickwheel::deadl
 // 0 when the call may be started; its timer is armed then.
 inline int call_table::admit(pending_call& c, std::uint64_t id, tickwheel::deadline until,
                              const clock::time_point* now) noexcept {
-  if (!is_open() || !c.service().is_open()) return UV_ECANCELED;
+  if (!is_open() || !c.expiry_.service().is_open()) return UV_ECANCELED;
   if (c.pending()) return UV_EALREADY;
-  if (until.passed(now != nullptr ? *now : c.service().read_clock())) return UV_ETIMEDOUT;
+  if (until.passed(now != nullptr ? *now : c.expiry_.service().read_clock())) return UV_ETIMEDOUT;
   if (pending_ == most_) return UV_ENOBUFS;
   if (find(id) != nullptr) return UV_EEXIST;
-  return c.timer::arm_at(until.when);
+  return c.expiry_.arm_at(until.when);
 }
 
 inline pending_call* call_table::find(std::uint64_t id) const noexcept {
@@ -330,7 +339,7 @@ inline void call_table::remove(pending_call& c) noexcept {
   while (*link != &c) link = &(*link)->next_;
   *link = c.next_;
   c.in_ = nullptr;
-  c.timer::cancel();
+  c.expiry_.cancel();
   --pending_;
 }
 
