@@ -77,6 +77,7 @@ struct deadline {
   std::chrono::nanoseconds remaining() const noexcept { return remaining(clock::now()); }
 
   /// The earlier one is less: `std::min` of several is the tightest.
+  // NOLINTNEXTLINE(modernize-use-nullptr): there is none
   friend constexpr auto operator<=>(const deadline&, const deadline&) = default;
 };
 

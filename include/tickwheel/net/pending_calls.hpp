@@ -96,7 +96,7 @@ class call_table {
   // Fibonacci hashing: ids that count up, and multiples of anything, go to buckets of their own.
   pending_call*& bucket_of(std::uint64_t id) const noexcept { return buckets_[(id * 0x9e3779b97f4a7c15) >> shift_]; }
 
-  int admit(pending_call&, std::uint64_t id, tickwheel::deadline until, const clock::time_point* now) noexcept;
+  int admit(pending_call&, std::uint64_t id, tickwheel::deadline until, const clock::time_point* now) const noexcept;
   void remove(pending_call&) noexcept;
   void cancel(pending_call&) noexcept;
   void expire(pending_call&) noexcept;
@@ -269,7 +269,7 @@ namespace detail {
 inline int call_table::open(std::size_t most) noexcept {
   if (is_open()) return UV_EALREADY;
   if (most == 0) return UV_EINVAL;
-  if (most > std::numeric_limits<std::size_t>::max() / (4 * sizeof(pending_call*))) return UV_ENOMEM;
+  if (most > std::numeric_limits<std::size_t>::max() / (4 * sizeof(void*))) return UV_ENOMEM;
   const std::size_t buckets = std::bit_ceil(most < 2 ? 2 : most);  // two at least, as no shift is by 64
   buckets_.reset(new (std::nothrow) pending_call* [buckets] {});
   if (!is_open()) return UV_ENOMEM;
@@ -306,7 +306,7 @@ inline int call_table::start(pending_call& c, std::uint64_t id, tickwheel::deadl
 
 // 0 when the call may be started; its timer is armed then.
 inline int call_table::admit(pending_call& c, std::uint64_t id, tickwheel::deadline until,
-                             const clock::time_point* now) noexcept {
+                             const clock::time_point* now) const noexcept {
   if (!is_open() || !c.expiry_.service().is_open()) return UV_ECANCELED;
   if (c.pending()) return UV_EALREADY;
   if (until.passed(now != nullptr ? *now : c.expiry_.service().read_clock())) return UV_ETIMEDOUT;
