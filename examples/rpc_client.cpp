@@ -128,13 +128,11 @@ class link {
     return 0;
   }
 
-  /// Sends an attempt of `c`, which waits for its answer until `until`. 0 or a UV_ code; then nothing is sent that `c` would
-  /// wait for.
+  /// Sends an attempt of `c`, which waits for its answer until `until`. 0 or a UV_ code: then `c` waits for nothing.
   int send(call& c, microseconds work, deadline until) noexcept {
     if (!connected_) return UV_ENOTCONN;
     const auto now = on_.loop.timers().now();
-    const std::uint64_t id =
-        ++last_id_;  // a new one for each attempt, so that a late answer is not taken for another's
+    const std::uint64_t id = ++last_id_;  // of this attempt, so that a late answer is not taken for the next one's
     if (const int error = pending_.start(c, id, until)) return error;
     if (send_frame(socket_, rpc_request{id, to_wire(until.remaining(now)), to_wire(work)})) return 0;
     c.cancel();
