@@ -4,6 +4,8 @@
 //   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
 //          remote_handle    posts to it from other threads
 //   net/   what servers use: idle_timeout, write_idle_timeout, all_idle_timeout
+//   net/   idle_timeout     what servers use
+//          phase_timeouts   how long header, body and keep-alive of a request may take
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
@@ -26,6 +28,7 @@
 #include <tickwheel/net/pending_calls.hpp>
 #include <tickwheel/net/retry_budget.hpp>
 #include <tickwheel/net/retry_timer.hpp>
+#include <tickwheel/net/phase_timeouts.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>

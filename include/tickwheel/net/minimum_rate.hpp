@@ -1,0 +1,174 @@
+// Tells a connection when its peer moves bytes too slowly: a body that comes in drops, an answer that is not taken.
+//
+// Take it beside a limit on the whole (`phase_timeouts`), which must be generous enough for the largest body on the
+// slowest line that is still welcome; a rate need not be.
+//
+//   class upload {
+//    public:
+//     explicit upload(tickwheel::timer_service& timers) : rate_{timers, *this} {
+//       rate_.start({.bytes_a_second = 240, .grace = 5s});
+//     }
+//     void on_read(std::size_t bytes) { rate_.progress(bytes); }
+//     void on_peer_not_wanted_now() { rate_.pause(); }     // we stopped reading: it cannot send
+//     void on_peer_wanted_again() { rate_.resume(); }
+//     void on_complete() { rate_.cancel(); }
+//    private:
+//     void on_too_slow() noexcept;            // may `delete this`
+//     tickwheel::minimum_rate<&upload::on_too_slow> rate_;
+//   };
+//
+// The peer has a credit of time, `grace` at first. Time takes from it, and each byte gives back the time that a byte may
+// take at the minimum rate, up to `grace` again. When none is left the peer is too slow. So one that is never more than
+// `grace` behind the rate is never cut, in bursts or not; and however much it sent before, it cannot then be silent for
+// more than `grace` and one interval between checks.
+//
+// Time is the loop's responsive time, less what was paused: neither our stalls nor our unwillingness to read are the
+// peer's fault.
+#pragma once
+
+#include <tickwheel/uv/timer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace tickwheel {
+
+/// What is demanded of a peer.
+struct rate_limits {
+  /// At least 1.
+  std::uint64_t bytes_a_second = 240;
+  /// How far the peer may be behind. Must be positive.
+  std::chrono::nanoseconds grace = std::chrono::seconds{5};
+  /// How often the timer looks; oftener, up to 16 times, where the credit may be over sooner. Must be positive.
+  std::chrono::nanoseconds interval = std::chrono::seconds{1};
+
+  /// The first field that cannot be, and why; null when all can.
+  constexpr const char* problem() const noexcept {
+    if (bytes_a_second == 0) return "bytes_a_second: must be at least 1";
+    if (grace.count() <= 0) return "grace: must be positive";
+    if (interval.count() <= 0) return "interval: must be positive";
+    return nullptr;
+  }
+};
+
+/// Calls a member function of its owner once the peer has fallen behind a minimum rate by more than a grace time.
+///
+/// *Thread safety:* the loop thread only; checked, except on `progress`, where it is in debug builds. *Complexity:*
+/// `progress` is an addition; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing
+/// allocates. The timer comes up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be
+/// destroyed at any time, in its handler too.
+template <auto Member>
+requires noexcept_member_handler<Member>
+class minimum_rate : private timer {
+ public:
+  using owner = typename detail::member_handler<decltype(Member)>::owner;
+
+  /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
+  minimum_rate(timer_service& service, owner& self) noexcept : timer{service, &check}, self_{self} {}
+
+  /// Demands `limits` from now on, with the full grace. Starting a started one begins anew, not paused.
+  ///
+  /// 0; UV_EINVAL when `limits.problem()` names one; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has
+  /// changed.
+  [[nodiscard]] int start(const rate_limits& limits) noexcept {
+    if (limits.problem() != nullptr) return UV_EINVAL;
+    if (!service().is_open()) return UV_ECANCELED;
+    const clock::time_point now = service().read_clock();
+    if (const int error = timer::arm_at(detail::add_saturating(now, std::min(limits.grace, limits.interval))))
+      return error;
+    limits_ = limits;
+    credit_ = limits.grace;
+    bytes_ = 0;
+    paused_ = false;
+    counted_to_ = now - service().stalled_for();
+    return 0;
+  }
+
+  /// The peer moved so many bytes, also while paused. Adds them up, and nothing else. Without effect when not started.
+  void progress(std::size_t bytes) noexcept {
+    service().check_thread_in_debug();
+    bytes_ += bytes;
+  }
+
+  /// Time stands still for the peer, from the stamp of this loop iteration on: call it when it cannot make progress
+  /// because of us, such as when reading stops since the receiver of its bytes is full. The credit stays as it is: a
+  /// pause is no new grace. Pausing a paused one, or one that is not started, has no effect.
+  void pause() noexcept {
+    if (!armed() || paused_) return;
+    paused_ = true;
+    paused_at_ = service().responsive_now();
+  }
+
+  /// Time goes on for the peer. Without effect unless paused.
+  void resume() noexcept {
+    if (!armed() || !paused_) return;
+    paused_ = false;
+    counted_to_ += service().responsive_now() - paused_at_;
+    timer::arm_at(next_check(service().now()));
+  }
+
+  /// True between `pause` and `resume`.
+  bool paused() const noexcept { return armed() && paused_; }
+
+  /// True when it was started. Afterwards the handler does not run until it is started again.
+  bool cancel() noexcept { return timer::cancel(); }
+
+  /// True from `start` until the handler runs, `cancel`, or the service closes; also while paused.
+  bool armed() const noexcept { return timer::armed(); }
+
+  /// How long the peer may be silent from the last check on; zero when it was too slow.
+  std::chrono::nanoseconds credit() const noexcept { return std::max(credit_, std::chrono::nanoseconds{0}); }
+
+  /// What `start` was given last.
+  const rate_limits& limits() const noexcept { return limits_; }
+
+  using timer::has_ref;
+  using timer::ref;
+  using timer::unref;
+
+ private:
+  // When the credit may be over, or an interval has passed. Not at every instant that the credit may be over, as a peer
+  // that is just fast enough has hardly any left: it would be looked at without end.
+  clock::time_point next_check(clock::time_point now) const noexcept {
+    return detail::add_saturating(now, std::clamp(credit_, limits_.interval / 16, limits_.interval));
+  }
+
+  static void check(wheel_entry& entry) noexcept {
+    auto& self = static_cast<minimum_rate&>(timer::from(entry));
+    timer_service& service = self.service();
+    if (self.paused_) {
+      self.timer::arm_at(clock::time_point::max());  // keeps the place among the armed ones until `resume`
+      return;
+    }
+    self.count_to(service.judged_at() - service.stalled_for());
+    if (self.credit_.count() > 0) {
+      self.timer::arm_at(self.next_check(service.judged_at()));
+      return;
+    }
+    (self.self_.*Member)();
+  }
+
+  // What came since the last check counts as if it had come just now: to the peer's favour.
+  void count_to(clock::time_point now) noexcept {
+    if (now > counted_to_) {  // a resume may be younger than the stamp that a pass judges by
+      credit_ -= now - counted_to_;
+      counted_to_ = now;
+    }
+    const std::chrono::duration<double> earned{static_cast<double>(bytes_) /
+                                               static_cast<double>(limits_.bytes_a_second)};
+    bytes_ = 0;
+    credit_ = std::min(detail::add_saturating(credit_, detail::to_nanoseconds(earned)), limits_.grace);
+  }
+
+  owner& self_;
+  rate_limits limits_{};
+  std::chrono::nanoseconds credit_{};
+  std::uint64_t bytes_ = 0;         // since the last check
+  clock::time_point counted_to_{};  // when that was, on responsive time and with pauses left out
+  clock::time_point paused_at_{};   // on responsive time
+  bool paused_ = false;
+};
+
+}  // namespace tickwheel
