@@ -5,6 +5,7 @@
 //          remote_handle    posts to it from other threads
 //   net/   what servers use: idle_timeout, write_idle_timeout, all_idle_timeout
 //   net/   idle_timeout     what servers use
+//          minimum_rate     when a peer moves bytes too slowly
 //          phase_timeouts   how long header, body and keep-alive of a request may take
 #pragma once
 
@@ -28,6 +29,7 @@
 #include <tickwheel/net/pending_calls.hpp>
 #include <tickwheel/net/retry_budget.hpp>
 #include <tickwheel/net/retry_timer.hpp>
+#include <tickwheel/net/minimum_rate.hpp>
 #include <tickwheel/net/phase_timeouts.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>

@@ -55,7 +55,8 @@ struct rate_limits {
 
 /// Calls a member function of its owner once the peer has fallen behind a minimum rate by more than a grace time.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `progress`, where it is in debug builds. *Complexity:*
+/// *Thread safety:* the loop thread only; checked, except on `progress` and `pause`, where it is in debug
+/// builds. *Complexity:*
 /// `progress` is an addition; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing
 /// allocates. The timer comes up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be
 /// destroyed at any time, in its handler too.
@@ -97,6 +98,7 @@ class minimum_rate : private timer {
   /// pause is no new grace. Pausing a paused one, or one that is not started, has no effect.
   void pause() noexcept {
     if (!armed() || paused_) return;
+    service().check_thread_in_debug();
     paused_ = true;
     paused_at_ = service().responsive_now();
   }
@@ -106,7 +108,7 @@ class minimum_rate : private timer {
     if (!armed() || !paused_) return;
     paused_ = false;
     counted_to_ += service().responsive_now() - paused_at_;
-    timer::arm_at(next_check(service().now()));
+    timer::arm_at(next_check(counted_to_ + service().stalled_for()));
   }
 
   /// True between `pause` and `resume`.
@@ -131,8 +133,8 @@ class minimum_rate : private timer {
  private:
   // When the credit may be over, or an interval has passed. Not at every instant that the credit may be over, as a peer
   // that is just fast enough has hardly any left: it would be looked at without end.
-  clock::time_point next_check(clock::time_point now) const noexcept {
-    return detail::add_saturating(now, std::clamp(credit_, limits_.interval / 16, limits_.interval));
+  clock::time_point next_check(clock::time_point last) const noexcept {
+    return detail::add_saturating(last, std::clamp(credit_, limits_.interval / 16, limits_.interval));
   }
 
   static void check(wheel_entry& entry) noexcept {
