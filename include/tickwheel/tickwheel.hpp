@@ -5,6 +5,7 @@
 //          remote_handle    posts to it from other threads
 //   net/   what servers use: idle_timeout, write_idle_timeout, all_idle_timeout
 //   net/   idle_timeout     what servers use
+//          drain            ends many connections gracefully
 //          minimum_rate     when a peer moves bytes too slowly
 //          phase_timeouts   how long header, body and keep-alive of a request may take
 #pragma once
@@ -22,6 +23,7 @@
 #include <tickwheel/net/backoff.hpp>
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/net/deadline_timer.hpp>
+#include <tickwheel/net/drain.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/load_factor.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>

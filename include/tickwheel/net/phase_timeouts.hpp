@@ -32,6 +32,7 @@
 // tell peers a limit that is shorter than the real one (`phase_limits::advertised_keep_alive`).
 #pragma once
 
+#include <tickwheel/detail/argument_handler.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
@@ -93,24 +94,6 @@ struct phase_limits {
   }
 };
 
-namespace detail {
-
-template <class>
-struct phase_handler {
-  static constexpr bool is_noexcept = false;
-};
-template <class R, class Owner>
-struct phase_handler<R (Owner::*)(request_phase) noexcept> {
-  static constexpr bool is_noexcept = true;
-  using owner = Owner;
-};
-
-}  // namespace detail
-
-/// `Member` is a pointer to a member function that takes a request_phase and is declared noexcept.
-template <auto Member>
-concept noexcept_phase_handler = detail::phase_handler<decltype(Member)>::is_noexcept;
-
 /// Calls a member function of its owner when a phase takes too long, and says which. One timer for all phases.
 ///
 /// Phases are counted on the loop's responsive time, as idle time is: our own stalls are not the peer's fault. The
@@ -120,10 +103,10 @@ concept noexcept_phase_handler = detail::phase_handler<decltype(Member)>::is_noe
 /// does not: it counts from the time stamp of the loop iteration. *Errors:* only `start` can fail; what it was granted
 /// is kept until it is cancelled or runs out. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 template <auto Member>
-requires noexcept_phase_handler<Member>
+requires noexcept_argument_handler<Member, request_phase>
 class phase_timeouts : private timer {
  public:
-  using owner = typename detail::phase_handler<decltype(Member)>::owner;
+  using owner = typename detail::argument_handler<decltype(Member), request_phase>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
   phase_timeouts(timer_service& service, owner& self) noexcept : timer{service, &visit}, self_{self} {}

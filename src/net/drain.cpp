@@ -1,0 +1,161 @@
+#include <tickwheel/net/drain.hpp>
+
+#include <tickwheel/detail/nanoseconds.hpp>
+
+#include <algorithm>
+
+namespace tickwheel {
+
+namespace {
+
+// How many members a pass looks at. Closing a socket takes some microseconds, so that these take about as long as a
+// pass may (service_options::time_per_pass).
+constexpr std::size_t members_a_pass = 256;
+
+// The n-th number of a sequence that the seed decides, from 0 up to 1 (Steele, Lea, Flood: SplitMix).
+double uniform(std::uint64_t seed, std::uint64_t n) noexcept {
+  std::uint64_t x = seed + (n + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  x ^= x >> 31;
+  return static_cast<double>(x >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+drain_group::~drain_group() {
+  if (destroyed_ != nullptr) *destroyed_ = true;
+  for (members* list : {&untold_, &waiting_, &stopped_}) list->clear_and_dispose([](member* m) { m->group = nullptr; });
+}
+
+int drain_group::start(const drain_limits& limits) noexcept {
+  if (limits.problem() != nullptr) return UV_EINVAL;
+  if (draining()) return UV_EALREADY;
+  if (!service().is_open()) return UV_ECANCELED;
+  const clock::time_point now = service().read_clock();
+  if (const int error = timer::arm_at(now)) return error;
+  forget_told();  // of a drain that the end of its service left half done
+  limits_ = limits;
+  hard_stop_at_ = detail::add_saturating(now, limits.hard_stop);
+  stops_ = 0;
+  return 0;
+}
+
+bool drain_group::cancel() noexcept {
+  forget_told();
+  return timer::cancel();
+}
+
+void drain_group::forget_told() noexcept {
+  for (members* list : {&waiting_, &stopped_})
+    while (!list->empty()) move(list->front(), place::untold);
+}
+
+void drain_group::join(member& m) noexcept {
+  untold_.push_back(m);
+  schedule();
+}
+
+void drain_group::leave(member& m) noexcept {
+  members& list = list_of(m.in);
+  list.erase(list.iterator_to(m));
+  m.group = nullptr;
+  if (size() == 0) schedule();
+}
+
+void drain_group::became_idle(member& m) noexcept {
+  move(m, place::untold);
+  schedule();
+}
+
+void drain_group::visit(wheel_entry& entry) noexcept {
+  auto& self = static_cast<drain_group&>(timer::from(entry));
+  if (self.size() == 0) {
+    self.done_(self);
+    return;
+  }
+  // Armed before handlers are called, as one of them may destroy the service, which only an armed timer can tell. It
+  // cannot be refused: its place among the armed ones is still free.
+  self.timer::arm_at(clock::time_point::max());
+  self.tell(self.service().judged_at());
+}
+
+// Calls up to a pass's handlers, and arms the timer for the next.
+void drain_group::tell(clock::time_point now) noexcept {
+  bool destroyed = false;
+  destroyed_ = &destroyed;
+  for (std::size_t looked_at = 0; looked_at < members_a_pass; ++looked_at) {
+    drain_call call = drain_call::idle;
+    member* next = nullptr;
+    if (!untold_.empty()) {
+      next = &untold_.front();
+      move(*next, place::waiting);
+      if (next->is_busy) continue;
+    } else if (stop_is_due(now)) {
+      next = &waiting_.front();
+      move(*next, place::stopped);
+      plan_stop();
+      call = drain_call::hard_stop;
+    } else {
+      break;
+    }
+    next->call(*next, call);  // may destroy the member, this, its service, or whatever else
+    if (destroyed) return;
+    if (!draining()) break;
+  }
+  destroyed_ = nullptr;
+  schedule();
+}
+
+// Also settles, when the hard stop has come, who shares `spread`.
+bool drain_group::stop_is_due(clock::time_point now) noexcept {
+  if (waiting_.empty() || now < hard_stop_at_) return false;
+  if (stops_ == 0) {
+    to_be_stopped_ = waiting_.size();
+    plan_stop();
+  }
+  return next_stop_ <= now;
+}
+
+// Each of those that wait has an equal share of `spread`, and is stopped somewhere within. Who becomes one of them only
+// then is stopped at the end of it.
+void drain_group::plan_stop() noexcept {
+  using std::chrono::nanoseconds;
+  nanoseconds after = limits_.spread;
+  if (stops_ < to_be_stopped_) {
+    const double share = static_cast<double>(limits_.spread.count()) / static_cast<double>(to_be_stopped_);
+    const double at = (static_cast<double>(stops_) + uniform(limits_.seed, stops_)) * share;
+    after = std::min(after, detail::to_nanoseconds(std::chrono::duration<double, std::nano>{at}));
+  }
+  next_stop_ = detail::add_saturating(hard_stop_at_, after);
+  ++stops_;
+}
+
+clock::time_point drain_group::next_work() const noexcept {
+  if (!untold_.empty() || size() == 0) return service().now();
+  if (waiting_.empty()) return clock::time_point::max();  // those that were told to stop take their time
+  return stops_ == 0 ? hard_stop_at_ : next_stop_;
+}
+
+void drain_group::schedule() noexcept {
+  if (draining()) timer::arm_at(next_work());
+}
+
+void drain_group::move(member& m, place to) noexcept {
+  members& from = list_of(m.in);
+  list_of(to).splice(list_of(to).end(), from, from.iterator_to(m));
+  m.in = to;
+}
+
+drain_group::members& drain_group::list_of(place p) noexcept {
+  switch (p) {
+    case place::untold:
+      return untold_;
+    case place::waiting:
+      return waiting_;
+    default:
+      return stopped_;
+  }
+}
+
+}  // namespace tickwheel
