@@ -4,6 +4,7 @@
 //   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
 //          remote_handle    posts to it from other threads
 //   net/   what servers use: idle_timeout, write_idle_timeout, all_idle_timeout
+//          offload          runs on libuv's thread pool, later or now, and comes back
 //   net/   idle_timeout     what servers use
 //          drain            ends many connections gracefully
 //          minimum_rate     when a peer moves bytes too slowly
@@ -34,6 +35,7 @@
 #include <tickwheel/net/minimum_rate.hpp>
 #include <tickwheel/net/phase_timeouts.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
+#include <tickwheel/uv/offload.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
