@@ -1,0 +1,435 @@
+// An HTTP/1.1 server that bounds what a peer may take: time for each phase of a request, time for each byte, memory.
+//
+//   http_server --port 8080 --header-timeout 5s --body-timeout 20s --keepalive-timeout 30s --max-age 10m --min-rate 500
+//
+// Read it from the top:
+//
+//   connection   one peer: its phases, its rate, and what it is still to be sent
+//   server       accepts connections, drains them on SIGTERM or SIGINT, counts
+//
+// What is answered is another file's concern, http_exchange.hpp, which knows no socket.
+
+#include "command_line.hpp"
+#include "descriptor_limit.hpp"
+#include "event_loop.hpp"
+#include "http_exchange.hpp"
+
+#include <tickwheel/tickwheel.hpp>
+
+#include <uv.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using tickwheel::drain_call;
+using tickwheel::request_phase;
+
+struct options {
+  std::string address = "127.0.0.1";
+  int port = 8080;
+  milliseconds header = 10s, body = 60s, keep_alive = 75s, max_age = 1h;
+  std::uint64_t min_rate = 240;  // bytes a second
+  milliseconds rate_grace = 5s;
+  milliseconds drain = 10s, drain_spread = 2s;
+};
+
+/// How many peers were cut for one reason, and how long after its limit the latest of them.
+struct cuts {
+  std::uint64_t count = 0;
+  std::chrono::nanoseconds latest{};
+};
+
+// What all connections share.
+struct shared {
+  event_loop loop;
+  tickwheel::phase_limits phases;
+  tickwheel::rate_limits rate;          // zero bytes a second: any
+  std::uint64_t most = 0;               // connections open at once
+  std::array<char, 65536> read_buffer;  // one for all: what was read is parsed or copied before the next read
+  std::string out;  // one for all: what a read is answered, until it is sent or is its connection's own
+
+  std::uint64_t open = 0, accepted = 0, turned_away = 0, answered = 0, refused = 0;
+  cuts header, body, keep_alive;
+  std::uint64_t aged = 0, too_slow = 0, drained_idle = 0, hard_stops = 0;
+};
+
+// --- one peer --------------------------------------------------------------------------------------------------------
+
+class connection {
+ public:
+  /// Takes the connection that waits on `listener`. From then on it owns itself: its close callback deletes it.
+  static void accept(shared& on, tickwheel::drain_group& drain, uv_stream_t* listener) {
+    auto* const self = new connection{on, drain};
+    if (uv_accept(listener, self->stream()) != 0) return self->close();
+    if (on.open > on.most) {
+      ++on.turned_away;
+      return self->close();
+    }
+    if (self->phases_.start(on.phases) != 0 || self->read() != 0) return self->close();
+    self->entered_phase();
+    uv_tcp_nodelay(&self->socket_, 1);
+  }
+
+ private:
+  connection(shared& on, tickwheel::drain_group& drain)
+      : on_{on},
+        group_{drain},
+        exchange_{{}, on.phases.advertised_keep_alive()},
+        phases_{on.loop.timers(), *this},
+        rate_{on.loop.timers(), *this},
+        linger_{on.loop.timers(), *this},
+        drain_{drain, *this} {
+    uv_tcp_init(&on.loop.uv(), &socket_);  // cannot fail: it makes no socket yet
+    socket_.data = this;
+    ++on_.open;
+    ++on_.accepted;
+  }
+
+  // --- bytes in
+
+  int read() noexcept { return uv_read_start(stream(), give_buffer, on_read); }
+
+  static void give_buffer(uv_handle_t* h, std::size_t, uv_buf_t* buffer) noexcept {
+    auto& shared_by_all = static_cast<connection*>(h->data)->on_.read_buffer;
+    *buffer = uv_buf_init(shared_by_all.data(), static_cast<unsigned>(shared_by_all.size()));
+  }
+
+  static void on_read(uv_stream_t* s, ssize_t size, const uv_buf_t* buffer) noexcept {
+    auto& self = *static_cast<connection*>(s->data);
+    if (size == 0) return;  // libuv's way to say "nothing yet"
+    if (size == UV_EOF && !self.is_lingering_) {
+      uv_read_stop(s);
+      self.peer_ended_ = true;  // it may listen yet, and is told what became of half a request
+      self.exchange_.end(self.on_.out);
+      return self.answer();
+    }
+    if (size < 0) return self.close();
+    if (!self.is_lingering_) self.take({buffer->base, static_cast<std::size_t>(size)});
+  }
+
+  void take(std::string_view bytes) noexcept {
+    if (phases_.phase() == request_phase::keep_alive) {
+      phases_.header();
+      entered_phase();
+    }
+    drain_.busy();
+    rate_.progress(bytes.size());
+    if (phases_.aged() || group_.draining()) exchange_.last_answer();  // never closed without a word
+    const std::uint64_t answered_before = exchange_.answered();
+    exchange_.take(bytes, on_.out);
+    on_.answered += exchange_.answered() - answered_before;
+    if (exchange_.answered() != answered_before) {
+      phases_.response();
+      rate_.cancel();
+    }
+    answer();
+  }
+
+  // All there was to send is sent: the next request is awaited, or has begun already and gets a time of its own.
+  void go_on() noexcept {
+    const http_exchange::stage stage = exchange_.at();
+    if (stage == http_exchange::stage::over) return finish();
+    if (phases_.phase() == request_phase::response) {
+      phases_.keep_alive();
+      if (stage != http_exchange::stage::idle) phases_.header();
+      entered_phase();
+    }
+    if (stage == http_exchange::stage::idle) drain_.idle();
+    if (stage == http_exchange::stage::body && phases_.phase() == request_phase::header) {
+      phases_.body();
+      entered_phase();
+      if (demand_rate() != 0) return close();
+    }
+    if (exchange_.held_back()) take({});
+  }
+
+  void entered_phase() noexcept { phase_began_ = on_.loop.timers().now(); }
+
+  int demand_rate() noexcept { return on_.rate.bytes_a_second == 0 ? 0 : rate_.start(on_.rate); }
+
+  // --- bytes out
+
+  // Nearly always the socket takes all at once. If not, the peer is not read from until it took what it is owed, which
+  // bounds our memory, and it has to take that at the least rate. So it is when more requests are waiting to be answered:
+  // others have their turn in between.
+  void answer() noexcept {
+    std::string& out = on_.out;
+    const std::size_t taken = exchange_.held_back() ? 0 : send(out);
+    if (taken < out.size() && !uv_is_closing(handle())) {
+      uv_read_stop(stream());
+      unsent_.assign(out, taken);
+      if (demand_rate() != 0 || !write_next()) close();
+    } else if (!uv_is_closing(handle())) {
+      go_on();
+    }
+    out.clear();
+  }
+
+  // How much of it the socket takes at once; closes when there is none any more.
+  std::size_t send(std::string_view bytes) noexcept {
+    if (bytes.empty()) return 0;
+    uv_buf_t buffer = uv_buf_init(const_cast<char*>(bytes.data()), static_cast<unsigned>(bytes.size()));
+    const int sent = uv_try_write(stream(), &buffer, 1);
+    if (sent < 0 && sent != UV_EAGAIN) close();
+    return sent < 0 ? 0 : static_cast<std::size_t>(sent);
+  }
+
+  // In pieces, so that the rate hears of progress before all is sent.
+  bool write_next() noexcept {
+    constexpr std::size_t piece = 16384;
+    const std::size_t size = std::min(piece, unsent_.size() - sent_);
+    uv_buf_t buffer = uv_buf_init(unsent_.data() + sent_, static_cast<unsigned>(size));
+    const auto on_written = [](uv_write_t* write, int error) {
+      auto& self = *static_cast<connection*>(write->handle->data);
+      if (error != 0) return self.close();  // also called, with UV_ECANCELED, when it is closing already
+      self.written();
+    };
+    if (uv_write(&write_, stream(), &buffer, 1, on_written) != 0) return false;
+    writing_ = size;
+    return true;
+  }
+
+  void written() noexcept {
+    rate_.progress(writing_);
+    sent_ += std::exchange(writing_, 0);
+    if (sent_ < unsent_.size()) {
+      if (!write_next()) close();
+      return;
+    }
+    unsent_ = {};
+    sent_ = 0;
+    rate_.cancel();
+    if (!peer_ended_ && read() != 0) return close();
+    go_on();
+  }
+
+  // --- the end
+
+  // All is said. A socket that is closed while the peer still sends resets the connection, and the peer may lose what it
+  // was told last: so it is listened to a little longer.
+  void finish() noexcept {
+    if (peer_ended_) return close();
+    phases_.cancel();
+    is_lingering_ = true;
+    if (uv_shutdown(&shutdown_, stream(), [](uv_shutdown_t*, int) {}) != 0 || linger_.arm(1s) != 0) close();
+  }
+
+  void on_phase_timeout(request_phase which) noexcept {
+    switch (which) {
+      case request_phase::header:
+        count_cut(on_.header, on_.phases.header);
+        break;
+      case request_phase::body:
+        count_cut(on_.body, on_.phases.body);
+        break;
+      case request_phase::keep_alive:
+        count_cut(on_.keep_alive, on_.phases.keep_alive);
+        break;
+      default:
+        ++on_.aged;
+    }
+    cut();
+  }
+
+  void on_too_slow() noexcept {
+    ++on_.too_slow;
+    cut();
+  }
+
+  void count_cut(cuts& counted, std::chrono::nanoseconds limit) const noexcept {
+    ++counted.count;
+    counted.latest = std::max<std::chrono::nanoseconds>(counted.latest, tickwheel::clock::now() - phase_began_ - limit);
+  }
+
+  // A peer that has begun a request is told why, as far as the socket takes it at once.
+  void cut() noexcept {
+    std::string goodbye;
+    exchange_.time_out(goodbye);
+    if (unsent_.empty()) send(goodbye);
+    close();
+  }
+
+  void on_drain(drain_call call) noexcept {
+    ++(call == drain_call::idle ? on_.drained_idle : on_.hard_stops);
+    close();
+  }
+
+  // Idempotent: an error, a timeout and the drain may each want to.
+  void close() noexcept {
+    if (uv_is_closing(handle())) return;
+    phases_.cancel();  // no handler must run between here and the destructor
+    rate_.cancel();
+    linger_.cancel();
+    drain_.leave();
+    --on_.open;
+    on_.refused += exchange_.refused();
+    uv_close(handle(), [](uv_handle_t* h) { delete static_cast<connection*>(h->data); });
+  }
+
+  uv_stream_t* stream() noexcept { return reinterpret_cast<uv_stream_t*>(&socket_); }
+  uv_handle_t* handle() noexcept { return reinterpret_cast<uv_handle_t*>(&socket_); }
+
+  shared& on_;
+  tickwheel::drain_group& group_;
+  http_exchange exchange_;
+  tickwheel::phase_timeouts<&connection::on_phase_timeout> phases_;
+  tickwheel::minimum_rate<&connection::on_too_slow> rate_;
+  tickwheel::member_timer<&connection::close> linger_;
+  tickwheel::drain_member<&connection::on_drain> drain_;
+  tickwheel::clock::time_point phase_began_{};  // to say how late a cut was
+  uv_tcp_t socket_{};
+  uv_write_t write_{};
+  uv_shutdown_t shutdown_{};
+  std::string unsent_;
+  std::size_t sent_ = 0, writing_ = 0;  // of `unsent_`
+  bool peer_ended_ = false, is_lingering_ = false;
+};
+
+// --- all of them -----------------------------------------------------------------------------------------------------
+
+class server {
+ public:
+  explicit server(const options& o)
+      : limits_{.hard_stop = o.drain, .spread = o.drain_spread, .seed = static_cast<std::uint64_t>(uv_os_getpid())} {
+    on_.phases = {.header = o.header, .body = o.body, .keep_alive = o.keep_alive, .max_age = o.max_age};
+    on_.rate = {
+        .bytes_a_second = o.min_rate, .grace = o.rate_grace, .interval = std::min(o.rate_grace, milliseconds{1s})};
+  }
+
+  /// Listens at `address`, and writes the port there if it was 0. Descriptors are left for `most` connections. 0 or a UV_
+  /// code.
+  int listen(sockaddr_in& address, std::uint64_t most) noexcept {
+    on_.most = most;
+    if (const int error = on_.loop.open()) return error;
+    uv_loop_t* const loop = &on_.loop.uv();
+    for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
+      if (const int error = uv_signal_init(loop, handle)) return error;
+      handle->data = this;
+      const auto on_signal = [](uv_signal_t* h, int) { static_cast<server*>(h->data)->stop(); };
+      if (const int error = uv_signal_start(handle, on_signal, number)) return error;
+    }
+    if (const int error = uv_tcp_init(loop, &listener_)) return error;
+    listener_.data = this;
+    int size = sizeof address;
+    auto* const name = reinterpret_cast<sockaddr*>(&address);
+    if (const int error = uv_tcp_bind(&listener_, name, 0)) return error;
+    const auto on_connection = [](uv_stream_t* listener, int error) {
+      auto& self = *static_cast<server*>(listener->data);
+      if (error == 0) connection::accept(self.on_, self.drain_, listener);
+    };
+    if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), 1024, on_connection)) return error;
+    return uv_tcp_getsockname(&listener_, name, &size);
+  }
+
+  /// Returns once it was signalled and all connections are gone.
+  void run() noexcept { on_.loop.run(); }
+
+  /// 0, or UV_EBUSY when something was left open.
+  int end() noexcept {
+    stop();
+    return on_.loop.close();
+  }
+
+  const shared& totals() const noexcept { return on_; }
+
+ private:
+  // Closing the signal handles gives a second signal its default effect.
+  void stop() noexcept {
+    for (auto* const handle : {reinterpret_cast<uv_handle_t*>(&interrupt_), reinterpret_cast<uv_handle_t*>(&terminate_),
+                               reinterpret_cast<uv_handle_t*>(&listener_)})
+      if (handle->data != nullptr && !uv_is_closing(handle)) uv_close(handle, nullptr);
+    if (on_.open != 0 && drain_.start(limits_) == 0) drain_began_ = on_.loop.timers().now();
+  }
+
+  void on_drained() noexcept {
+    const std::chrono::duration<double, std::milli> took = on_.loop.timers().now() - drain_began_;
+    std::printf("drained in %.0f ms: %ju connections were idle, %ju stopped in a request\n", took.count(),
+                std::uintmax_t{on_.drained_idle}, std::uintmax_t{on_.hard_stops});
+  }
+
+  shared on_;
+  tickwheel::drain_limits limits_;
+  tickwheel::drain<&server::on_drained> drain_{on_.loop.timers(), *this};
+  tickwheel::clock::time_point drain_began_{};
+  uv_tcp_t listener_{};
+  uv_signal_t interrupt_{}, terminate_{};
+};
+
+int fail(const std::string& what, int error) {
+  std::fprintf(stderr, "http_server: %s: %s\n", what.c_str(), uv_strerror(error));
+  return exit_bad_usage;
+}
+
+void report(const char* what, const cuts& counted) {
+  const std::chrono::duration<double, std::milli> latest = counted.latest;
+  std::printf("cut for %s: %ju, the latest %.1f ms after its limit\n", what, std::uintmax_t{counted.count},
+              latest.count());
+}
+
+int serve(const options& o) {
+  sockaddr_in address{};
+  if (const int error = uv_ip4_addr(o.address.c_str(), o.port, &address)) return fail("--address " + o.address, error);
+  constexpr std::uint64_t others = 32;  // descriptors that are not connections
+  const std::uint64_t limit = std::max<std::uint64_t>(raise_descriptor_limit(), 2 * others);
+
+  server s{o};
+  if (const int error = s.listen(address, limit - others)) {
+    s.end();
+    return fail("cannot listen on " + o.address + ":" + std::to_string(o.port), error);
+  }
+  std::printf("listening on %s:%d\n", o.address.c_str(), ntohs(address.sin_port));
+  s.run();
+
+  const shared& all = s.totals();
+  std::printf("connections: %ju accepted, %ju turned away; requests: %ju answered, %ju refused\n",
+              std::uintmax_t{all.accepted}, std::uintmax_t{all.turned_away}, std::uintmax_t{all.answered},
+              std::uintmax_t{all.refused});
+  report("header", all.header);
+  report("body", all.body);
+  report("keep-alive", all.keep_alive);
+  std::printf("cut for age: %ju\ncut for rate: %ju\n", std::uintmax_t{all.aged}, std::uintmax_t{all.too_slow});
+  if (s.end() == 0 && all.open == 0) return 0;
+  std::fprintf(stderr, "http_server: the loop did not end clean\n");
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options o;
+  CLI::App app{"An HTTP server that bounds what a peer may take.", "http_server"};
+  app.add_option("--address", o.address, "IPv4 address to listen at")->capture_default_str();
+  app.add_option("--port", o.port, "0: one that is free, which the first line of output names")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65535));
+  const auto limit = [&](const char* name, milliseconds& value, milliseconds least, const char* help) {
+    add_duration(app, name, value, 1ms, least,
+                 std::string{help} + ": milliseconds, or with a unit (500ms, 30s, 5m, 1h)");
+  };
+  limit("--header-timeout", o.header, 1ms, "how long a request's header may take [10s]");
+  limit("--body-timeout", o.body, 1ms, "how long its body may take [60s]");
+  limit("--keepalive-timeout", o.keep_alive, 1ms, "how long the next request is awaited [75s]");
+  limit("--max-age", o.max_age, 1ms, "how old a connection gets [1h]");
+  app.add_option("--min-rate", o.min_rate, "bytes a second, of a body and of an answer; 0: any")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000'000'000));
+  limit("--min-rate-grace", o.rate_grace, 1ms, "how far a peer may be behind that rate [5s]");
+  limit("--drain-timeout", o.drain, 1ms, "how long requests may take to end, once signalled [10s]");
+  limit("--drain-spread", o.drain_spread, 0ms, "over how long those that do not are stopped [2s]");
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
+
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whole lines, also into a pipe, where a script waits for the first
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a peer that is gone is an error of that peer, not the end of us
+  return serve(o);
+}
