@@ -252,11 +252,13 @@ class connection {
     counted.latest = std::max<std::chrono::nanoseconds>(counted.latest, tickwheel::clock::now() - phase_began_ - limit);
   }
 
-  // A peer that has begun a request is told why, as far as the socket takes it at once.
+  // A peer that has begun a request is told why, as far as the socket takes it at once. One that does not take its answer
+  // is reset, or the system would go on offering it what it has taken from us.
   void cut() noexcept {
+    if (!unsent_.empty()) return end(true);
     std::string goodbye;
     exchange_.time_out(goodbye);
-    if (unsent_.empty()) send(goodbye);
+    send(goodbye);
     close();
   }
 
@@ -266,7 +268,9 @@ class connection {
   }
 
   // Idempotent: an error, a timeout and the drain may each want to.
-  void close() noexcept {
+  void close() noexcept { end(false); }
+
+  void end(bool by_reset) noexcept {
     if (uv_is_closing(handle())) return;
     phases_.cancel();  // no handler must run between here and the destructor
     rate_.cancel();
@@ -274,7 +278,8 @@ class connection {
     drain_.leave();
     --on_.open;
     on_.refused += exchange_.refused();
-    uv_close(handle(), [](uv_handle_t* h) { delete static_cast<connection*>(h->data); });
+    const auto gone = [](uv_handle_t* h) { delete static_cast<connection*>(h->data); };
+    if (!by_reset || uv_tcp_close_reset(&socket_, gone) != 0) uv_close(handle(), gone);
   }
 
   uv_stream_t* stream() noexcept { return reinterpret_cast<uv_stream_t*>(&socket_); }

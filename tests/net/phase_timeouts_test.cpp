@@ -217,15 +217,15 @@ TEST(maximum_age, is_not_extended_by_requests) {
   manual_service service;
   in_phase c{service.timers, request_phase::header};
   const auto begin = service.time.now();
-  for (int i = 0; i < 3700; ++i) {
+  for (int i = 0; i < 1900; ++i) {
     c.phases.header();
     c.phases.response();
     c.phases.keep_alive();
-    service.advance(1s);
+    service.advance(2s);
   }
   EXPECT_EQ(c.cut, 1);
   EXPECT_EQ(c.which, request_phase::max_age);
-  EXPECT_LE(c.at, begin + 1h + service.tick());
+  EXPECT_LE(c.at, begin + 1h + usual.age_grace + service.tick());
 }
 
 TEST(maximum_age, does_not_cut_a_request_in_flight_but_the_connection_after_it) {
@@ -237,11 +237,47 @@ TEST(maximum_age, does_not_cut_a_request_in_flight_but_the_connection_after_it) 
     EXPECT_EQ(c.cut, 0) << name_of(phase);
     EXPECT_TRUE(c.phases.aged());
     c.phases.keep_alive();
-    EXPECT_EQ(c.cut, 0) << "the handler runs in a pass";
-    service.advance(service.tick());
+    service.advance(1s + service.tick());
     EXPECT_EQ(c.cut, 1);
     EXPECT_EQ(c.which, request_phase::max_age);
   }
+}
+
+TEST(maximum_age, leaves_a_peer_that_was_answered_just_now_the_time_to_go_on) {
+  manual_service service;
+  in_phase c{service.timers, request_phase::response, {.max_age = 5s, .age_grace = 2s}};
+  service.advance(5s - 1ms);
+  c.phases.keep_alive();
+  EXPECT_FALSE(c.phases.aged());
+  service.advance(2s - 1ms);
+  EXPECT_EQ(c.cut, 0);
+  EXPECT_TRUE(c.phases.aged());
+  c.phases.header();  // is answered, with the word that it was the last
+  c.phases.response();
+  c.phases.keep_alive();
+  service.advance(2s - 1ns);
+  EXPECT_EQ(c.cut, 0);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(c.which, request_phase::max_age);
+}
+
+TEST(maximum_age, without_a_grace_ends_the_connection_in_the_next_pass) {
+  manual_service service;
+  in_phase c{service.timers, request_phase::response, {.max_age = 5s, .age_grace = 0s}};
+  service.advance(6s);
+  c.phases.keep_alive();
+  EXPECT_EQ(c.cut, 0) << "the handler runs in a pass";
+  service.advance(service.tick());
+  EXPECT_EQ(c.which, request_phase::max_age);
+}
+
+TEST(maximum_age, with_a_grace_longer_than_keep_alive_leaves_the_end_to_that) {
+  manual_service service;
+  in_phase c{service.timers, request_phase::response, {.keep_alive = 1s, .max_age = 5s, .age_grace = 2s}};
+  service.advance(6s);
+  c.phases.keep_alive();
+  service.advance(1s + service.tick());
+  EXPECT_EQ(c.which, request_phase::keep_alive);
 }
 
 TEST(maximum_age, leaves_a_request_that_came_before_the_verdict_its_time) {
@@ -255,7 +291,7 @@ TEST(maximum_age, leaves_a_request_that_came_before_the_verdict_its_time) {
 
 TEST(maximum_age, is_the_age_on_the_plain_clock) {
   manual_service service{{.stall_grace = 10ms}};
-  in_phase c{service.timers, request_phase::keep_alive, {.max_age = 5s}};
+  in_phase c{service.timers, request_phase::keep_alive, {.max_age = 5s, .age_grace = 0s}};
   service.time.block(5s);
   service.advance(service.tick());
   EXPECT_EQ(c.cut, 1);
@@ -325,6 +361,7 @@ TEST(phase_timeouts, refuse_limits_that_are_not_positive_and_name_the_field) {
   EXPECT_EQ(refused({.body = -1ns}), "body: must be positive");
   EXPECT_EQ(refused({.keep_alive = 0s}), "keep_alive: must be positive");
   EXPECT_EQ(refused({.max_age = std::chrono::nanoseconds::min()}), "max_age: must be positive");
+  EXPECT_EQ(refused({.age_grace = -1ns}), "age_grace: must not be negative");
   EXPECT_EQ(phase_limits{}.problem(), nullptr);
 }
 

@@ -27,9 +27,10 @@
 // `minimum_rate`). The maximum age ends a connection between two requests and never under one: ask `aged()` when you
 // answer, and say "Connection: close" then.
 //
-// A keep-alive limit closes a connection at the moment when the peer may be sending its next request, which is then
-// lost. What has arrived by then is safe, as waiting I/O is handled before the verdict. What is on its way is not:
-// tell peers a limit that is shorter than the real one (`phase_limits::advertised_keep_alive`).
+// Whoever closes a connection between two requests may do so when the next one is on its way, which is then lost. What
+// has arrived is safe, as waiting I/O is handled before the verdict. For what has not, tell peers a keep-alive limit that
+// is shorter than the real one (`phase_limits::advertised_keep_alive`); and the maximum age leaves a peer that was
+// answered just now the time to go on (`phase_limits::age_grace`).
 #pragma once
 
 #include <tickwheel/detail/argument_handler.hpp>
@@ -70,12 +71,15 @@ constexpr const char* name_of(request_phase phase) noexcept {
   return "";
 }
 
-/// How long each phase may take. All are positive; nanoseconds::max() is no limit.
+/// How long each phase may take. All limits are positive; nanoseconds::max() is none.
 struct phase_limits {
   std::chrono::nanoseconds header = std::chrono::seconds{10};
   std::chrono::nanoseconds body = std::chrono::seconds{60};
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{75};
   std::chrono::nanoseconds max_age = std::chrono::nanoseconds::max();
+  /// How long a connection that is too old waits for the next request all the same. A peer that is asking all the time does
+  /// so within it, and hears with the answer that it was the last. Not negative.
+  std::chrono::nanoseconds age_grace = std::chrono::seconds{1};
 
   /// The first field that cannot be, and why; null when all can.
   constexpr const char* problem() const noexcept {
@@ -83,6 +87,7 @@ struct phase_limits {
     if (body.count() <= 0) return "body: must be positive";
     if (keep_alive.count() <= 0) return "keep_alive: must be positive";
     if (max_age.count() <= 0) return "max_age: must be positive";
+    if (age_grace.count() < 0) return "age_grace: must not be negative";
     return nullptr;
   }
 
@@ -144,8 +149,8 @@ class phase_timeouts : private timer {
     if (phase_ == request_phase::header || phase_ == request_phase::body) enter(request_phase::response);
   }
 
-  /// The answer is written and the next request is awaited. When the connection is too old by now the handler says so
-  /// in the next pass. Without effect unless a request was being received or answered: keep-alive is not extended
+  /// The answer is written and the next request is awaited; for no longer than `age_grace` when the connection is too
+  /// old. Without effect unless a request was being received or answered: keep-alive is not extended
   /// either. A request that is here already, since the peer sends them in a row, begins with `header` right after this.
   void keep_alive() noexcept {
     if (phase_ != request_phase::none && phase_ != request_phase::keep_alive) enter(request_phase::keep_alive);
@@ -197,11 +202,16 @@ class phase_timeouts : private timer {
     return detail::add_saturating(detail::add_saturating(begun_, limit), service().stalled_for());
   }
 
+  clock::time_point age_end() const noexcept {
+    const clock::time_point begun = detail::add_saturating(begun_, service().stalled_for());
+    return std::max(too_old_at_, detail::add_saturating(begun, limits_.age_grace));
+  }
+
   // The nearest of what may run out now. The timer stays armed in a phase without a limit, too: its place among the
   // armed ones is not given up between requests, so that no phase can be refused.
   clock::time_point next_end() const noexcept {
     const clock::time_point end = phase_end();
-    return phase_ == request_phase::keep_alive ? std::min(end, too_old_at_) : end;
+    return phase_ == request_phase::keep_alive ? std::min(end, age_end()) : end;
   }
 
   void enter(request_phase phase) noexcept {
