@@ -3,37 +3,33 @@
 //   core/  wheel            knows no clock, no thread and no libuv
 //   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
 //          remote_handle    posts to it from other threads
-//   net/   what servers use: idle_timeout, write_idle_timeout, all_idle_timeout
 //          offload          runs on libuv's thread pool, later or now, and comes back
-//   net/   idle_timeout     what servers use
-//          drain            ends many connections gracefully
-//          minimum_rate     when a peer moves bytes too slowly
+//   net/   what servers use
+//          idle_timeout     of peers that are silent; write_idle_timeout, all_idle_timeout
+//          deadline         a time budget handed down a chain of calls; deadline_timer
+//          pending_calls    each ends by its answer or its deadline
+//          retry_timer      within a deadline and a retry_budget; backoff, jitter
 //          phase_timeouts   how long header, body and keep-alive of a request may take
+//          minimum_rate     when a peer moves bytes too slowly
+//          drain            ends many connections gracefully
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/net/all_idle_timeout.hpp>
-#include <tickwheel/net/idle_limit.hpp>
-//   net/   idle_timeout     what servers use
-//          deadline         a time budget handed down a chain of calls; deadline_timer
-//          pending_calls    each ends by its answer or its deadline
-//          retry_timer      within a deadline and a retry_budget; backoff, jitter
-#pragma once
-
-#include <tickwheel/core/wheel.hpp>
 #include <tickwheel/net/backoff.hpp>
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/net/deadline_timer.hpp>
 #include <tickwheel/net/drain.hpp>
+#include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
-#include <tickwheel/net/load_factor.hpp>
-#include <tickwheel/net/write_idle_timeout.hpp>
 #include <tickwheel/net/jitter.hpp>
+#include <tickwheel/net/load_factor.hpp>
+#include <tickwheel/net/minimum_rate.hpp>
 #include <tickwheel/net/pending_calls.hpp>
+#include <tickwheel/net/phase_timeouts.hpp>
 #include <tickwheel/net/retry_budget.hpp>
 #include <tickwheel/net/retry_timer.hpp>
-#include <tickwheel/net/minimum_rate.hpp>
-#include <tickwheel/net/phase_timeouts.hpp>
+#include <tickwheel/net/write_idle_timeout.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/offload.hpp>
 #include <tickwheel/uv/remote.hpp>
