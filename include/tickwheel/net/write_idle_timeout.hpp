@@ -34,8 +34,8 @@ namespace tickwheel {
 /// pauses and what else all idle timeouts can do: see `silence_timer`.
 ///
 /// `Queued` is a const noexcept member function of the owner that answers the bytes queued now, and does nothing else; or
-/// nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which stops is noticed a quarter of the
-/// limit late at most; what it is told, it knows at once.
+/// nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which stops is
+/// noticed a quarter of the limit late at most; what the timeout is told, it knows at once.
 ///
 /// *Thread safety:* the loop thread only; checked, except on `queued` and `added`, where it is in debug builds.
 /// *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
