@@ -18,10 +18,10 @@
 
 namespace tickwheel::bench {
 
-// --- what watches a connection ----------------------------------------------------------------------------------------
+// --- what watches a connection ---------------------------------------------------------------------------------------
 //
-// Each mode has what a loop needs of it (`service`), and what a connection does (`watch`), which tells the connection of
-// its silence.
+// Each mode has what a loop needs of it (`service`), and what a connection does (`watch`), which tells the connection
+// of its silence.
 
 /// Nothing does: what the others are compared with.
 struct no_timers {
@@ -90,7 +90,7 @@ struct restarted_libuv {
   };
 };
 
-// --- the server -------------------------------------------------------------------------------------------------------
+// --- the server ------------------------------------------------------------------------------------------------------
 
 template <class Mode>
 class echo_server {

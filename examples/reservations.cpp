@@ -2,9 +2,10 @@
 //
 //   reservations --holds 5000000 --hold-time 30m
 //
-// A sale opens, and millions of customers put an article into their basket within a minute. Each hold counts as reserved,
-// so that nothing is sold twice; it ends confirmed, released by the customer, or when its time is up. The clock is turned
-// by hand (tickwheel::manual_driver), so that half an hour takes seconds, and comes out the same each time.
+// A sale opens, and millions of customers put an article into their basket within a minute. Each hold counts as
+// reserved, so that nothing is sold twice; it ends confirmed, released by the customer, or when its time is up. The
+// clock is turned by hand (tickwheel::manual_driver), so that half an hour takes seconds, and comes out the same each
+// time.
 //
 // Read it from the top:
 //
@@ -12,8 +13,8 @@
 //   hold      one unit for one customer; is itself the timer that comes when its time is up
 //   sale      the simulation
 //
-// After each step the article concerned must have reserved == confirmed + open, and no more reserved than it has; now and
-// then all holds are counted. Exit code 0: so it was; 1: it was not; 2: asked for something impossible.
+// After each step the article concerned must have reserved == confirmed + open, and no more reserved than it has; now
+// and then all holds are counted. Exit code 0: so it was; 1: it was not; 2: asked for something impossible.
 
 #include "command_line.hpp"
 
@@ -75,8 +76,8 @@ class hold : private tickwheel::timer {
     return 0;
   }
 
-  /// The customer has paid. False: too late. The timer is left to come, and finds the hold confirmed: cancelling it would
-  /// do as well.
+  /// The customer has paid. False: too late. The timer is left to come, and finds the hold confirmed: cancelling it
+  /// would do as well.
   bool confirm() noexcept {
     if (state_ != state::open) return false;
     state_ = state::confirmed;

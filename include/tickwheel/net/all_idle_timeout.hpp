@@ -1,8 +1,8 @@
 // Tells a connection when no byte moved for too long, in either direction.
 //
-// Touch it when bytes were read, or taken at once, and tell it the bytes still queued, as a write_idle_timeout, by whose
-// header it is explained how: a slow reader is not idle here, either. Unlike there, a connection that has nothing to send
-// is idle when nothing comes.
+// Touch it when bytes were read, or taken at once, and tell it the bytes still queued, as a write_idle_timeout, by
+// whose header it is explained how: a slow reader is not idle here, either. Unlike there, a connection that has nothing
+// to send is idle when nothing comes.
 //
 //   class session {
 //    public:
@@ -30,8 +30,8 @@ namespace tickwheel {
 /// Repeated calls, pauses and what else all idle timeouts can do: see `silence_timer`. `Queued`: as of
 /// `write_idle_timeout`.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `touch`, `queued` and `added`, where it is in debug builds.
-/// *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
+/// *Thread safety:* the loop thread only; checked, except on `touch`, `queued` and `added`, where it is in debug
+/// builds. *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
 template <auto Member, auto Queued = nullptr>
 requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>

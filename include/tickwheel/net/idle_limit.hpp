@@ -17,8 +17,8 @@ namespace tickwheel {
 
 /// A value: what the idle timeouts are started with.
 ///
-/// *Thread safety:* that of a value; the load may be set by any thread. *Errors:* `start` answers UV_EINVAL for one that
-/// cannot be, and `problem` names the field. *Lifetime:* refers to its `load_factor`.
+/// *Thread safety:* that of a value; the load may be set by any thread. *Errors:* `start` answers UV_EINVAL for one
+/// that cannot be, and `problem` names the field. *Lifetime:* refers to its `load_factor`.
 class idle_limit {
  public:
   /// The same at any load. Implicit, so that `start(60s)` reads as it does.

@@ -12,9 +12,9 @@
 //     tickwheel::idle_timeout<&session::on_idle> idle_;
 //   };
 //
-// What is touched on reads alone watches the peer. Touched on writes alone, it says when it is time for a ping; touched on
-// both, when nothing happens at all. A peer that owes us nothing but takes what we send slowly is another matter: see
-// write_idle_timeout.hpp and all_idle_timeout.hpp.
+// What is touched on reads alone watches the peer. Touched on writes alone, it says when it is time for a ping; touched
+// on both, when nothing happens at all. A peer that owes us nothing but takes what we send slowly is another matter:
+// see write_idle_timeout.hpp and all_idle_timeout.hpp.
 //
 // Our own stalls are not the peer's fault. Bytes that were waiting when the limit ran out are handled before the
 // verdict, and idle time is counted on the loop's responsive time, which leaves out what a loop iteration took beyond
@@ -43,8 +43,8 @@ class idle_timeout : public silence_timer {
   /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again or the
   /// handler asks for it `again`. Starting a started one begins anew, which is what a pooled connection does when it is
   /// used again: no touch, pause or notice of the earlier use is left. The limit is a duration, or a scaled one:
-  /// `idle_limit::scaled(10s, 5min, load)`. A scaled one follows a falling load at once, and a rising one when the timer
-  /// comes up next, which is once a minimum.
+  /// `idle_limit::scaled(10s, 5min, load)`. A scaled one follows a falling load at once, and a rising one when the
+  /// timer comes up next, which is once a minimum.
   ///
   /// 0; UV_EINVAL when the limit cannot be, as one of zero or less (`idle_limit::problem` names the field);
   /// UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.

@@ -30,8 +30,8 @@ namespace tickwheel {
 /// Base of the idle timeouts, which say what counts as activity, and whom to call. 112 bytes.
 ///
 /// *Thread safety:* the loop thread only; checked, except on what only reads or writes a word, where it is in debug
-/// builds. *Complexity:* all O(1); nothing allocates. *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be destroyed
-/// at any time, in its handler too.
+/// builds. *Complexity:* all O(1); nothing allocates. *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be
+/// destroyed at any time, in its handler too.
 class silence_timer : private timer {
  public:
   /// True when it was started. Afterwards the handler does not run until it is started again.
@@ -47,8 +47,8 @@ class silence_timer : private timer {
   std::chrono::nanoseconds limit() const noexcept { return limit_.now(); }
 
   /// For the handler: has it called once more after a further limit of silence, counted from this call of it, or from
-  /// activity after that. Calls that are late do not come in a burst. 0, also when it is armed already, as after `start`;
-  /// UV_ENOBUFS, UV_ECANCELED as `timer::arm`; UV_EINVAL when it was never started. Reads no clock.
+  /// activity after that. Calls that are late do not come in a burst. 0, also when it is armed already, as after
+  /// `start`; UV_ENOBUFS, UV_ECANCELED as `timer::arm`; UV_EINVAL when it was never started. Reads no clock.
   int again() noexcept;
 
   /// How often the handler was called in a row, that is without activity since; in the handler, this call is counted,

@@ -1,8 +1,8 @@
 // Tells a connection when its peer has not taken a byte of what is queued for it for too long.
 //
 // A slow reader is not idle: as long as the queue gets shorter now and then, it is taking. Nor is a connection that has
-// nothing to send: nothing is owed, and time does not count until something is. So what comes up is a peer that is gone,
-// or that lets us keep its bytes in memory.
+// nothing to send: nothing is owed, and time does not count until something is. So what comes up is a peer that is
+// gone, or that lets us keep its bytes in memory.
 //
 // Tell it the bytes still queued. libuv reports a write when all of it was taken, and a large one may take minutes, so
 // name a function by which it can ask, too, before it judges:
@@ -18,9 +18,9 @@
 //     tickwheel::write_idle_timeout<&session::on_stuck, &session::queued> stuck_;
 //   };
 //
-// "Queued" is what the kernel has not taken, so that the kernel's own buffer hides a while of the peer's silence, and it
-// takes more in lumps: choose a limit of seconds at least. A peer that takes a byte a minute is not idle here, either; a
-// minimum rate is what ends that.
+// "Queued" is what the kernel has not taken, so that the kernel's own buffer hides a while of the peer's silence, and
+// it takes more in lumps: choose a limit of seconds at least. A peer that takes a byte a minute is not idle here,
+// either; a minimum rate is what ends that.
 #pragma once
 
 #include <tickwheel/detail/queued_bytes.hpp>
@@ -33,9 +33,9 @@ namespace tickwheel {
 /// Calls a member function of its owner once bytes were queued, and none of them taken, for a limit. Repeated calls,
 /// pauses and what else all idle timeouts can do: see `silence_timer`.
 ///
-/// `Queued` is a const noexcept member function of the owner that answers the bytes queued now, and does nothing else; or
-/// nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which stops is
-/// noticed a quarter of the limit late at most; what the timeout is told, it knows at once.
+/// `Queued` is a const noexcept member function of the owner that answers the bytes queued now, and does nothing else;
+/// or nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which
+/// stops is noticed a quarter of the limit late at most; what the timeout is told, it knows at once.
 ///
 /// *Thread safety:* the loop thread only; checked, except on `queued` and `added`, where it is in debug builds.
 /// *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
