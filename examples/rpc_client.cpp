@@ -3,16 +3,16 @@
 //   rpc_server --port 7002 --loss 0.04 --slow 0.02 &
 //   rpc_client --port 7002 --duration 6
 //
-// Calls begin at a steady rate. Each has a deadline, and makes attempts until one is answered, over one connection that is
-// made again when it is lost. Read it from the top:
+// Calls begin at a steady rate. Each has a deadline, and makes attempts until one is answered, over one connection that
+// is made again when it is lost. Read it from the top:
 //
 //   call      one operation: its deadline, its retries, its outcome
 //   link      the connection: who waits for which answer; reconnects
 //   load      begins calls, ends, judges
 //
-// What keeps it together: an attempt waits no longer than its share of the call's time, which the server is told; an attempt
-// that could not begin in time is not waited for; and retries are a fifth of the calls at most, so that a server
-// that comes back is not met by all that failed meanwhile. It ends with a verdict:
+// What keeps it together: an attempt waits no longer than its share of the call's time, which the server is told; an
+// attempt that could not begin in time is not waited for; and retries are a fifth of the calls at most, so that a
+// server that comes back is not met by all that failed meanwhile. It ends with a verdict:
 //
 //   exit code 0   every figure is right
 //             1   some figure is wrong, or the server was not there

@@ -1,8 +1,8 @@
-// What rpc_client and rpc_server say to each other: requests and replies of 16 bytes, in the machine's own byte order, as
-// both ends are on one machine.
+// What rpc_client and rpc_server say to each other: requests and replies of 16 bytes, in the machine's own byte order,
+// as both ends are on one machine.
 //
-// A request carries what is left of its caller's time, not when that ends: clocks of two machines differ, and the way there
-// is short. The server counts it from when it read the request.
+// A request carries what is left of its caller's time, not when that ends: clocks of two machines differ, and the way
+// there is short. The server counts it from when it read the request.
 #pragma once
 
 #include <uv.h>
@@ -34,7 +34,8 @@ struct rpc_reply {
 };
 static_assert(sizeof(rpc_reply) == 16);
 
-/// A duration as it is sent: whole microseconds, rounded down, so that the other end never believes in more than there is.
+/// A duration as it is sent: whole microseconds, rounded down, so that the other end never believes in more than there
+/// is.
 inline std::uint32_t to_wire(std::chrono::nanoseconds left) noexcept {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   return static_cast<std::uint32_t>(std::min(left / std::chrono::microseconds{1}, most));
@@ -70,8 +71,8 @@ class frame_reader {
   char bytes_[256 * sizeof(Frame)];
 };
 
-/// True when all of `frame` was taken. What is out fits into any socket's buffer many times, so that a peer that does not take
-/// it is gone, or might as well be.
+/// True when all of `frame` was taken. What is out fits into any socket's buffer many times, so that a peer that does
+/// not take it is gone, or might as well be.
 template <class Frame>
 bool send_frame(uv_tcp_t& to, const Frame& frame) noexcept {
   Frame copy = frame;

@@ -9,8 +9,8 @@
 //   connection   one peer, and its jobs
 //   server       accepts, waits for signals, drains
 //
-// With --loss some requests get no answer, as if it had been lost on the way, and with --slow some take longer than they
-// said: that is what deadlines are for.
+// With --loss some requests get no answer, as if it had been lost on the way, and with --slow some take longer than
+// they said: that is what deadlines are for.
 
 #include "command_line.hpp"
 #include "event_loop.hpp"

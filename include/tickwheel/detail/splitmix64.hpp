@@ -1,5 +1,5 @@
-// Random numbers for jitter: SplitMix64, the same sequence from the same seed on every machine, which the distributions of
-// <random> do not promise. Good enough to keep clients apart, and not for secrets.
+// Random numbers for jitter: SplitMix64, the same sequence from the same seed on every machine, which the distributions
+// of <random> do not promise. Good enough to keep clients apart, and not for secrets.
 #pragma once
 
 #include <chrono>

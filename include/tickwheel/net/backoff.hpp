@@ -60,8 +60,8 @@ struct backoff_options {
 /// A sequence of delays. The same options and seed give the same sequence on any machine whose double is IEEE 754's and
 /// computes as such (which the x87 does not).
 ///
-/// *Thread safety:* none, one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock read but that
-/// of a constructor without a seed. *Errors:* none. *Lifetime:* a value, copied with where it is in the sequence.
+/// *Thread safety:* none, one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock read but
+/// that of a constructor without a seed. *Errors:* none. *Lifetime:* a value, copied with where it is in the sequence.
 class backoff {
  public:
   /// A sequence unlike others: seeded by the time and the object's address. Requires: `options` are valid (checked; the

@@ -1,8 +1,9 @@
 // A deadline is a time budget that is handed down a chain of calls: it is set once, where a request comes in, and each
 // step below sees what is left of it.
 //
-// Hand on the deadline, not a timeout: timeouts of the steps add up, a deadline does not move. A step with a limit of its
-// own takes the tighter of the two, and what goes over the wire is what remains, since clocks of two machines differ.
+// Hand on the deadline, not a timeout: timeouts of the steps add up, a deadline does not move. A step with a limit of
+// its own takes the tighter of the two, and what goes over the wire is what remains, since clocks of two machines
+// differ.
 //
 //   void on_request(request& r) noexcept {
 //     r.until = tickwheel::deadline::after(2s, timers.now());
@@ -17,8 +18,9 @@
 //   }
 //
 // It reads no clock by itself: the caller says what time it is, or that it is to be read. Within a loop that is
-// `timer_service::now()`, which costs a load, is the time of a manual_driver in a test, and is behind the true time by what
-// the callbacks of this iteration took: a budget counts from when the loop saw the request, which is what its sender means.
+// `timer_service::now()`, which costs a load, is the time of a manual_driver in a test, and is behind the true time by
+// what the callbacks of this iteration took: a budget counts from when the loop saw the request, which is what its
+// sender means.
 #pragma once
 
 #include <tickwheel/detail/nanoseconds.hpp>
@@ -31,8 +33,8 @@ namespace tickwheel {
 
 /// A point in time by which something is to be done, or never. 8 bytes: pass it by value.
 ///
-/// *Thread safety:* a value. *Complexity:* O(1); reads the clock only where it says so. *Errors:* none: what is beyond the
-/// range of the clock saturates, to `never()` in the future. *Lifetime:* refers to nothing.
+/// *Thread safety:* a value. *Complexity:* O(1); reads the clock only where it says so. *Errors:* none: what is beyond
+/// the range of the clock saturates, to `never()` in the future. *Lifetime:* refers to nothing.
 struct deadline {
   /// When it passes; `time_point::max()`: never, as nothing was asked for.
   clock::time_point when = clock::time_point::max();
@@ -42,9 +44,9 @@ struct deadline {
 
   static constexpr deadline at(clock::time_point when) noexcept { return {when}; }
 
-  /// Passes once `budget`, any std::chrono duration, rounded up to nanoseconds, has passed since `now`. A budget of zero
-  /// or less, or of NaN, has passed already: it is for who asks `passed` to refuse the work. One too long for the clock
-  /// never passes.
+  /// Passes once `budget`, any std::chrono duration, rounded up to nanoseconds, has passed since `now`. A budget of
+  /// zero or less, or of NaN, has passed already: it is for who asks `passed` to refuse the work. One too long for the
+  /// clock never passes.
   template <class D>
   static constexpr deadline after(D budget, clock::time_point now) noexcept {
     return {detail::add_saturating(now, detail::to_nanoseconds(budget))};

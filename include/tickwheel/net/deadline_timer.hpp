@@ -25,8 +25,8 @@ namespace tickwheel {
 /// A timer that is due when a deadline passes. 56 bytes.
 ///
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` reads the
-/// clock unless it is told the time. *Errors:* as `start` says. *Lifetime:* as `timer`: may be destroyed at any time, in its
-/// handler too.
+/// clock unless it is told the time. *Errors:* as `start` says. *Lifetime:* as `timer`: may be destroyed at any time,
+/// in its handler too.
 template <auto Member>
 requires noexcept_member_handler<Member>
 class deadline_timer : private timer {
@@ -36,12 +36,12 @@ class deadline_timer : private timer {
   /// Requires: `self` lives as long as this does; usually it is the object that embeds it.
   deadline_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
 
-  /// Calls the handler once `until` has passed: never before, late as `timer::arm` says. Starting a started one moves it.
-  /// `deadline::never()` is accepted: it is armed as any other, holds the loop and its place among the armed timers, and
-  /// does not come. (`unref()` one that is to hold nothing.)
+  /// Calls the handler once `until` has passed: never before, late as `timer::arm` says. Starting a started one moves
+  /// it. `deadline::never()` is accepted: it is armed as any other, holds the loop and its place among the armed
+  /// timers, and does not come. (`unref()` one that is to hold nothing.)
   ///
-  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed:
-  /// the handler does not run for it, and a deadline from before still holds. Reads the clock.
+  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has
+  /// changed: the handler does not run for it, and a deadline from before still holds. Reads the clock.
   int start(tickwheel::deadline until) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     return start(until, service().read_clock());

@@ -1,7 +1,7 @@
 // Spreads what would otherwise come due together: adds a random part to a delay, and never makes it shorter.
 //
-// After an outage all clients connect within a second. Without jitter their keep-alives, their maximum ages and the end of
-// their sessions come within a second, too, for ever after.
+// After an outage all clients connect within a second. Without jitter their keep-alives, their maximum ages and the end
+// of their sessions come within a second, too, for ever after.
 //
 //   tickwheel::jitter spread{0.2};
 //   max_age_.arm(spread(1h));                // 60 to 72 minutes
@@ -21,12 +21,12 @@ namespace tickwheel {
 
 /// A source of jitter, to be shared by what is to be kept apart: one a loop is enough.
 ///
-/// *Thread safety:* none, one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock read but that
-/// of a constructor without a seed. *Errors:* none. *Lifetime:* a value, copied with where it is in its sequence.
+/// *Thread safety:* none, one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock read but
+/// that of a constructor without a seed. *Errors:* none. *Lifetime:* a value, copied with where it is in its sequence.
 class jitter {
  public:
-  /// Adds up to `share` of a delay. Requires: `share` is in 0..1 (checked; the process stops with what `why_invalid` says).
-  /// Seeded by the time and the object's address.
+  /// Adds up to `share` of a delay. Requires: `share` is in 0..1 (checked; the process stops with what `why_invalid`
+  /// says). Seeded by the time and the object's address.
   explicit jitter(double share) noexcept : jitter{share, detail::seed_of(this)} {}
 
   /// As above, with the sequence of `seed`, to see it again: the same on any machine.
@@ -40,7 +40,8 @@ class jitter {
     return share >= 0 && share <= 1 ? nullptr : "jitter: share is not within 0..1";
   }
 
-  /// `delay`, any std::chrono duration, or longer by up to the share of it. Saturates. One of zero or less stays as it is.
+  /// `delay`, any std::chrono duration, or longer by up to the share of it. Saturates. One of zero or less stays as it
+  /// is.
   template <class D>
   std::chrono::nanoseconds operator()(D delay) noexcept {
     const auto least = detail::to_nanoseconds(delay);

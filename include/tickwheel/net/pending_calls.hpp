@@ -57,9 +57,9 @@ struct pending_calls_stats {
 
 namespace detail {
 
-// The part of pending_calls that does not depend on the type of a call: a hash table with a chain a bucket, linked through
-// the calls. There are at least as many buckets as calls may be pending, so that a chain is short: a doubly linked hook,
-// or keeping the hash, would cost each call more than walking past a neighbour does.
+// The part of pending_calls that does not depend on the type of a call: a hash table with a chain a bucket, linked
+// through the calls. There are at least as many buckets as calls may be pending, so that a chain is short: a doubly
+// linked hook, or keeping the hash, would cost each call more than walking past a neighbour does.
 class call_table {
  public:
   using failure = void (*)(pending_call&, int error) noexcept;
@@ -126,9 +126,9 @@ struct failure_handler<R (Call::*)(int) noexcept> {
 
 /// What a call derives from: the hook, the timer and the id by which a `pending_calls` has it. 88 bytes.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) on average. *Errors:* none. *Lifetime:* stays where it
-/// is; may be destroyed at any time, which cancels it, before or after the container and the service, in its own handler
-/// too.
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) on average. *Errors:* none. *Lifetime:* stays
+/// where it is; may be destroyed at any time, which cancels it, before or after the container and the service, in its
+/// own handler too.
 class pending_call {
  public:
   /// Requires: `service` is that of the loop which the container is used on, and outlives every start.
@@ -137,8 +137,8 @@ class pending_call {
   pending_call(const pending_call&) = delete;
   pending_call& operator=(const pending_call&) = delete;
 
-  /// True when it was pending: its caller is not interested any more. No handler runs, its id is free at once, and an answer
-  /// that comes later is counted as unmatched.
+  /// True when it was pending: its caller is not interested any more. No handler runs, its id is free at once, and an
+  /// answer that comes later is counted as unmatched.
   bool cancel() noexcept {
     if (in_ == nullptr) return false;
     in_->cancel(*this);
@@ -182,24 +182,25 @@ class pending_call {
 
 static_assert(sizeof(void*) != 8 || sizeof(pending_call) <= 88);
 
-/// `Member` is a pointer to a member function of a call that takes an int, the UV_ code, and is declared noexcept: libuv's
-/// C frames, which call it, cannot be unwound. Do not overload it.
+/// `Member` is a pointer to a member function of a call that takes an int, the UV_ code, and is declared noexcept:
+/// libuv's C frames, which call it, cannot be unwound. Do not overload it.
 template <auto Member>
 concept noexcept_failure_handler = detail::failure_handler<decltype(Member)>::is_noexcept;
 
-/// The calls of one connection, or of one loop, that wait for their answers, by correlation id. The handler tells a call
-/// that no answer will be taken any more: UV_ETIMEDOUT when its deadline has passed, or what `fail_all` was given. It runs
-/// once for a call that was started and not completed, cancelled or destroyed before. By then the call is not pending: it
-/// may be started again, or destroyed. The handler may do anything: start, complete, cancel and destroy any call, and close
-/// or destroy the container and the service.
+/// The calls of one connection, or of one loop, that wait for their answers, by correlation id. The handler tells a
+/// call that no answer will be taken any more: UV_ETIMEDOUT when its deadline has passed, or what `fail_all` was given.
+/// It runs once for a call that was started and not completed, cancelled or destroyed before. By then the call is not
+/// pending: it may be started again, or destroyed. The handler may do anything: start, complete, cancel and destroy any
+/// call, and close or destroy the container and the service.
 ///
-/// Ids are yours to choose, unique among the pending ones; counting up is best, as the id of a late answer then does not come
-/// again soon. They are spread over buckets by one multiplication: do not let a peer choose them.
+/// Ids are yours to choose, unique among the pending ones; counting up is best, as the id of a late answer then does
+/// not come again soon. They are spread over buckets by one multiplication: do not let a peer choose them.
 ///
-/// *Thread safety:* the loop thread only, checked where a timer is armed or cancelled. *Complexity:* `start`, `complete`,
-/// `find` and cancelling are O(1) on average and allocate nothing; `fail_all` and `close` are O(most), in one go. *Errors:*
-/// UV_ codes, as each function says. *Lifetime:* may be destroyed at any time, in a handler too; pending calls are then
-/// cancelled, no handler runs. Once the service is closed pending calls do not expire any more, and all else still works.
+/// *Thread safety:* the loop thread only, checked where a timer is armed or cancelled. *Complexity:* `start`,
+/// `complete`, `find` and cancelling are O(1) on average and allocate nothing; `fail_all` and `close` are O(most), in
+/// one go. *Errors:* UV_ codes, as each function says. *Lifetime:* may be destroyed at any time, in a handler too;
+/// pending calls are then cancelled, no handler runs. Once the service is closed pending calls do not expire any more,
+/// and all else still works.
 template <auto Member>
 requires noexcept_failure_handler<Member>
 class pending_calls : private detail::call_table {
@@ -210,21 +211,22 @@ class pending_calls : private detail::call_table {
   /// Closed: `open` it.
   pending_calls() noexcept : call_table{&fail} {}
 
-  /// Makes room for `most` pending calls: allocates between 8 and 16 bytes for each, once. 0; UV_EINVAL when `most` is zero;
-  /// UV_ENOMEM; UV_EALREADY when it is open. On an error nothing has changed.
+  /// Makes room for `most` pending calls: allocates between 8 and 16 bytes for each, once. 0; UV_EINVAL when `most` is
+  /// zero; UV_ENOMEM; UV_EALREADY when it is open. On an error nothing has changed.
   [[nodiscard]] int open(std::size_t most) noexcept { return call_table::open(most); }
 
-  /// Cancels what is pending: no handler runs, and starting a call answers UV_ECANCELED. Idempotent; it may be opened again.
+  /// Cancels what is pending: no handler runs, and starting a call answers UV_ECANCELED. Idempotent; it may be opened
+  /// again.
   using call_table::close;
   using call_table::is_open;
 
-  /// `c` waits for the answer with this `id` from now on, until `until` has passed. Start it before sending, so that what
-  /// is refused is not sent.
+  /// `c` waits for the answer with this `id` from now on, until `until` has passed. Start it before sending, so that
+  /// what is refused is not sent.
   ///
   /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS when `most` calls are pending, or `max_armed` timers armed;
-  /// UV_EEXIST when a pending one has this id; UV_EALREADY when `c` is pending; UV_ECANCELED when this or the service is
-  /// closed. On an error nothing has changed but the count of refused ones, and the handler does not run for it. Reads the
-  /// clock.
+  /// UV_EEXIST when a pending one has this id; UV_EALREADY when `c` is pending; UV_ECANCELED when this or the service
+  /// is closed. On an error nothing has changed but the count of refused ones, and the handler does not run for it.
+  /// Reads the clock.
   int start(call& c, std::uint64_t id, tickwheel::deadline until) noexcept {
     return call_table::start(c, id, until, nullptr);
   }
@@ -234,17 +236,17 @@ class pending_calls : private detail::call_table {
     return call_table::start(c, id, until, &now);
   }
 
-  /// An answer with this `id` has arrived. The call that waited for it, which is not pending any more: its handler will not
-  /// run, and what is to be done with the answer is the caller's. Null when there is none, that is when the answer is late,
-  /// has come before, or was never asked for: drop it, it is counted.
+  /// An answer with this `id` has arrived. The call that waited for it, which is not pending any more: its handler will
+  /// not run, and what is to be done with the answer is the caller's. Null when there is none, that is when the answer
+  /// is late, has come before, or was never asked for: drop it, it is counted.
   [[nodiscard]] call* complete(std::uint64_t id) noexcept { return static_cast<call*>(call_table::complete(id)); }
 
   /// The pending call with this `id`, which stays pending; null when there is none.
   call* find(std::uint64_t id) const noexcept { return static_cast<call*>(call_table::find(id)); }
 
-  /// The connection is lost: runs the handler of each pending call with `error`, in no order, and says of how many. A call
-  /// that a handler meanwhile starts, that is a retry, is not failed, and one that a handler cancels is not told. Requires:
-  /// `error` is not 0.
+  /// The connection is lost: runs the handler of each pending call with `error`, in no order, and says of how many. A
+  /// call that a handler meanwhile starts, that is a retry, is not failed, and one that a handler cancels is not told.
+  /// Requires: `error` is not 0.
   std::size_t fail_all(int error) noexcept { return call_table::fail_all(error); }
 
   /// How many are pending.

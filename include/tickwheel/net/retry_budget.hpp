@@ -1,8 +1,8 @@
 // How many retries all operations together may make: a share of the requests, so that retries never become the load.
 //
 // A server that is slow because it has too much to do gets three times as much if each request is tried three times.
-// A budget stops that: each request deposits a part of a retry, each retry takes a whole one, and when there is none, what
-// failed has failed.
+// A budget stops that: each request deposits a part of a retry, each retry takes a whole one, and when there is none,
+// what failed has failed.
 //
 //   tickwheel::retry_budget budget{{.percent = 20, .per_second = 10}};      // one for all operations on that server
 //   budget.deposit();                                   // for each new request
@@ -32,7 +32,8 @@ struct retry_budget_options {
   /// Must be positive.
   unsigned most = 100;
 
-  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has configured.
+  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
+  /// configured.
   constexpr const char* why_invalid() const noexcept {
     if (most == 0) return "retry_budget_options::most is zero";
     if (percent == 0 && per_second == 0) return "retry_budget_options::percent and per_second are both zero";
@@ -43,8 +44,8 @@ struct retry_budget_options {
 /// A token bucket that many share. Counts in integers, exactly: after n requests in t seconds no more than
 /// `most + n * percent / 100 + t * per_second` retries were granted.
 ///
-/// *Thread safety:* none: one a loop, or one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock
-/// read. *Errors:* none. *Lifetime:* outlives what was given a reference to it; else a value.
+/// *Thread safety:* none: one a loop, or one thread at a time. *Complexity:* O(1), no allocation, no system call, no
+/// clock read. *Errors:* none. *Lifetime:* outlives what was given a reference to it; else a value.
 class retry_budget {
  public:
   /// Begins full. Requires: `options` are valid (checked; the process stops with what `why_invalid` says).
@@ -56,8 +57,8 @@ class retry_budget {
   /// A new request was made: not a retry.
   void deposit() noexcept { balance_ = std::min(balance_ + options_.percent, full()); }
 
-  /// True when one retry may be made, which it takes. `now` is that of the loop, `timer_service::now()`; one that is before
-  /// an earlier one earns nothing.
+  /// True when one retry may be made, which it takes. `now` is that of the loop, `timer_service::now()`; one that is
+  /// before an earlier one earns nothing.
   bool withdraw(clock::time_point now) noexcept {
     earn(now);
     if (balance_ < whole) {

@@ -1,7 +1,7 @@
 // Tries an operation again: later each time, not beyond its deadline, and not beyond what all retries together may be.
 //
-// It says when, and whether at all; what an attempt is, and whether an error is worth another, its owner knows. The owner
-// makes the first attempt at once, and asks for the next when one has failed:
+// It says when, and whether at all; what an attempt is, and whether an error is worth another, its owner knows. The
+// owner makes the first attempt at once, and asks for the next when one has failed:
 //
 //   class lookup {
 //    public:
@@ -20,8 +20,8 @@
 //     tickwheel::retry_timer<&lookup::send> retry_;
 //   };
 //
-// It asks `retry` at once, rather than after the wait, whether the next attempt could still begin in time: a caller that
-// has a second left does not spend it waiting for an attempt that will not be made.
+// It asks `retry` at once, rather than after the wait, whether the next attempt could still begin in time: a caller
+// that has a second left does not spend it waiting for an attempt that will not be made.
 #pragma once
 
 #include <tickwheel/detail/splitmix64.hpp>
@@ -48,7 +48,8 @@ struct retry_options {
   /// How long to wait in between.
   backoff_options backoff{};
 
-  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has configured.
+  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
+  /// configured.
   constexpr const char* why_invalid() const noexcept {
     return attempts == 0 ? "retry_options::attempts is zero" : backoff.why_invalid();
   }
@@ -56,18 +57,18 @@ struct retry_options {
 
 /// Calls a member function of its owner when it is time for another attempt.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` and `retry`
-/// read the clock. *Errors:* UV_ codes, as each function says. *Lifetime:* as `timer`: may be destroyed at any time, in its
-/// handler too.
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` and
+/// `retry` read the clock. *Errors:* UV_ codes, as each function says. *Lifetime:* as `timer`: may be destroyed at any
+/// time, in its handler too.
 template <auto Member>
 requires noexcept_member_handler<Member>
 class retry_timer : private timer {
  public:
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
-  /// With a `budget`, what is started deposits in it, and each retry takes from it. Requires: `self` lives as long as this
-  /// does, and so does `budget`, unless null; `options` are valid (checked; the process stops with what `why_invalid` says).
-  /// The jitter is seeded by the time and the object's address.
+  /// With a `budget`, what is started deposits in it, and each retry takes from it. Requires: `self` lives as long as
+  /// this does, and so does `budget`, unless null; `options` are valid (checked; the process stops with what
+  /// `why_invalid` says). The jitter is seeded by the time and the object's address.
   retry_timer(timer_service& service, owner& self, const retry_options& options = {},
               retry_budget* budget = nullptr) noexcept
       : retry_timer{service, self, options, budget, detail::seed_of(this)} {}
@@ -80,9 +81,9 @@ class retry_timer : private timer {
     detail::require(why == nullptr, why);
   }
 
-  /// A new operation begins, whose first attempt the caller makes now. One that was going on is forgotten, so that a pooled
-  /// object is used again by starting it. 0; UV_ETIMEDOUT when `until` has passed, and nothing should be attempted;
-  /// UV_ECANCELED when the service is closed. On an error nothing has changed.
+  /// A new operation begins, whose first attempt the caller makes now. One that was going on is forgotten, so that a
+  /// pooled object is used again by starting it. 0; UV_ETIMEDOUT when `until` has passed, and nothing should be
+  /// attempted; UV_ECANCELED when the service is closed. On an error nothing has changed.
   int start(tickwheel::deadline until = tickwheel::deadline::never()) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     if (until.passed(service().read_clock())) return UV_ETIMEDOUT;
@@ -106,8 +107,8 @@ class retry_timer : private timer {
   ///   UV_EALREADY    it is waiting for the next attempt: one failure was reported twice
   ///   UV_ECANCELED   not started, cancelled, or the service is closed
   ///
-  /// On an error nothing has changed, and the caller gives up. When it is called the deadline may be about to pass, or, if the
-  /// loop was late, have passed: an attempt that starts with a `pending_calls` or a `deadline_timer` is told so.
+  /// On an error nothing has changed, and the caller gives up. When it is called the deadline may be about to pass, or,
+  /// if the loop was late, have passed: an attempt that starts with a `pending_calls` or a `deadline_timer` is told so.
   template <class D = std::chrono::nanoseconds>
   int retry(D at_least = D::zero()) noexcept {
     if (!going_on_ || !service().is_open()) return UV_ECANCELED;
@@ -126,8 +127,8 @@ class retry_timer : private timer {
     return 0;
   }
 
-  /// The operation is over: no attempt follows, and `retry` answers UV_ECANCELED, until it is started again. True when it
-  /// was waiting for one.
+  /// The operation is over: no attempt follows, and `retry` answers UV_ECANCELED, until it is started again. True when
+  /// it was waiting for one.
   bool cancel() noexcept {
     going_on_ = false;
     return timer::cancel();
@@ -136,8 +137,8 @@ class retry_timer : private timer {
   /// True while it waits for the next attempt.
   bool armed() const noexcept { return timer::armed(); }
 
-  /// How many attempts were begun since `start`, the first included; readable when it is over, too. Zero when it was never
-  /// started.
+  /// How many attempts were begun since `start`, the first included; readable when it is over, too. Zero when it was
+  /// never started.
   unsigned attempts() const noexcept { return attempts_; }
 
   /// What `start` was given last.
