@@ -32,7 +32,7 @@ namespace tickwheel {
 ///
 /// *Thread safety:* the loop thread only; checked, except on `touch`, `queued` and `added`, where it is in debug
 /// builds. *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
-template <auto Member, auto Queued = nullptr>
+template <auto Member, auto Queued = nullptr, class = decltype(Member)>
 requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>
 class all_idle_timeout : public silence_timer {

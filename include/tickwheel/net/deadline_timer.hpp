@@ -27,7 +27,7 @@ namespace tickwheel {
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` reads the
 /// clock unless it is told the time. *Errors:* as `start` says. *Lifetime:* as `timer`: may be destroyed at any time,
 /// in its handler too.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class deadline_timer : private timer {
  public:

@@ -91,7 +91,7 @@ class drain_group : private timer {
   ~drain_group();
 
  private:
-  template <auto Member>
+  template <auto Member, class>
   requires noexcept_argument_handler<Member, drain_call>
   friend class drain_member;
 
@@ -144,7 +144,7 @@ class drain_group : private timer {
 ///
 /// The owner is called in a pass, also when there was no member to begin with, and then is not draining any more. It is
 /// not called before every member has left, those included that were told to stop and take their time.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class drain : public drain_group {
  public:
@@ -165,7 +165,7 @@ class drain : public drain_group {
 ///
 /// *Thread safety, complexity, errors:* as `drain`. *Lifetime:* stays where it is; may be destroyed at any time, in any
 /// handler, before or after its drain.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_argument_handler<Member, drain_call>
 class drain_member : private drain_group::member {
  public:

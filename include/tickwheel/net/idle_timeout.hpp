@@ -31,7 +31,7 @@ namespace tickwheel {
 /// *Thread safety:* the loop thread only; checked, except on `touch`, where it is in debug builds. *Complexity:*
 /// `touch` is a store of the iteration's time stamp; `start` and `cancel` are O(1) and `start` reads the clock.
 /// *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class idle_timeout : public silence_timer {
  public:

@@ -60,7 +60,7 @@ struct rate_limits {
 /// `progress` is an addition; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing
 /// allocates. The timer comes up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be
 /// destroyed at any time, in its handler too.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class minimum_rate : private timer {
  public:

@@ -201,7 +201,7 @@ concept noexcept_failure_handler = detail::failure_handler<decltype(Member)>::is
 /// one go. *Errors:* UV_ codes, as each function says. *Lifetime:* may be destroyed at any time, in a handler too;
 /// pending calls are then cancelled, no handler runs. Once the service is closed pending calls do not expire any more,
 /// and all else still works.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_failure_handler<Member>
 class pending_calls : private detail::call_table {
  public:

@@ -107,7 +107,7 @@ struct phase_limits {
 /// *Thread safety:* the loop thread only. *Complexity:* O(1), no allocation; `start` reads the clock, entering a phase
 /// does not: it counts from the time stamp of the loop iteration. *Errors:* only `start` can fail; what it was granted
 /// is kept until it is cancelled or runs out. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_argument_handler<Member, request_phase>
 class phase_timeouts : private timer {
  public:

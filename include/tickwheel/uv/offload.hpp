@@ -230,7 +230,7 @@ concept noexcept_offload_work = std::is_nothrow_invocable_r_v<Result, Work&> &&
 /// destroyed at any time, in its handler too, which cancels it; its memory is freed once the pool is through with the
 /// work. When the timer service closes, what is armed is not run, and what is in flight is answered as usual: it is the
 /// loop's. Once the service is destroyed only `run`, `cancel`, `armed`, `in_flight` and the destructor may be called.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_offload_handler<Member>
 class offload : public offload_base {
  public:

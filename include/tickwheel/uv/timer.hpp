@@ -142,8 +142,12 @@ concept noexcept_member_handler = detail::member_handler<decltype(Member)>::is_n
 template <class F>
 concept noexcept_handler = std::is_nothrow_invocable_v<F&> || std::is_nothrow_invocable_v<F&, timer&>;
 
+// What is made for a `Member` has its type as a parameter, too, which is never given: of a template that is told apart by
+// pointers to members alone, gcc (12, and others) lets all source files share one, though their classes are in unnamed
+// namespaces and merely have the same name, and one's timer calls the other's handler.
+
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class member_timer : public timer {
  public:
@@ -180,7 +184,7 @@ class callback_timer : public timer {
 
 /// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. What was
 /// missed while the loop was busy is skipped, not made up for: one late call, then the next on its time.
-template <auto Member>
+template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class interval_timer : private timer {
  public:
