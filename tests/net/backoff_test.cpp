@@ -156,7 +156,7 @@ TEST(a_copy, goes_on_as_the_original) {
 // --- what is refused -------------------------------------------------------------------------------------------------
 
 std::string wrong_with(const backoff_options& o) {
-  const char* const why = o.why_invalid();
+  const char* const why = o.problem();
   return why != nullptr ? why : "nothing";
 }
 

@@ -117,11 +117,11 @@ TEST(jitter, keeps_timers_apart_that_are_armed_together_and_fires_none_early) {
 TEST(a_share, outside_of_its_range_is_named) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   for (const double share : {-0.001, 1.001, nan, -nan, std::numeric_limits<double>::infinity()}) {
-    ASSERT_NE(jitter::why_invalid(share), nullptr) << share;
-    EXPECT_STREQ(jitter::why_invalid(share), "jitter: share is not within 0..1");
+    ASSERT_NE(jitter::problem(share), nullptr) << share;
+    EXPECT_STREQ(jitter::problem(share), "jitter: share is not within 0..1");
   }
-  EXPECT_EQ(jitter::why_invalid(0), nullptr);
-  EXPECT_EQ(jitter::why_invalid(1), nullptr);
+  EXPECT_EQ(jitter::problem(0), nullptr);
+  EXPECT_EQ(jitter::problem(1), nullptr);
 }
 
 TEST(a_jitter_of_an_impossible_share, stops_the_process_and_names_it) {

@@ -142,7 +142,7 @@ TEST(a_retry_budget, grants_no_more_than_its_bound_whatever_is_asked_when) {
 }
 
 std::string wrong_with(const retry_budget_options& o) {
-  const char* const why = o.why_invalid();
+  const char* const why = o.problem();
   return why != nullptr ? why : "nothing";
 }
 

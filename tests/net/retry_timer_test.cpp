@@ -453,9 +453,9 @@ TEST(retry_timer, allocates_nothing) {
 // --- what is refused -------------------------------------------------------------------------------------------------
 
 TEST(retry_options, name_what_is_wrong) {
-  EXPECT_EQ(retry_options{}.why_invalid(), nullptr);
-  EXPECT_THAT(retry_options{.attempts = 0}.why_invalid(), HasSubstr("retry_options::attempts "));
-  EXPECT_THAT((retry_options{.backoff = {.base = 1s, .cap = 1ms}}).why_invalid(), HasSubstr("::cap "));
+  EXPECT_EQ(retry_options{}.problem(), nullptr);
+  EXPECT_THAT(retry_options{.attempts = 0}.problem(), HasSubstr("retry_options::attempts "));
+  EXPECT_THAT((retry_options{.backoff = {.base = 1s, .cap = 1ms}}).problem(), HasSubstr("::cap "));
 }
 
 TEST(a_retry_timer_of_impossible_options, stops_the_process_and_names_the_field) {

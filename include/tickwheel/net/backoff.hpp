@@ -44,7 +44,7 @@ struct backoff_options {
 
   /// What is wrong with the first field that is, by its name, such as "backoff_options::cap is shorter than base"; null
   /// when nothing is. Ask it of what a user has configured.
-  constexpr const char* why_invalid() const noexcept {
+  constexpr const char* problem() const noexcept {
     if (base.count() <= 0) return "backoff_options::base is not positive";
     if (cap < base) return "backoff_options::cap is shorter than base";
     // negated, as NaN compares false with anything
@@ -65,13 +65,13 @@ struct backoff_options {
 class backoff {
  public:
   /// A sequence unlike others: seeded by the time and the object's address. Requires: `options` are valid (checked; the
-  /// process stops with what `why_invalid` says).
+  /// process stops with what `problem` says).
   explicit backoff(const backoff_options& options = {}) noexcept : backoff{options, detail::seed_of(this)} {}
 
   /// As above, with the sequence of `seed`, to see it again.
   backoff(const backoff_options& options, std::uint64_t seed) noexcept
       : options_{options}, step_{options.base}, random_{seed} {
-    const char* const why = options.why_invalid();
+    const char* const why = options.problem();
     detail::require(why == nullptr, why);
   }
 

@@ -25,18 +25,18 @@ namespace tickwheel {
 /// that of a constructor without a seed. *Errors:* none. *Lifetime:* a value, copied with where it is in its sequence.
 class jitter {
  public:
-  /// Adds up to `share` of a delay. Requires: `share` is in 0..1 (checked; the process stops with what `why_invalid`
+  /// Adds up to `share` of a delay. Requires: `share` is in 0..1 (checked; the process stops with what `problem`
   /// says). Seeded by the time and the object's address.
   explicit jitter(double share) noexcept : jitter{share, detail::seed_of(this)} {}
 
   /// As above, with the sequence of `seed`, to see it again: the same on any machine.
   jitter(double share, std::uint64_t seed) noexcept : share_{share}, random_{seed} {
-    const char* const why = why_invalid(share);
+    const char* const why = problem(share);
     detail::require(why == nullptr, why);
   }
 
   /// What is wrong with a share; null when nothing is. Ask it of what a user has configured.
-  static constexpr const char* why_invalid(double share) noexcept {
+  static constexpr const char* problem(double share) noexcept {
     return share >= 0 && share <= 1 ? nullptr : "jitter: share is not within 0..1";
   }
 

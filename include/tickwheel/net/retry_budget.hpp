@@ -34,7 +34,7 @@ struct retry_budget_options {
 
   /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
   /// configured.
-  constexpr const char* why_invalid() const noexcept {
+  constexpr const char* problem() const noexcept {
     if (most == 0) return "retry_budget_options::most is zero";
     if (percent == 0 && per_second == 0) return "retry_budget_options::percent and per_second are both zero";
     return nullptr;
@@ -48,9 +48,9 @@ struct retry_budget_options {
 /// clock read. *Errors:* none. *Lifetime:* outlives what was given a reference to it; else a value.
 class retry_budget {
  public:
-  /// Begins full. Requires: `options` are valid (checked; the process stops with what `why_invalid` says).
+  /// Begins full. Requires: `options` are valid (checked; the process stops with what `problem` says).
   explicit retry_budget(const retry_budget_options& options = {}) noexcept : options_{options}, balance_{full()} {
-    const char* const why = options.why_invalid();
+    const char* const why = options.problem();
     detail::require(why == nullptr, why);
   }
 

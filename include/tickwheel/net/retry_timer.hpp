@@ -50,8 +50,8 @@ struct retry_options {
 
   /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
   /// configured.
-  constexpr const char* why_invalid() const noexcept {
-    return attempts == 0 ? "retry_options::attempts is zero" : backoff.why_invalid();
+  constexpr const char* problem() const noexcept {
+    return attempts == 0 ? "retry_options::attempts is zero" : backoff.problem();
   }
 };
 
@@ -68,7 +68,7 @@ class retry_timer : private timer {
 
   /// With a `budget`, what is started deposits in it, and each retry takes from it. Requires: `self` lives as long as
   /// this does, and so does `budget`, unless null; `options` are valid (checked; the process stops with what
-  /// `why_invalid` says). The jitter is seeded by the time and the object's address.
+  /// `problem` says). The jitter is seeded by the time and the object's address.
   retry_timer(timer_service& service, owner& self, const retry_options& options = {},
               retry_budget* budget = nullptr) noexcept
       : retry_timer{service, self, options, budget, detail::seed_of(this)} {}
@@ -77,7 +77,7 @@ class retry_timer : private timer {
   retry_timer(timer_service& service, owner& self, const retry_options& options, retry_budget* budget,
               std::uint64_t seed) noexcept
       : timer{service, &run}, self_{self}, budget_{budget}, backoff_{options.backoff, seed}, most_{options.attempts} {
-    const char* const why = options.why_invalid();
+    const char* const why = options.problem();
     detail::require(why == nullptr, why);
   }
 

@@ -1,0 +1,12 @@
+// One of two source files that have classes of the same names: same_names.hpp.
+namespace {
+constexpr int here = 1;
+}
+
+#include "same_names.hpp"
+
+namespace {
+
+TEST(a_handler_in_an_unnamed_namespace, is_that_of_its_own_file_one) { expect_handlers_of_this_file(); }
+
+}  // namespace
