@@ -245,7 +245,7 @@ class offload : public offload_base {
   /// cancelled before. 0; UV_ENOMEM; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.
   template <class D, noexcept_offload_work<result> Work>
   int arm(D after, Work work) noexcept {
-    return offload_base::arm(make(std::move(work)), detail::to_nanoseconds(after));
+    return offload_base::arm(make(work), detail::to_nanoseconds(after));
   }
 
   /// Gives `work` to the pool now; as `arm` otherwise. 0; UV_ENOMEM; UV_EAGAIN when the pool's bound is reached, which a
@@ -253,12 +253,12 @@ class offload : public offload_base {
   /// and the handler is not called.
   template <noexcept_offload_work<result> Work>
   int run(Work work) noexcept {
-    return offload_base::run(make(std::move(work)));
+    return offload_base::run(make(work));
   }
 
  private:
   template <class Work>
-  static task* make(Work&& work) noexcept {
+  static task* make(Work& work) noexcept {
     return new (std::nothrow) detail::offload_work<result, Work>{std::move(work)};
   }
 
