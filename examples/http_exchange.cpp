@@ -23,8 +23,8 @@ const std::string& large() {
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// The methods' names and nothing else begin like this (RFC 9110, 5.6.2): a peer that speaks TLS, or anything but HTTP, is
-// found out by its first byte.
+// The methods' names and nothing else begin like this (RFC 9110, 5.6.2): a peer that speaks TLS, or anything but HTTP,
+// is found out by its first byte.
 bool may_begin_a_request(char c) {
   constexpr std::string_view others = "!#$%&'*+-.^_`|~";
   const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -120,8 +120,8 @@ void http_exchange::accept_header(std::string& out) {
   if (boost::beast::iequals(request[http::field::expect], "100-continue")) out += "HTTP/1.1 100 Continue\r\n\r\n";
 }
 
-// The parser is shown no more than the limit at once, so that what it must see as a whole, which is what surrounds a chunk,
-// is no longer than that.
+// The parser is shown no more than the limit at once, so that what it must see as a whole, which is what surrounds a
+// chunk, is no longer than that.
 std::size_t http_exchange::parse_body(std::string_view bytes, std::string& out) {
   // The parser of Boost 1.74 asserts, when it comes back to the last chunk, that there are more bytes than these.
   constexpr std::string_view last_chunk = "0\r\n\r\n";

@@ -161,8 +161,8 @@ class connection {
   // --- bytes out
 
   // Nearly always the socket takes all at once. If not, the peer is not read from until it took what it is owed, which
-  // bounds our memory, and it has to take that at the least rate. So it is when more requests are waiting to be answered:
-  // others have their turn in between.
+  // bounds our memory, and it has to take that at the least rate. So it is when more requests are waiting to be
+  // answered: others have their turn in between.
   void answer() noexcept {
     std::string& out = on_.out;
     const std::size_t taken = exchange_.held_back() ? 0 : send(out);
@@ -216,8 +216,8 @@ class connection {
 
   // --- the end
 
-  // All is said. A socket that is closed while the peer still sends resets the connection, and the peer may lose what it
-  // was told last: so it is listened to a little longer.
+  // All is said. A socket that is closed while the peer still sends resets the connection, and the peer may lose what
+  // it was told last: so it is listened to a little longer.
   void finish() noexcept {
     if (peer_ended_) return close();
     phases_.cancel();
@@ -252,8 +252,8 @@ class connection {
     counted.latest = std::max<std::chrono::nanoseconds>(counted.latest, tickwheel::clock::now() - phase_began_ - limit);
   }
 
-  // A peer that has begun a request is told why, as far as the socket takes it at once. One that does not take its answer
-  // is reset, or the system would go on offering it what it has taken from us.
+  // A peer that has begun a request is told why, as far as the socket takes it at once. One that does not take its
+  // answer is reset, or the system would go on offering it what it has taken from us.
   void cut() noexcept {
     if (!unsent_.empty()) return end(true);
     std::string goodbye;
@@ -312,8 +312,8 @@ class server {
         .bytes_a_second = o.min_rate, .grace = o.rate_grace, .interval = std::min(o.rate_grace, milliseconds{1s})};
   }
 
-  /// Listens at `address`, and writes the port there if it was 0. Descriptors are left for `most` connections. 0 or a UV_
-  /// code.
+  /// Listens at `address`, and writes the port there if it was 0. Descriptors are left for `most` connections. 0 or a
+  /// UV_ code.
   int listen(sockaddr_in& address, std::uint64_t most) noexcept {
     on_.most = most;
     if (const int error = on_.loop.open()) return error;

@@ -1,5 +1,5 @@
-// The libFuzzer target of the request path of http_server. `./dev fuzz http` builds and runs it; what it finds is kept in
-// tests/examples/corpus, which http_exchange_test runs.
+// The libFuzzer target of the request path of http_server. `./dev fuzz http` builds and runs it; what it finds is kept
+// in tests/examples/corpus, which http_exchange_test runs.
 #include "http_pieces.hpp"
 
 #include <cstdio>

@@ -137,10 +137,10 @@ class drain_group : private timer {
 
 /// Drains the connections that are its members, and calls a member function of its owner when all are gone.
 ///
-/// *Thread safety:* the loop thread only. *Complexity:* joining, leaving, `busy` and `idle` are O(1) and allocate nothing;
-/// one timer for all members. A pass tells up to 256 of them; the next follows a tick later, after I/O. *Errors:* only
-/// `start` can fail. *Lifetime:* may be destroyed at any time, in a handler of its own or of a member too; its members
-/// then belong to no drain, and may be destroyed later. Destroying it runs no handler.
+/// *Thread safety:* the loop thread only. *Complexity:* joining, leaving, `busy` and `idle` are O(1) and allocate
+/// nothing; one timer for all members. A pass tells up to 256 of them; the next follows a tick later, after I/O.
+/// *Errors:* only `start` can fail. *Lifetime:* may be destroyed at any time, in a handler of its own or of a member
+/// too; its members then belong to no drain, and may be destroyed later. Destroying it runs no handler.
 ///
 /// The owner is called in a pass, also when there was no member to begin with, and then is not draining any more. It is
 /// not called before every member has left, those included that were told to stop and take their time.
@@ -160,8 +160,8 @@ class drain : public drain_group {
 };
 
 /// Makes the object that embeds it a member of a drain, from its construction to its destruction. It is idle at first.
-/// The handler is called while the group drains, may do anything, and is to see to it that the member leaves: at once or
-/// later, as when a socket is closed only in a callback.
+/// The handler is called while the group drains, may do anything, and is to see to it that the member leaves: at once
+/// or later, as when a socket is closed only in a callback.
 ///
 /// *Thread safety, complexity, errors:* as `drain`. *Lifetime:* stays where it is; may be destroyed at any time, in any
 /// handler, before or after its drain.
@@ -180,7 +180,8 @@ class drain_member : private drain_group::member {
   /// A request begins: while draining, it is not told to close before `idle`. Stores a flag, and nothing else.
   void busy() noexcept { is_busy = true; }
 
-  /// The request is over. While draining the handler is called in the next pass, if it was busy and was not told to stop.
+  /// The request is over. While draining the handler is called in the next pass, if it was busy and was not told to
+  /// stop.
   void idle() noexcept {
     if (!is_busy) return;
     is_busy = false;

@@ -17,10 +17,10 @@
 //     tickwheel::minimum_rate<&upload::on_too_slow> rate_;
 //   };
 //
-// The peer has a credit of time, `grace` at first. Time takes from it, and each byte gives back the time that a byte may
-// take at the minimum rate, up to `grace` again. When none is left the peer is too slow. So one that is never more than
-// `grace` behind the rate is never cut, in bursts or not; and however much it sent before, it cannot then be silent for
-// more than `grace` and one interval between checks.
+// The peer has a credit of time, `grace` at first. Time takes from it, and each byte gives back the time that a byte
+// may take at the minimum rate, up to `grace` again. When none is left the peer is too slow. So one that is never more
+// than `grace` behind the rate is never cut, in bursts or not; and however much it sent before, it cannot then be
+// silent for more than `grace` and one interval between checks.
 //
 // Time is the loop's responsive time, less what was paused: neither our stalls nor our unwillingness to read are the
 // peer's fault.

@@ -28,8 +28,8 @@
 // answer, and say "Connection: close" then.
 //
 // Whoever closes a connection between two requests may do so when the next one is on its way, which is then lost. What
-// has arrived is safe, as waiting I/O is handled before the verdict. For what has not, tell peers a keep-alive limit that
-// is shorter than the real one (`phase_limits::advertised_keep_alive`); and the maximum age leaves a peer that was
+// has arrived is safe, as waiting I/O is handled before the verdict. For what has not, tell peers a keep-alive limit
+// that is shorter than the real one (`phase_limits::advertised_keep_alive`); and the maximum age leaves a peer that was
 // answered just now the time to go on (`phase_limits::age_grace`).
 #pragma once
 
@@ -77,8 +77,8 @@ struct phase_limits {
   std::chrono::nanoseconds body = std::chrono::seconds{60};
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{75};
   std::chrono::nanoseconds max_age = std::chrono::nanoseconds::max();
-  /// How long a connection that is too old waits for the next request all the same. A peer that is asking all the time does
-  /// so within it, and hears with the answer that it was the last. Not negative.
+  /// How long a connection that is too old waits for the next request all the same. A peer that is asking all the time
+  /// does so within it, and hears with the answer that it was the last. Not negative.
   std::chrono::nanoseconds age_grace = std::chrono::seconds{1};
 
   /// The first field that cannot be, and why; null when all can.

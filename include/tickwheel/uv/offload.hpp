@@ -21,8 +21,8 @@
 // be gone by then. Work never touches the loop, its timers or the session, but for what is made for other threads, such
 // as a `remote_handle`. It is destroyed on the loop's thread.
 //
-// Every run has exactly one answer, the handler, unless it was cancelled, its owner destroyed, or the pool closed: then it
-// has none, not even when the work was finished already and its result on the way.
+// Every run has exactly one answer, the handler, unless it was cancelled, its owner destroyed, or the pool closed: then
+// it has none, not even when the work was finished already and its result on the way.
 #pragma once
 
 #include <tickwheel/uv/timer.hpp>
@@ -80,8 +80,8 @@ struct offload_options {
 ///
 /// *Thread safety:* the loop thread only. *Complexity:* O(1). *Errors:* `open` answers a UV_ code. *Lifetime:* outlives
 /// the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
-/// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY: libuv
-/// returns what is with the pool to the loop.
+/// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY:
+/// libuv returns what is with the pool to the loop.
 class offload_pool {
  public:
   offload_pool() noexcept = default;
@@ -93,8 +93,8 @@ class offload_pool {
   /// 0; UV_EINVAL when `options.problem()` names one; UV_EALREADY when it is open. A closed one can be opened again.
   [[nodiscard]] int open(uv_loop_t& loop, const offload_options& options = {}) noexcept;
 
-  /// Cancels all that is in flight: work that no thread has begun never runs, what runs does so to its end, and no handler
-  /// is called. What is armed is answered with UV_ECANCELED when its time has come. Idempotent; O(in flight).
+  /// Cancels all that is in flight: work that no thread has begun never runs, what runs does so to its end, and no
+  /// handler is called. What is armed is answered with UV_ECANCELED when its time has come. Idempotent; O(in flight).
   void close() noexcept;
 
   bool is_open() const noexcept { return loop_ != nullptr; }
@@ -121,8 +121,8 @@ class offload_pool {
 /// What does not depend on the handler; `offload` is the one to embed.
 class offload_base : private timer {
  public:
-  /// Neither its work nor its handler is heard of again; true when it was armed or in flight. Work that no thread of the
-  /// pool has begun never runs; what runs, runs to its end, unheard.
+  /// Neither its work nor its handler is heard of again; true when it was armed or in flight. Work that no thread of
+  /// the pool has begun never runs; what runs, runs to its end, unheard.
   bool cancel() noexcept;
 
   /// True while it waits for its time.
@@ -248,9 +248,9 @@ class offload : public offload_base {
     return offload_base::arm(make(work), detail::to_nanoseconds(after));
   }
 
-  /// Gives `work` to the pool now; as `arm` otherwise. 0; UV_ENOMEM; UV_EAGAIN when the pool's bound is reached, which a
-  /// run that this one replaces still counts for; UV_ECANCELED when the pool is closed. On an error nothing has changed,
-  /// and the handler is not called.
+  /// Gives `work` to the pool now; as `arm` otherwise. 0; UV_ENOMEM; UV_EAGAIN when the pool's bound is reached, which
+  /// a run that this one replaces still counts for; UV_ECANCELED when the pool is closed. On an error nothing has
+  /// changed, and the handler is not called.
   template <noexcept_offload_work<result> Work>
   int run(Work work) noexcept {
     return offload_base::run(make(work));
