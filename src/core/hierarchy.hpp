@@ -59,6 +59,7 @@ struct hierarchy {
   }
 
   /// Gives back what is being emptied, each to its slot. O(levels).
+  // NOLINTNEXTLINE(readability-make-member-function-const): it changes the levels, which only happen to be elsewhere
   void undo_drains() noexcept {
     for (unsigned k = 0; k < count; ++k) coarse[k].undo_drain();
   }

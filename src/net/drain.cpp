@@ -12,14 +12,8 @@ namespace {
 // pass may (service_options::time_per_pass).
 constexpr std::size_t members_a_pass = 256;
 
-// The n-th number of a sequence that the seed decides, from 0 up to 1 (Steele, Lea, Flood: SplitMix).
-double uniform(std::uint64_t seed, std::uint64_t n) noexcept {
-  std::uint64_t x = seed + (n + 1) * 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  x ^= x >> 31;
-  return static_cast<double>(x >> 11) * 0x1p-53;
-}
+// A number from 0 up to 1.
+double uniform(detail::splitmix64& random) noexcept { return static_cast<double>(random.next() >> 11) * 0x1p-53; }
 
 }  // namespace
 
@@ -38,6 +32,7 @@ int drain_group::start(const drain_limits& limits) noexcept {
   limits_ = limits;
   hard_stop_at_ = detail::add_saturating(now, limits.hard_stop);
   stops_ = 0;
+  random_ = detail::splitmix64{limits.seed};
   return 0;
 }
 
@@ -124,7 +119,7 @@ void drain_group::plan_stop() noexcept {
   nanoseconds after = limits_.spread;
   if (stops_ < to_be_stopped_) {
     const double share = static_cast<double>(limits_.spread.count()) / static_cast<double>(to_be_stopped_);
-    const double at = (static_cast<double>(stops_) + uniform(limits_.seed, stops_)) * share;
+    const double at = (static_cast<double>(stops_) + uniform(random_)) * share;
     after = std::min(after, detail::to_nanoseconds(std::chrono::duration<double, std::nano>{at}));
   }
   next_stop_ = detail::add_saturating(hard_stop_at_, after);
