@@ -130,7 +130,7 @@ class drain_group : private timer {
   drained done_;
   drain_limits limits_{};
   clock::time_point hard_stop_at_{};
-  clock::time_point next_stop_{};    // of the first of those that wait
+  clock::time_point next_stop_{};  // of the first of those that wait
   detail::splitmix64 random_{0};
   std::uint64_t stops_ = 0;          // that were planned, the next included; 0: the hard stop has not come
   std::uint64_t to_be_stopped_ = 0;  // how many there were then
