@@ -221,6 +221,7 @@ class connection {
   void finish() noexcept {
     if (peer_ended_) return close();
     phases_.cancel();
+    rate_.cancel();
     is_lingering_ = true;
     if (uv_shutdown(&shutdown_, stream(), [](uv_shutdown_t*, int) {}) != 0 || linger_.arm(1s) != 0) close();
   }

@@ -152,8 +152,10 @@ class sale {
   /// Of every tenth article there are far too few; of the others there is enough for all who ask.
   explicit sale(const options& o) : asked_{o}, random_{o.seed}, articles_(o.articles) {
     const std::uint32_t mean = o.holds / o.articles;
+    const std::uint32_t others = o.articles - o.articles / 10;
+    const std::uint32_t enough = (o.holds + others - 1) / others;
     for (std::size_t i = 0; i < articles_.size(); ++i)
-      articles_[i].units = i % 10 == 9 ? mean / 10 : mean + mean / 4 + 1;
+      articles_[i].units = i % 10 == 9 ? mean / 10 : enough + mean / 4 + 1;
     require(timers_.open(time_) == 0, "no memory");
   }
 

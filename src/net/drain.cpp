@@ -32,6 +32,7 @@ int drain_group::start(const drain_limits& limits) noexcept {
   limits_ = limits;
   hard_stop_at_ = detail::add_saturating(now, limits.hard_stop);
   stops_ = 0;
+  ++starts_;
   random_ = detail::splitmix64{limits.seed};
   return 0;
 }
@@ -69,9 +70,8 @@ void drain_group::visit(wheel_entry& entry) noexcept {
     self.done_(self);
     return;
   }
-  // Armed before handlers are called, as one of them may destroy the service, which only an armed timer can tell. It
-  // cannot be refused: its place among the armed ones is still free.
-  self.timer::arm_at(clock::time_point::max());
+  // Armed before handlers are called, as one of them may destroy the service, which only an armed timer can tell.
+  self.timer::arm_again_at(clock::time_point::max());
   self.tell(self.service().judged_at());
 }
 
@@ -79,10 +79,12 @@ void drain_group::visit(wheel_entry& entry) noexcept {
 void drain_group::tell(clock::time_point now) noexcept {
   bool destroyed = false;
   destroyed_ = &destroyed;
+  const std::size_t untold = untold_.size();  // who becomes idle meanwhile is told in the next pass
+  const std::uint64_t starts = starts_;
   for (std::size_t looked_at = 0; looked_at < members_a_pass; ++looked_at) {
     drain_call call = drain_call::idle;
     member* next = nullptr;
-    if (!untold_.empty()) {
+    if (looked_at < untold && !untold_.empty()) {
       next = &untold_.front();
       move(*next, place::waiting);
       if (next->is_busy) continue;
@@ -96,7 +98,7 @@ void drain_group::tell(clock::time_point now) noexcept {
     }
     next->call(*next, call);  // may destroy the member, this, its service, or whatever else
     if (destroyed) return;
-    if (!draining()) break;
+    if (!draining() || starts_ != starts) break;
   }
   destroyed_ = nullptr;
   schedule();
@@ -133,7 +135,7 @@ clock::time_point drain_group::next_work() const noexcept {
 }
 
 void drain_group::schedule() noexcept {
-  if (draining()) timer::arm_at(next_work());
+  if (draining()) timer::arm_again_at(next_work());
 }
 
 void drain_group::move(member& m, place to) noexcept {

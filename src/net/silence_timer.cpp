@@ -6,10 +6,12 @@ namespace tickwheel {
 
 int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
   if (limit.problem() != nullptr) return UV_EINVAL;
-  if (const int error = timer::arm(limit.minimum() / looks)) return error;
+  if (!service().is_open()) return UV_ECANCELED;
+  const clock::time_point now = service().read_clock();
+  if (const int error = timer::arm_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
   limit_ = limit;
   looks_ = looks;
-  last_ = service().responsive_now();
+  last_ = now - service().stalled_for();
   noticed_at_ = never_noticed;
   paused_at_ = not_paused;
   return 0;
@@ -53,21 +55,19 @@ void silence_timer::resume() noexcept {
   // since the last notice.
   clock::time_point& from = last_ < noticed_at_ ? noticed_at_ : last_;
   const std::chrono::nanoseconds silence = std::max(paused_at_ - from, std::chrono::nanoseconds{});
-  from = service().responsive_now() - silence;
+  from = std::max(from, service().responsive_now() - silence);
   paused_at_ = not_paused;
-  wait(service().now(), silence);
+  wait(service().now(), service().responsive_now() - from);
 }
 
 // What is left of the limit is the earliest time at which it can run out. A scaled one may shrink to its minimum before
 // that, so it is looked at when that has passed, and once a minimum from then on.
-//
-// Arming cannot be refused: it is armed, or has just come up, so that its place among the armed ones is still free.
 void silence_timer::wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept {
   const std::chrono::nanoseconds least = limit_.minimum();
   std::chrono::nanoseconds rest = detail::add_saturating(limit_.now(), -silence);
   if (limit_.is_scaled()) rest = std::min(rest, silence < least ? detail::add_saturating(least, -silence) : least);
   if (looks_ != 1) rest = std::min(rest, longest_step());
-  timer::arm_at(detail::add_saturating(now, rest));
+  timer::arm_again_at(detail::add_saturating(now, rest));
 }
 
 }  // namespace tickwheel

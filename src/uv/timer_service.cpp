@@ -197,6 +197,16 @@ int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
   return 0;
 }
 
+// Of a timer that is armed or has just come up, and so has its place: other threads' timers, which are never refused once
+// they were accepted, may have made more of them than `max_armed` meanwhile.
+void timer_service::arm_again(timer& t, tick deadline) noexcept {
+  check_thread();
+  if (!t.armed() && !t.has_ref()) count_without_ref();
+  wheel_->arm(t.entry(), deadline);
+  update_hold();
+  wake_sooner();
+}
+
 bool timer_service::cancel_without_ref(timer& t) noexcept {
   check_thread();
   --unref_armed_;

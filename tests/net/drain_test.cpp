@@ -613,4 +613,37 @@ TEST_F(drain, allocates_nothing) {
   EXPECT_EQ(s->drained, 1);
 }
 
+TEST(a_member, that_is_busy_and_idle_again_when_it_is_told_is_told_next_in_a_later_pass) {
+  manual_service service;
+  server s{service.timers};
+  connection c{s.drain, service.timers};
+  c.then = [&] {
+    c.member.busy();
+    c.member.idle();
+  };
+  ASSERT_EQ(s.drain.start(usual), 0);
+  service.advance(service.tick());
+  EXPECT_EQ(c.told_idle, 1);
+  service.advance(service.tick());
+  EXPECT_EQ(c.told_idle, 2);
+}
+
+TEST(a_drain, that_a_handler_begins_anew_tells_no_member_twice_in_a_pass) {
+  manual_service service;
+  server s{service.timers};
+  connection a{s.drain, service.timers}, b{s.drain, service.timers};
+  a.then = [&] {
+    a.then = {};
+    EXPECT_TRUE(s.drain.cancel());
+    EXPECT_EQ(s.drain.start(usual), 0);
+  };
+  ASSERT_EQ(s.drain.start(usual), 0);
+  service.advance(service.tick());
+  EXPECT_EQ(a.told_idle, 1);
+  EXPECT_EQ(b.told_idle, 0);
+  service.advance(service.tick());
+  EXPECT_EQ(a.told_idle, 2);
+  EXPECT_EQ(b.told_idle, 1);
+}
+
 }  // namespace

@@ -234,4 +234,41 @@ TEST(a_load_factor, of_many_connections_is_set_once_for_all) {
   for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].evicted, static_cast<int>(i % 2)) << i;
 }
 
+TEST(a_scaled_limit, counts_from_the_call_that_starts_it_and_not_from_the_beginning_of_the_iteration) {
+  manual_service service{{.stall_grace = 1s}};
+  tickwheel::load_factor load;
+  connection c{service.timers};
+  tickwheel::clock::time_point started{};
+  const auto start_late = [&]() noexcept {
+    service.timers.now();       // the iteration has its stamp
+    service.time.block(100ms);  // and a handler takes its time
+    EXPECT_EQ(c.idle.start(idle_limit::scaled(10ms, 50ms, load)), 0);
+    started = service.time.now();
+  };
+  tickwheel::callback_timer handler{service.timers, start_late};
+  ASSERT_EQ(handler.arm(5ms), 0);
+  service.advance(1s);
+  ASSERT_EQ(c.evicted, 1);
+  EXPECT_GE(c.at, started + 50ms);
+}
+
+TEST(a_pause, that_ends_at_once_does_not_bring_the_verdict_forward) {
+  manual_service service;
+  connection c{service.timers};
+  tickwheel::clock::time_point started{};
+  const auto start_late = [&]() noexcept {
+    service.timers.now();
+    service.time.block(9ms);
+    EXPECT_EQ(c.idle.start(20ms), 0);
+    c.idle.pause();
+    c.idle.resume();
+    started = service.time.now();
+  };
+  tickwheel::callback_timer handler{service.timers, start_late};
+  ASSERT_EQ(handler.arm(5ms), 0);
+  service.advance(1s);
+  ASSERT_EQ(c.evicted, 1);
+  EXPECT_GE(c.at, started + 20ms);
+}
+
 }  // namespace

@@ -132,6 +132,7 @@ class drain_group : private timer {
   clock::time_point hard_stop_at_{};
   clock::time_point next_stop_{};  // of the first of those that wait
   detail::splitmix64 random_{0};
+  std::uint64_t starts_ = 0;         // how often it was started: a handler may have it end and begin anew
   std::uint64_t stops_ = 0;          // that were planned, the next included; 0: the hard stop has not come
   std::uint64_t to_be_stopped_ = 0;  // how many there were then
   bool* destroyed_ = nullptr;        // while handlers are called: where to say so

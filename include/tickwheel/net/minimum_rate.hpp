@@ -108,7 +108,7 @@ class minimum_rate : private timer {
     if (!armed() || !paused_) return;
     paused_ = false;
     counted_to_ += service().responsive_now() - paused_at_;
-    timer::arm_at(next_check(counted_to_ + service().stalled_for()));
+    timer::arm_again_at(next_check(counted_to_ + service().stalled_for()));
   }
 
   /// True between `pause` and `resume`.
@@ -141,12 +141,12 @@ class minimum_rate : private timer {
     auto& self = static_cast<minimum_rate&>(timer::from(entry));
     timer_service& service = self.service();
     if (self.paused_) {
-      self.timer::arm_at(clock::time_point::max());  // keeps the place among the armed ones until `resume`
+      self.timer::arm_again_at(clock::time_point::max());  // keeps the place among the armed ones until `resume`
       return;
     }
     self.count_to(service.judged_at() - service.stalled_for());
     if (self.credit_.count() > 0) {
-      self.timer::arm_at(self.next_check(service.judged_at()));
+      self.timer::arm_again_at(self.next_check(service.judged_at()));
       return;
     }
     (self.self_.*Member)();

@@ -218,15 +218,14 @@ class phase_timeouts : private timer {
     if (!armed()) return;  // the service was closed, and may be gone
     phase_ = phase;
     begun_ = service().responsive_now();
-    timer::arm_at(next_end());
+    timer::arm_again_at(next_end());
   }
 
   static void visit(wheel_entry& entry) noexcept {
     auto& self = static_cast<phase_timeouts&>(timer::from(entry));
     const clock::time_point end = self.next_end();
     if (self.service().judged_at() < end) {
-      // Our stalls moved it. Arming cannot be refused, as the place that this timer had is still free.
-      self.timer::arm_at(end);
+      self.timer::arm_again_at(end);  // our stalls moved it
       return;
     }
     const request_phase which = end < self.phase_end() ? request_phase::max_age : self.phase_;

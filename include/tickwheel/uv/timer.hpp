@@ -87,6 +87,10 @@ class timer : private wheel_entry {
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
+  /// `arm_at` for what arms itself again when it has come up, before any handler is called, or is armed: has its place
+  /// still, and cannot be refused.
+  void arm_again_at(clock::time_point when) noexcept { service().arm_again(*this, service().tick_of(when)); }
+
   timer_service& service() const noexcept {
     return *reinterpret_cast<timer_service*>(service_ & ~tag_bits);  // NOLINT(performance-no-int-to-ptr): a tagged one
   }
@@ -219,9 +223,8 @@ class interval_timer : private timer {
     auto& self = static_cast<interval_timer&>(timer::from(entry));
     const auto missed = (self.service().read_clock() - self.next_) / self.period_;
     self.next_ = detail::add_saturating(self.next_ + missed * self.period_, self.period_);
-    // armed before the call, so that the handler may cancel, restart or destroy it; it cannot fail, as the place that
-    // this timer had among the armed ones is still free
-    self.timer::arm_at(self.next_);
+    // armed before the call, so that the handler may cancel, restart or destroy it
+    self.timer::arm_again_at(self.next_);
     (self.self_.*Member)();
   }
 

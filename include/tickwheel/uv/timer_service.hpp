@@ -174,6 +174,7 @@ class timer_service final : private driver::client {
   int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
   int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
   int arm_with_care(timer&, tick deadline) noexcept;
+  void arm_again(timer&, tick deadline) noexcept;
   bool cancel(timer&) noexcept;  // of an armed one that has a reference
   bool cancel_without_ref(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
