@@ -17,6 +17,10 @@
 #include <tickwheel/tickwheel.hpp>
 
 #include <uv.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -54,7 +58,8 @@ struct cuts {
 struct shared {
   event_loop loop;
   tickwheel::phase_limits phases;
-  tickwheel::rate_limits rate;          // zero bytes a second: any
+  tickwheel::rate_limits rate;  // zero bytes a second: any
+  std::chrono::nanoseconds look_at_taking{};
   std::uint64_t most = 0;               // connections open at once
   std::array<char, 65536> read_buffer;  // one for all: what was read is parsed or copied before the next read
   std::string out;  // one for all: what a read is answered, until it is sent or is its connection's own
@@ -88,6 +93,7 @@ class connection {
         exchange_{{}, on.phases.advertised_keep_alive()},
         phases_{on.loop.timers(), *this},
         rate_{on.loop.timers(), *this},
+        taking_{on.loop.timers(), *this},
         linger_{on.loop.timers(), *this},
         drain_{drain, *this} {
     uv_tcp_init(&on.loop.uv(), &socket_);  // cannot fail: it makes no socket yet
@@ -169,7 +175,8 @@ class connection {
     if (taken < out.size() && !uv_is_closing(handle())) {
       uv_read_stop(stream());
       unsent_.assign(out, taken);
-      if (demand_rate() != 0 || !write_next()) close();
+      owed_ = owed();
+      if (demand_rate() != 0 || taking_.start(on_.look_at_taking) != 0 || !write_next()) close();
     } else if (!uv_is_closing(handle())) {
       go_on();
     }
@@ -185,7 +192,25 @@ class connection {
     return sent < 0 ? 0 : static_cast<std::size_t>(sent);
   }
 
-  // In pieces, so that the rate hears of progress before all is sent.
+  // What the peer has not acknowledged: what is to be written, and, where that can be asked, what the system has of it. A
+  // system takes half a megabyte at once and nothing for a long time after, however steadily the peer reads.
+  std::size_t owed() noexcept {
+    int in_system = 0;
+#ifdef SIOCOUTQ
+    uv_os_fd_t fd{};
+    if (uv_fileno(handle(), &fd) != 0 || ioctl(fd, SIOCOUTQ, &in_system) != 0) in_system = 0;
+#endif
+    const std::size_t written = sent_ + (writing_ - std::min(writing_, uv_stream_get_write_queue_size(stream())));
+    return unsent_.size() - written + static_cast<std::size_t>(in_system);
+  }
+
+  void on_look_at_taking() noexcept {
+    const std::size_t now = owed();
+    rate_.progress(owed_ - std::min(owed_, now));
+    owed_ = now;
+  }
+
+  // In pieces, so that `owed` sees it shrink where the system cannot be asked, too.
   bool write_next() noexcept {
     constexpr std::size_t piece = 16384;
     const std::size_t size = std::min(piece, unsent_.size() - sent_);
@@ -201,7 +226,6 @@ class connection {
   }
 
   void written() noexcept {
-    rate_.progress(writing_);
     sent_ += std::exchange(writing_, 0);
     if (sent_ < unsent_.size()) {
       if (!write_next()) close();
@@ -210,6 +234,7 @@ class connection {
     unsent_ = {};
     sent_ = 0;
     rate_.cancel();
+    taking_.cancel();
     if (!peer_ended_ && read() != 0) return close();
     go_on();
   }
@@ -275,6 +300,7 @@ class connection {
     if (uv_is_closing(handle())) return;
     phases_.cancel();  // no handler must run between here and the destructor
     rate_.cancel();
+    taking_.cancel();
     linger_.cancel();
     drain_.leave();
     --on_.open;
@@ -291,6 +317,7 @@ class connection {
   http_exchange exchange_;
   tickwheel::phase_timeouts<&connection::on_phase_timeout> phases_;
   tickwheel::minimum_rate<&connection::on_too_slow> rate_;
+  tickwheel::interval_timer<&connection::on_look_at_taking> taking_;  // while there is something unsent
   tickwheel::member_timer<&connection::close> linger_;
   tickwheel::drain_member<&connection::on_drain> drain_;
   tickwheel::clock::time_point phase_began_{};  // to say how late a cut was
@@ -299,6 +326,7 @@ class connection {
   uv_shutdown_t shutdown_{};
   std::string unsent_;
   std::size_t sent_ = 0, writing_ = 0;  // of `unsent_`
+  std::size_t owed_ = 0;                // when that was looked at last
   bool peer_ended_ = false, is_lingering_ = false;
 };
 
@@ -311,6 +339,7 @@ class server {
     on_.phases = {.header = o.header, .body = o.body, .keep_alive = o.keep_alive, .max_age = o.max_age};
     on_.rate = {
         .bytes_a_second = o.min_rate, .grace = o.rate_grace, .interval = std::min(o.rate_grace, milliseconds{1s})};
+    on_.look_at_taking = on_.rate.interval / 4;
   }
 
   /// Listens at `address`, and writes the port there if it was 0. Descriptors are left for `most` connections. 0 or a
