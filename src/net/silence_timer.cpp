@@ -7,11 +7,12 @@ namespace tickwheel {
 int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
   if (limit.problem() != nullptr) return UV_EINVAL;
   if (!service().is_open()) return UV_ECANCELED;
-  const clock::time_point now = service().read_clock();
+  // for the whole iteration, so that a touch that follows is not older than the start
+  const clock::time_point now = service().update_now();
   if (const int error = timer::arm_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
   limit_ = limit;
   looks_ = looks;
-  last_ = now - service().stalled_for();
+  last_ = service().responsive_now();
   noticed_at_ = never_noticed;
   paused_at_ = not_paused;
   return 0;

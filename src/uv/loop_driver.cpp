@@ -122,10 +122,9 @@ void loop_driver::begin_pass() noexcept {
 void loop_driver::on_prepare() noexcept {
   if (bound() == nullptr) return;
   const clock::time_point now = clock::now();
-  account(now - polled_);
-  polled_ = now;
-
   bound()->turn(now);
+  polled_ = now;
+  polling_ = true;
   if (!pass_due_ && bound()->due(now)) begin_pass();
   if (pass_due_) {
     pass_stamp_ = now;
@@ -137,13 +136,19 @@ void loop_driver::on_prepare() noexcept {
 }
 
 void loop_driver::on_check() noexcept {
-  polled_ = latest_at(uv_now(&loop_));
+  polled_ = polled();
+  polling_ = false;
   // without a stamp of this iteration the pass became due after the poll began; it waits for the next
   if (bound() == nullptr || !stamped_) return;
   stamped_ = false;
   pass_due_ = false;
   bound()->pass(pass_stamp_);  // may unbind us; the block itself lives on until the loop has turned
   if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
+}
+
+// Callbacks of the poll are run before we hear of its end; libuv's time has moved by then.
+clock::time_point loop_driver::polled() const noexcept {
+  return polling_ ? std::max(polled_, latest_at(uv_now(&loop_))) : polled_;
 }
 
 // The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two,

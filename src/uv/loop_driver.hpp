@@ -38,6 +38,7 @@ class loop_driver final : public driver {
   // is on the path of each touch and each arm_at, and the call is a third of their cost (arm_at + cancel: 6.1 ns, in
   // place 4.1).
   const std::uint64_t* epoch() const noexcept override { return &loop_.time; }
+  clock::time_point polled() const noexcept override;
   void wake_at(clock::time_point when) noexcept override;
   void pass_again() noexcept override { begin_pass(); }
   void ring() noexcept override;
@@ -81,7 +82,8 @@ class loop_driver final : public driver {
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};
 
-  clock::time_point polled_{};  // when the last poll returned, or a little later
+  clock::time_point polled_{};  // when the last poll returned, or a little later; while one is on, when it began
+  bool polling_ = false;        // between prepare and check
   const clock::time_point opened_;
   const std::uint64_t opened_ms_;
   unsigned closing_ = 0;         // close callbacks of ours to come

@@ -14,22 +14,20 @@ void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
     while (now() <= end && turn()) {
     }
     if (now() > end || wake_ > end || wake_ == clock::time_point::max()) break;
-    set_now(std::max(now(), wake_));
+    wait_until(wake_);
     wake_ = clock::time_point::max();
-    ++epoch_;
     ++wakeups_;
     bound()->woken(now());
   }
-  set_now(std::max(now(), end));
-  ++epoch_;
+  wait_until(end);
 }
 
 bool manual_driver::turn() noexcept {
   detail::require(!passing_, "manual_driver: advance or turn was called from a handler");
   ++epoch_;
   if (bound() == nullptr) return false;
-  account(std::exchange(busy_, {}));
   bound()->turn(now());
+  polled_ = now();
   const bool rung = rung_.exchange(false, std::memory_order_acquire);
   if (rung) bound()->rung();
   if (!rung && !again_ && !bound()->due(now())) return false;

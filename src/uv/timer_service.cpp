@@ -106,7 +106,7 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   held_ = false;
   has_holds_ = false;
   fired_in_vain_ = 0;
-  on.bind(*this, options.stall_grace);
+  on.bind(*this);
   driver_ = &on;
   epoch_ = on.epoch();
   timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
@@ -216,7 +216,7 @@ bool timer_service::cancel_without_ref(timer& t) noexcept {
 clock::time_point timer_service::take_stamp() const noexcept {
   stamp_epoch_ = *epoch_;
   stamp_ = driver_->now();
-  responsive_stamp_ = stamp_ - stalled_for();
+  responsive_stamp_ = responsive(stamp_);
   return stamp_;
 }
 
@@ -281,9 +281,23 @@ void timer_service::wake_sooner() noexcept {
   if (wheel_->expiry_bound() < wake_) schedule();
 }
 
+// What the running iteration has taken beyond the grace until `now`.
+std::chrono::nanoseconds timer_service::stall_until(clock::time_point now) const noexcept {
+  const std::chrono::nanoseconds busy = now - driver_->polled();
+  return busy > options_.stall_grace ? busy - options_.stall_grace : std::chrono::nanoseconds{};
+}
+
+clock::time_point timer_service::responsive(clock::time_point now) const noexcept {
+  return now - stalled_for() - stall_until(now);
+}
+
 void timer_service::turn(clock::time_point now) noexcept {
   thread_ = detail::this_thread();  // a loop opened on one thread may be run by another
   stamp_epoch_ = ~*epoch_;          // taken anew after the poll: what a peer sent while we waited is younger than `now`
+  if (const auto stall = stall_until(now); stall.count() > 0) {
+    ++stats_.stalls;
+    stats_.stalled += stall;
+  }
   const tick present = timeline_.floor(now);
   if (wheel_->armed() == 0) {
     wheel_->sweep(sweep_per_turn);
@@ -304,12 +318,6 @@ bool timer_service::due(clock::time_point now) const noexcept {
 }
 
 void timer_service::rung() noexcept { ++stats_.wakeups; }
-
-void timer_service::stalled(std::chrono::nanoseconds beyond_grace) noexcept {
-  ++stats_.stalls;
-  stats_.stalled += beyond_grace;
-  responsive_stamp_ -= beyond_grace;
-}
 
 void timer_service::pass(clock::time_point stamp) noexcept {
   driver& turned_by = *driver_;

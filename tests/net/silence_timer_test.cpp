@@ -189,6 +189,19 @@ TEST(asking_again, is_refused_when_its_place_was_taken_meanwhile_and_when_the_se
   EXPECT_EQ(c.idle.again(), UV_ECANCELED);
 }
 
+TEST(a_touch, does_not_count_from_before_the_start_that_came_late_in_the_same_iteration) {
+  manual_service service{{.stall_grace = 10ms}};
+  connection c{service.timers};
+  service.timers.now();  // the time of the iteration, 8 ms before the start
+  service.time.block(8ms);
+  ASSERT_EQ(c.idle.start(100ms), 0);
+  c.idle.touch();
+  service.advance(100ms - 1ns);
+  EXPECT_EQ(c.evicted, 0);
+  service.advance(2 * service.tick());
+  EXPECT_EQ(c.evicted, 1);
+}
+
 TEST(a_paused_one, is_not_found_idle_however_long_the_pause) {
   manual_service service;
   connection c{service.timers};
@@ -335,6 +348,22 @@ TEST(a_paused_one, does_not_charge_the_peer_with_a_stall_before_during_or_after_
   service.advance(889ms);  // 999 ms
   EXPECT_EQ(c.evicted, 0);
   service.advance(1ms + 2 * service.tick());
+  EXPECT_EQ(c.evicted, 1);
+}
+
+TEST(a_paused_one, does_not_charge_the_peer_with_a_stall_of_the_very_iteration_in_which_it_is_paused) {
+  manual_service service{{.stall_grace = 10ms}};
+  connection c{service.timers};
+  ASSERT_EQ(c.idle.start(100ms), 0);
+  service.advance(50ms);
+  service.time.block(1s);  // by another callback, before ours pauses: of this the peer is charged 10 ms
+  c.idle.pause();
+  service.advance(0ns);
+  service.advance(10s);
+  c.idle.resume();
+  service.advance(39ms);
+  EXPECT_EQ(c.evicted, 0);
+  service.advance(2ms);
   EXPECT_EQ(c.evicted, 1);
 }
 

@@ -27,6 +27,17 @@ TEST(responsive_time, leaves_out_what_an_iteration_took_beyond_the_grace) {
   EXPECT_EQ(service.timers.stats().stalled, 25ms);
 }
 
+TEST(responsive_time, leaves_out_a_stall_in_the_iteration_that_it_is_still_part_of) {
+  manual_service service{{.stall_grace = 10ms}};
+  service.advance(1ms);
+  const auto begin = service.timers.responsive_now();
+  service.time.block(35ms);
+  const auto true_time = service.timers.read_clock();
+  EXPECT_EQ(service.timers.responsive(true_time) - begin, 10ms);
+  service.advance(0ns);
+  EXPECT_EQ(service.timers.responsive(true_time) - begin, 10ms);
+}
+
 TEST(responsive_time, counts_an_iteration_at_or_below_the_grace) {
   manual_service service{{.stall_grace = 10ms}};
   const auto begin = service.timers.responsive_now();

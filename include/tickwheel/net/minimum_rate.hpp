@@ -83,7 +83,7 @@ class minimum_rate : private timer {
     credit_ = limits.grace;
     bytes_ = 0;
     paused_ = false;
-    counted_to_ = now - service().stalled_for();
+    counted_to_ = service().responsive(now);
     return 0;
   }
 

@@ -129,7 +129,7 @@ class phase_timeouts : private timer {
     limits_ = limits;
     too_old_at_ = detail::add_saturating(now, limits.max_age);
     phase_ = request_phase::header;
-    begun_ = now - service().stalled_for();
+    begun_ = service().responsive(now);
     return 0;
   }
 

@@ -27,7 +27,8 @@ class driver {
   /// What a driver turns: the service.
   class client {
    public:
-    /// Once an iteration of the loop, before it waits for I/O; `now` is the true time.
+    /// Once an iteration of the loop, before it waits for I/O; `now` is the true time, and `polled()` still what it was in
+    /// the iteration that ends here.
     virtual void turn(clock::time_point now) noexcept = 0;
     /// A wakeup that `wake_at` asked for has come. True when a pass is due; false when it was too early or no longer
     /// needed, and the client has asked for its next one.
@@ -38,8 +39,6 @@ class driver {
     virtual void pass(clock::time_point stamp) noexcept = 0;
     /// `ring` was called, once or several times: the driver has a pass follow, whether or not one is `due`.
     virtual void rung() noexcept = 0;
-    /// The loop was kept from its I/O for longer than the client's grace.
-    virtual void stalled(std::chrono::nanoseconds beyond_grace) noexcept = 0;
 
    protected:
     ~client() = default;
@@ -57,6 +56,10 @@ class driver {
   /// Where a number stands that changes when the loop has waited: time stamps from before are then out of date. Stays
   /// where it is as long as the driver lives.
   virtual const std::uint64_t* epoch() const noexcept = 0;
+
+  /// When the loop last came back from waiting, or a little later: it has been busy since, with callbacks or with us. May be
+  /// ahead of `now` where the loop's own time is coarse.
+  virtual clock::time_point polled() const noexcept = 0;
 
   /// Wakes the client at `when`, not before; replaces what was asked for earlier. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;
@@ -78,10 +81,9 @@ class driver {
   /// address.
   std::uint64_t bindings() const noexcept { return bindings_; }
   /// Requires: no other client is bound.
-  void bind(client& to, std::chrono::nanoseconds stall_grace) noexcept {
+  void bind(client& to) noexcept {
     client_ = &to;
     ++bindings_;
-    stall_grace_ = stall_grace;
     on_bind();
   }
   /// The client is gone; calls nothing of it from now on. A driver that the service made itself frees itself.
@@ -98,15 +100,9 @@ class driver {
   virtual void on_bind() noexcept {}
   virtual void on_unbind() noexcept {}
 
-  /// Accounts for `busy`, the time one iteration spent away from I/O.
-  void account(std::chrono::nanoseconds busy) noexcept {
-    if (busy > stall_grace_) client_->stalled(busy - stall_grace_);
-  }
-
  private:
   client* client_ = nullptr;
   std::uint64_t bindings_ = 0;
-  std::chrono::nanoseconds stall_grace_{};
 };
 
 }  // namespace tickwheel

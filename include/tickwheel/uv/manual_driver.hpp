@@ -10,6 +10,7 @@
 
 #include <tickwheel/uv/driver.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
@@ -22,7 +23,8 @@ namespace tickwheel {
 class manual_driver final : public driver {
  public:
   /// The clock starts at `start`.
-  explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept : now_{start.time_since_epoch()} {}
+  explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept
+      : now_{start.time_since_epoch()}, polled_{start} {}
 
   /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a
   /// loop does that waits for nothing else. Delivering what was posted takes no time, so a handler that posts itself
@@ -31,10 +33,7 @@ class manual_driver final : public driver {
 
   /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a
   /// handler.
-  void block(std::chrono::nanoseconds by) noexcept {
-    set_now(now() + by);
-    busy_ += by;
-  }
+  void block(std::chrono::nanoseconds by) noexcept { set_now(now() + by); }
 
   /// One iteration of the loop: runs one pass when one is due or was left over, or when another thread asked for it.
   /// True when it did.
@@ -52,6 +51,7 @@ class manual_driver final : public driver {
 
   clock::time_point now() noexcept override { return clock::time_point{now_.load(std::memory_order_relaxed)}; }
   const std::uint64_t* epoch() const noexcept override { return &epoch_; }
+  clock::time_point polled() const noexcept override { return polled_; }
 
  private:
   void wake_at(clock::time_point when) noexcept override;
@@ -63,10 +63,15 @@ class manual_driver final : public driver {
   void on_unbind() noexcept override;
 
   void set_now(clock::time_point to) noexcept { now_.store(to.time_since_epoch(), std::memory_order_relaxed); }
+  void wait_until(clock::time_point to) noexcept {
+    polled_ += std::max(now(), to) - now();
+    set_now(std::max(now(), to));
+    ++epoch_;
+  }
 
   std::atomic<clock::duration> now_;  // since the clock's epoch; other threads read it to say when they posted
   std::atomic<bool> rung_{false};
-  std::chrono::nanoseconds busy_{};  // blocked since the last turn
+  clock::time_point polled_;  // the last turn, or where the clock was moved to since as by waiting
   std::uint64_t epoch_ = 0;
   bool passing_ = false;
   clock::time_point wake_ = clock::time_point::max();

@@ -96,12 +96,19 @@ class timer_service final : private driver::client {
   /// The true time: reads the clock. Requires: open.
   clock::time_point read_clock() const noexcept { return driver_->now(); }
 
+  /// Reads the clock, and lets `now()` answer that for the rest of this loop iteration, as uv_update_time does. Requires:
+  /// open.
+  clock::time_point update_now() noexcept { return take_stamp(); }
+
   /// `now()` on the loop's *responsive* time, which leaves out what iterations took beyond `stall_grace`. Idle time is
   /// counted on it, so that a peer is not charged with our own stalls.
   clock::time_point responsive_now() const noexcept {
     if (!has_now()) take_stamp();
     return responsive_stamp_;
   }
+
+  /// `now`, a time of this loop iteration, on responsive time. Requires: open.
+  clock::time_point responsive(clock::time_point now) const noexcept;
 
   /// True when the clock was read in this loop iteration, so that `now` and `responsive_now` need not.
   bool has_now() const noexcept { return *epoch_ == stamp_epoch_; }
@@ -192,12 +199,12 @@ class timer_service final : private driver::client {
   bool due(clock::time_point now) const noexcept override;
   void rung() noexcept override;
   void pass(clock::time_point stamp) noexcept override;
-  void stalled(std::chrono::nanoseconds beyond_grace) noexcept override;
 
   int make_parts(const service_options&, detail::mailbox*&) noexcept;
   int make_wheel(const service_options&) noexcept;
   void start(driver&, detail::mailbox&, const service_options&) noexcept;
   clock::time_point take_stamp() const noexcept;
+  std::chrono::nanoseconds stall_until(clock::time_point now) const noexcept;
   void count_without_ref() noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
