@@ -12,6 +12,7 @@
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
 #include "event_loop.hpp"
+#include "timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
@@ -84,6 +85,7 @@ class connection {
 
   void on_idle() noexcept {
     ++on_.idle_closes;
+    log_timeout(on_.loop.timers(), "closed as idle", idle_.silence());
     close();
   }
 

@@ -13,6 +13,7 @@
 #include "descriptor_limit.hpp"
 #include "event_loop.hpp"
 #include "http_exchange.hpp"
+#include "timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
@@ -254,21 +255,26 @@ class connection {
   void on_phase_timeout(request_phase which) noexcept {
     switch (which) {
       case request_phase::header:
+        log_timeout(on_.loop.timers(), "timed out in its header");
         count_cut(on_.header, on_.phases.header);
         break;
       case request_phase::body:
+        log_timeout(on_.loop.timers(), "timed out in its body");
         count_cut(on_.body, on_.phases.body);
         break;
       case request_phase::keep_alive:
+        log_timeout(on_.loop.timers(), "timed out between requests");
         count_cut(on_.keep_alive, on_.phases.keep_alive);
         break;
       default:
+        log_timeout(on_.loop.timers(), "too old");
         ++on_.aged;
     }
     cut();
   }
 
   void on_too_slow() noexcept {
+    log_timeout(on_.loop.timers(), "too slow");
     ++on_.too_slow;
     cut();
   }

@@ -32,6 +32,7 @@
 #include <tickwheel/net/write_idle_timeout.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/offload.hpp>
+#include <tickwheel/uv/prometheus.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>

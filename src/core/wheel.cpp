@@ -167,12 +167,12 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
 }
 
 inline void wheel::fire(wheel_entry& e, tick now) noexcept {
-  lateness_.record(now - e.deadline_);
+  const tick deadline = e.deadline_;
+  lateness_.record(now - deadline);
   e.deadline_ = never;
   e.visit_ = never;
   ++ended_;
-  if (fire_hook_ != nullptr) [[unlikely]]
-    fire_hook_(fire_context_, e);
+  if (fire_hook_ != nullptr) fire_hook_(fire_context_, e, deadline);
   e.run_(e);
 }
 

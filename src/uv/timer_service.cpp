@@ -11,21 +11,18 @@
 #include <algorithm>
 #include <bit>
 #include <new>
-#include <ostream>
+#include <utility>
 
 namespace tickwheel {
 
 namespace {
-
-// At most so many visits pass between looks at the clock. A look costs about as much as one visit.
-constexpr std::size_t longest_stride = 32;
 
 // How many dead links one turn of an otherwise idle wheel drops.
 constexpr std::size_t sweep_per_turn = 256;
 
 bool possible(const service_options& o) noexcept {
   return o.tick.count() > 0 && o.geometry.valid() && o.work_per_pass > 0 && o.time_per_pass.count() > 0 &&
-         o.stall_grace.count() >= 0;
+         o.stall_grace.count() >= 0 && o.slow_handler.count() > 0;
 }
 
 std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept { return b > ~a ? ~std::uint64_t{0} : a + b; }
@@ -110,6 +107,10 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   driver_ = &on;
   epoch_ = on.epoch();
   timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
+  account_ = detail::lateness_account{options.slow_handler};
+  slow_count_ = 0;
+  handler_time_ = {};
+  wheel_->on_fire(&on_fire, this);
   refresh_stats();
 }
 
@@ -145,6 +146,7 @@ void timer_service::refresh_stats() const noexcept {
   stats_.fired = counts.fired - fired_in_vain_;
   stats_.pending = wheel_->armed();
   stats_.lateness = {wheel_->lateness(), timeline_.length()};
+  stats_.handler_time = {handler_time_, tick_length::at_most(std::chrono::nanoseconds{1})};
   stats_.remote_accepted = mailbox_->accepted();
   stats_.remote_refused = mailbox_->refused();
 }
@@ -189,7 +191,7 @@ int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
       return UV_ENOBUFS;
     }
     if (armed == 0) skip_idle_time();
-    if (!t.has_ref()) count_without_ref();
+    if (!t.has_ref()) ++unref_armed_;
   }
   wheel_->arm(t.entry(), deadline);
   update_hold();
@@ -201,7 +203,7 @@ int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
 // they were accepted, may have made more of them than `max_armed` meanwhile.
 void timer_service::arm_again(timer& t, tick deadline) noexcept {
   check_thread();
-  if (!t.armed() && !t.has_ref()) count_without_ref();
+  if (!t.armed() && !t.has_ref()) ++unref_armed_;
   wheel_->arm(t.entry(), deadline);
   update_hold();
   wake_sooner();
@@ -233,19 +235,53 @@ void timer_service::set_ref(timer& t, bool on) noexcept {
   if (on)
     --unref_armed_;
   else
-    count_without_ref();
+    ++unref_armed_;
   update_hold();
 }
 
-// Armed timers that do not hold the loop are counted apart, and the wheel, which knows no loop, says when one fires.
-void timer_service::count_without_ref() noexcept {
-  ++unref_armed_;
-  wheel_->on_fire(&forget_fired, this);
+// The wheel, which knows neither loop nor clock, says when one fires.
+void timer_service::on_fire(void* service, wheel_entry& entry, tick deadline) noexcept {
+  timer_service& self = *static_cast<timer_service*>(service);
+  timer& t = timer::from(entry);
+  if (!t.has_ref()) --self.unref_armed_;
+  const clock::time_point due = self.time_of(deadline);
+  if (!t.is_remote()) {
+    self.begin_handler(entry.handler(), due, self.tick_duration());
+  } else {
+    const detail::remote_node& node = detail::remote_node::of(t);
+    self.begin_handler(handler_of(node), due, due - node.due);
+  }
 }
 
-void timer_service::forget_fired(void* service, wheel_entry& entry) noexcept {
-  if (!timer::from(entry).has_ref()) --static_cast<timer_service*>(service)->unref_armed_;
+void timer_service::begin_handler(expiry_report::handler_id handler, clock::time_point due,
+                                  std::chrono::nanoseconds rounding) noexcept {
+  const clock::time_point now = driver_->now();
+  end_handler(now);
+  account_.begin_handler(handler, due, rounding, now);
 }
+
+// When the next one begins, or the turn is over: one look at the clock serves both.
+void timer_service::end_handler(clock::time_point now) noexcept {
+  if (!account_.handler_runs()) return;
+  const std::chrono::nanoseconds took = account_.end_handler(now);
+  handler_time_.record(static_cast<std::uint64_t>(took.count()));
+  if (took < options_.slow_handler) return;
+  ++stats_.slow_handlers;
+  if (slow_hook_ != nullptr) slow_[slow_count_++] = {account_.handler(), took};
+}
+
+// Not within the wheel's advance, so that the hook may do what it wants. Touches nothing any more once `gone()`.
+template <class Gone>
+void timer_service::tell_slow_handlers(const Gone& gone) noexcept {
+  const std::size_t count = std::exchange(slow_count_, 0);
+  for (std::size_t i = 0; i < count && slow_hook_ != nullptr; ++i) {
+    const slow_handler slow = slow_[i];
+    slow_hook_(slow_context_, slow);
+    if (gone()) return;
+  }
+}
+
+const expiry_report& timer_service::why() const noexcept { return report_ = account_.report(); }
 
 void timer_service::update_hold() noexcept {
   if (!is_open()) return;
@@ -298,6 +334,7 @@ void timer_service::turn(clock::time_point now) noexcept {
     ++stats_.stalls;
     stats_.stalled += stall;
   }
+  account_.polled(driver_->polled());
   const tick present = timeline_.floor(now);
   if (wheel_->armed() == 0) {
     wheel_->sweep(sweep_per_turn);
@@ -326,7 +363,9 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   const std::uint64_t binding = turned_by.bindings();
   const auto gone = [&turned_by, binding] { return turned_by.bound() == nullptr || turned_by.bindings() != binding; };
   const tick present = timeline_.floor(stamp);
-  const clock::time_point stop = detail::add_saturating(turned_by.now(), options_.time_per_pass);
+  const clock::time_point began = turned_by.now();
+  const clock::time_point stop = detail::add_saturating(began, options_.time_per_pass);
+  account_.begin_pass(began);
   // The wheel and what other threads posted have turns, so that neither starves the other; who begins changes, as a
   // bound of one leaves but one turn a pass.
   bool posted_first = (++stats_.passes & 1) == 0;
@@ -344,15 +383,23 @@ void timer_service::pass(clock::time_point stamp) noexcept {
       deliver(visits, stamp, gone);
     }
     if (gone()) return;
+    const clock::time_point now = turned_by.now();
+    end_handler(now);
+    if (slow_count_ != 0) {
+      tell_slow_handlers(gone);
+      if (gone()) return;
+    }
     posted_first = !posted_first;
     if (wheel_done && posted_.empty()) {
+      account_.end_pass(now, false);
       schedule();
       break;
     }
     work -= visits;
     stride = std::min(2 * stride, longest_stride);
-    if (work == 0 || turned_by.now() >= stop) {
+    if (work == 0 || now >= stop) {
       ++stats_.carried;
+      account_.end_pass(now, true);
       turned_by.pass_again();
       break;
     }
@@ -394,6 +441,7 @@ void timer_service::deliver(std::size_t visits, clock::time_point stamp, const G
     if (node.due > stamp) {
       arm_remote(node);
     } else if (node.change_by_loop(detail::remote_state::queued, detail::remote_state::ran)) {
+      begin_handler(handler_of(node), node.due == clock::time_point::min() ? stamp : node.due, {});
       run_remote(node);
       if (gone()) return;
     } else {
@@ -453,6 +501,11 @@ void timer_service::withdraw(detail::remote_node& node) noexcept {
   node.release();
 }
 
+// Only to tell it from others. By way of the type that compilers take for "any function".
+expiry_report::handler_id timer_service::handler_of(const detail::remote_node& node) noexcept {
+  return reinterpret_cast<expiry_report::handler_id>(reinterpret_cast<void (*)()>(node.run));
+}
+
 // The handler may close or destroy the service; the node is on its own by then, and freed when the handler, which is
 // part of it, has returned.
 void timer_service::run_remote(detail::remote_node& node) noexcept {
@@ -478,39 +531,6 @@ void timer_service::close_remote(detail::remote_node& node) noexcept {
   else
     ++stats_.remote_withdrawn;
   node.release();
-}
-
-bool timer_service::validate(std::string* why) const {
-  if (!is_open()) return true;
-  if (!wheel_->validate(why)) return false;
-  std::size_t without_ref = 0;
-  for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
-  const char* broken = nullptr;
-  if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
-  if (wheel_->armed() - remote_armed_ > options_.max_armed) broken = "more timers are armed than max_armed";
-  if (remote_armed_ > options_.max_armed) broken = "more timers of other threads are armed than max_armed";
-  std::size_t remote = 0;
-  wheel_->for_each_armed([&](wheel_entry& entry) { remote += timer::from(entry).is_remote(); });
-  if (remote != remote_armed_) broken = "the count of armed timers of other threads is off";
-  const std::size_t holding = wheel_->armed() - unref_armed_;
-  if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
-  if (wake_ != 0 && held_ != is_to_be_held()) broken = "the loop is held without need, or not held";
-  if (ends_to_check_ > wheel_->ended() && ends_to_check_ - wheel_->ended() > std::max<std::size_t>(holding, 1))
-    broken = "the last timer may end unnoticed";
-  if (arms_to_check_ > wheel_->arms() && arms_to_check_ - wheel_->arms() > places_left())
-    broken = "more timers than max_armed may be armed unnoticed";
-  if (broken != nullptr && why != nullptr) *why = broken;
-  return broken == nullptr;
-}
-
-void timer_service::dump(std::ostream& out) const {
-  const service_stats& s = stats();
-  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count() << " ns, pending "
-      << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
-      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls
-      << ", from other threads: accepted " << s.remote_accepted << ", refused " << s.remote_refused << ", ran "
-      << s.remote_ran << ", withdrawn " << s.remote_withdrawn << ", cancelled " << s.remote_cancelled << '\n';
-  if (is_open()) wheel_->dump(out);
 }
 
 }  // namespace tickwheel

@@ -294,11 +294,13 @@ TEST_P(wheel_test, the_hook_is_told_of_each_entry_before_its_callback) {
     std::vector<wheel_entry*> entries;
     bool unarmed = true;
     std::size_t ran_before = 0;
+    tick deadline = never;
   } hook;
   probe timer{timers};
   timers.on_fire(
-      [](void* context, wheel_entry& e) noexcept {
+      [](void* context, wheel_entry& e, tick deadline) noexcept {
         auto& s = *static_cast<seen*>(context);
+        s.deadline = deadline;
         s.entries.push_back(&e);
         s.unarmed = s.unarmed && !e.armed();
         s.ran_before += static_cast<probe&>(e).fired();
@@ -309,6 +311,7 @@ TEST_P(wheel_test, the_hook_is_told_of_each_entry_before_its_callback) {
   EXPECT_THAT(hook.entries, ElementsAre(&timer));
   EXPECT_TRUE(hook.unarmed);
   EXPECT_EQ(hook.ran_before, 0U);
+  EXPECT_EQ(hook.deadline, origin + 1);
 
   timers.on_fire(nullptr, nullptr);
   timers.arm(timer, origin + 2);

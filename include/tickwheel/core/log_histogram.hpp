@@ -12,17 +12,30 @@
 
 namespace tickwheel {
 
-/// *Thread safety:* none. *Complexity:* `record` is O(1), a shift and an increment; `percentile` walks the buckets.
+/// *Thread safety:* none. *Complexity:* `record` is O(1), a shift and three additions; `percentile` and
+/// `count_up_to` walk the buckets.
 class log_histogram {
  public:
   void record(std::uint64_t value) noexcept {
     ++count_;
+    sum_ += value;
     ++buckets_[index_of(value)];
     if (value > max_) max_ = value;
   }
 
   /// How many values were recorded.
   std::uint64_t count() const noexcept { return count_; }
+
+  /// Of all values; modulo 2^64.
+  std::uint64_t sum() const noexcept { return sum_; }
+
+  /// How many values were at most `value`, as far as the buckets tell: those that share a bucket with a larger one are left
+  /// out. Exact below 16, and where `value` is one less than a power of two.
+  std::uint64_t count_up_to(std::uint64_t value) const noexcept {
+    std::uint64_t seen = 0;
+    for (std::size_t i = 0; i < buckets && upper_of(i) <= value; ++i) seen += buckets_[i];
+    return seen;
+  }
 
   /// The largest value recorded, exactly; 0 when there is none.
   std::uint64_t max() const noexcept { return max_; }
@@ -59,6 +72,7 @@ class log_histogram {
   }
 
   std::uint64_t count_ = 0;
+  std::uint64_t sum_ = 0;
   std::uint64_t max_ = 0;
   std::array<std::uint64_t, buckets> buckets_{};
 };

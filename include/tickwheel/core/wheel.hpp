@@ -66,7 +66,7 @@ class wheel {
   static constexpr std::size_t npos = unlimited;
 
   /// Told of each entry just before its callback; see `on_fire`.
-  using fire_hook = void (*)(void* context, wheel_entry&) noexcept;
+  using fire_hook = void (*)(void* context, wheel_entry&, tick deadline) noexcept;
 
   /// A wheel whose time starts at `now`. Allocates all its slots; O(levels * slots).
   /// Requires: `geometry.valid()`, checked. Throws std::bad_alloc.
@@ -156,7 +156,7 @@ class wheel {
   /// How late each entry that fired was, in ticks: `now()` less its deadline.
   const log_histogram& lateness() const noexcept { return lateness_; }
 
-  /// Calls `hook(context, entry)` just before each callback, when the entry is no longer armed; null: no hook.
+  /// Calls `hook(context, entry, deadline)` just before each callback, when the entry is no longer armed; null: no hook.
   /// The hook must not touch the wheel.
   void on_fire(fire_hook hook, void* context) noexcept {
     fire_hook_ = hook;

@@ -45,6 +45,9 @@ class wheel_entry {
   /// The tick it is due at; `never` when it is not armed.
   tick deadline() const noexcept { return deadline_; }
 
+  /// What it was made with.
+  callback handler() const noexcept { return run_; }
+
  private:
   friend class wheel;
   friend struct chain;

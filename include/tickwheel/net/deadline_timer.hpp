@@ -58,10 +58,14 @@ class deadline_timer : private timer {
   bool cancel() noexcept { return timer::cancel(); }
 
   using timer::armed;
+  using timer::callback;
   using timer::deadline;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;
+
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept { return &run; }
 
  private:
   static void run(wheel_entry& entry) noexcept { (static_cast<deadline_timer&>(timer::from(entry)).self_.*Member)(); }

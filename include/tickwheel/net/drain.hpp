@@ -81,6 +81,7 @@ class drain_group : private timer {
   /// How many members there are.
   std::size_t size() const noexcept { return untold_.size() + waiting_.size() + stopped_.size(); }
 
+  using timer::handler;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;

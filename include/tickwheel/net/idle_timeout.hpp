@@ -40,6 +40,9 @@ class idle_timeout : public silence_timer {
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
   idle_timeout(timer_service& service, owner& self) noexcept : silence_timer{service, &visit}, self_{self} {}
 
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept { return &visit; }
+
   /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again or the
   /// handler asks for it `again`. Starting a started one begins anew, which is what a pooled connection does when it is
   /// used again: no touch, pause or notice of the earlier use is left. The limit is a duration, or a scaled one:

@@ -126,9 +126,13 @@ class minimum_rate : private timer {
   /// What `start` was given last.
   const rate_limits& limits() const noexcept { return limits_; }
 
+  using timer::callback;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;
+
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept { return &check; }
 
  private:
   // When the credit may be over, or an interval has passed. Not at every instant that the credit may be over, as a peer

@@ -178,9 +178,13 @@ class phase_timeouts : private timer {
   /// What `start` was given last.
   const phase_limits& limits() const noexcept { return limits_; }
 
+  using timer::callback;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;
+
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept { return &visit; }
 
  private:
   std::chrono::nanoseconds limit_of(request_phase phase) const noexcept {

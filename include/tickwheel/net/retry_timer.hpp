@@ -147,9 +147,13 @@ class retry_timer : private timer {
   /// When the next attempt is due, rounded up to a tick; `time_point::max()` when none is.
   using timer::deadline;
 
+  using timer::callback;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;
+
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept { return &run; }
 
  private:
   static void run(wheel_entry& entry) noexcept {

@@ -68,6 +68,11 @@ class silence_timer : private timer {
   /// True between `pause` and `resume`; `start` and `cancel` end a pause, too.
   bool paused() const noexcept { return paused_at_ != not_paused && armed(); }
 
+  /// In the handler: how long nothing had happened when this was judged, since the last activity or the start, less what we
+  /// stalled ourselves; at least the limit. With `timer_service::why()` it is the whole story of a close.
+  std::chrono::nanoseconds silence() const noexcept { return service().judged_at() - service().stalled_for() - last_; }
+
+  using timer::handler;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;

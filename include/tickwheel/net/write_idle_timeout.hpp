@@ -49,6 +49,9 @@ class write_idle_timeout : public silence_timer {
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
   write_idle_timeout(timer_service& service, owner& self) noexcept : silence_timer{service, &visit}, self_{self} {}
 
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept { return &visit; }
+
   /// Watches from now on; with nothing queued, unless it can ask, until it is told. Limit, starting a started one, and
   /// errors: as `idle_timeout::start`.
   int start(const idle_limit& limit) noexcept {

@@ -35,6 +35,9 @@ class manual_driver final : public driver {
   /// handler.
   void block(std::chrono::nanoseconds by) noexcept { set_now(now() + by); }
 
+  /// Moves the clock by `by` as by waiting for I/O, without a turn of the loop: a poll that returns late.
+  void oversleep(std::chrono::nanoseconds by) noexcept { wait_until(now() + by); }
+
   /// One iteration of the loop: runs one pass when one is due or was left over, or when another thread asked for it.
   /// True when it did.
   /// Requires: not called from a handler.

@@ -131,6 +131,7 @@ class offload_base : private timer {
   bool in_flight() const noexcept { return task_ != nullptr && task_->pool != nullptr; }
 
   using timer::deadline;
+  using timer::handler;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;

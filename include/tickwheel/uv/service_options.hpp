@@ -41,6 +41,10 @@ struct service_options {
   /// be told from a stall.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
 
+  /// A handler that takes this long or longer is slow: it is counted, told to `timer_service::on_slow_handler`, and named as
+  /// the cause when it made others late. Must be positive.
+  std::chrono::nanoseconds slow_handler = std::chrono::milliseconds{1};
+
   /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at after 1,
   /// 2, 4 ... visits, later every 32. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};

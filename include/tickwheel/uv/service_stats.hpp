@@ -13,21 +13,31 @@
 
 namespace tickwheel {
 
-/// How late callbacks ran: from the tick their deadline was rounded up to, to the time the pass was judged by.
-///
-/// Resolution is one tick below 16 ticks and 1/8 of the value above.
-class lateness_histogram {
+/// How often what took how long. Its unit is a power of two of nanoseconds; it is exact below 16 of them, and to 1/8 of the
+/// value above.
+class duration_histogram {
  public:
-  lateness_histogram(const log_histogram& in_ticks, tick_length length) noexcept : ticks_{in_ticks}, length_{length} {}
+  /// Nothing yet, in nanoseconds.
+  duration_histogram() noexcept : duration_histogram{{}, tick_length::at_most(std::chrono::nanoseconds{1})} {}
+  duration_histogram(const log_histogram& in_ticks, tick_length length) noexcept : ticks_{in_ticks}, length_{length} {}
 
-  /// An upper bound of the lateness of `fraction` (0..1) of all callbacks; zero when none ran.
+  /// An upper bound of `fraction` (0..1) of all; zero when there is none.
   std::chrono::nanoseconds percentile(double fraction) const noexcept {
     return length_.begin_of(ticks_.percentile(fraction));
   }
-  /// The worst lateness.
+  /// The longest.
   std::chrono::nanoseconds max() const noexcept { return length_.begin_of(ticks_.max()); }
-  /// How many callbacks ran.
+  /// How many there are.
   std::uint64_t count() const noexcept { return ticks_.count(); }
+  /// All together.
+  std::chrono::nanoseconds sum() const noexcept { return length_.begin_of(ticks_.sum()); }
+  /// How many were no longer than `limit`; exact where that is one unit less than a power of two of them, else at most that
+  /// many.
+  std::uint64_t count_up_to(std::chrono::nanoseconds limit) const noexcept {
+    return limit.count() < 0 ? 0 : ticks_.count_up_to(length_.floor(limit));
+  }
+  /// What it counts in.
+  std::chrono::nanoseconds unit() const noexcept { return length_.duration(); }
 
  private:
   log_histogram ticks_;
@@ -48,6 +58,7 @@ struct service_stats {
   std::uint64_t wakeups = 0;           ///< times the loop was woken for us
   std::uint64_t stalls = 0;            ///< loop iterations that took longer than `stall_grace`
   std::chrono::nanoseconds stalled{};  ///< what those took beyond it
+  std::uint64_t slow_handlers = 0;     ///< handlers that took `slow_handler` or longer
 
   std::uint64_t remote_accepted = 0;  ///< operations that other threads posted; may include some being refused just now
   std::uint64_t remote_refused = 0;   ///< of them, not counted in the above, for `max_queued` or `max_armed`
@@ -55,8 +66,13 @@ struct service_stats {
   std::uint64_t remote_withdrawn = 0;  ///< cancelled by their remote_timer, and let go
   std::uint64_t remote_cancelled = 0;  ///< not run because the service closed first
 
-  /// Of the callbacks from the wheel; what other threads posted and was due when it was taken is not in it.
-  lateness_histogram lateness{{}, tick_length::at_most(std::chrono::nanoseconds{1})};
+  /// How late callbacks ran: from the tick their deadline was rounded up to, to the time the pass was judged by. Of those
+  /// from the wheel; what other threads posted and was due when it was taken is not in it. So are the looks that idle
+  /// timeouts take at their peers.
+  duration_histogram lateness;
+  /// How long handlers took, those that other threads posted included; and the looks of idle timeouts. Not in it: one that
+  /// closed or destroyed its service.
+  duration_histogram handler_time;
 };
 
 }  // namespace tickwheel

@@ -81,6 +81,10 @@ class timer : private wheel_entry {
     return armed() ? service().time_of(wheel_entry::deadline()) : clock::time_point::max();
   }
 
+  /// Tells its handler from others in `timer_service::why`, `dump` and `on_slow_handler`. Types that call something of yours
+  /// have it as a static member, too: `member_timer<&session::on_timeout>::handler()`.
+  callback handler() const noexcept { return wheel_entry::handler(); }
+
   /// Whether it keeps the loop alive while it is armed. It does until `unref()`, as a uv_timer_t does.
   void ref() noexcept { service().set_ref(*this, true); }
   void unref() noexcept { service().set_ref(*this, false); }
@@ -160,6 +164,8 @@ class member_timer : public timer {
   /// Requires: `self` lives as long as the timer does; usually it is the object that embeds it.
   member_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
 
+  static callback handler() noexcept { return &run; }
+
  private:
   static void run(wheel_entry& entry) noexcept { (static_cast<member_timer&>(timer::from(entry)).self_.*Member)(); }
 
@@ -173,6 +179,8 @@ class callback_timer : public timer {
  public:
   callback_timer(timer_service& service, F call) noexcept(std::is_nothrow_move_constructible_v<F>)
       : timer{service, &run}, call_{std::move(call)} {}
+
+  static callback handler() noexcept { return &run; }
 
  private:
   static void run(wheel_entry& entry) noexcept {
@@ -213,10 +221,13 @@ class interval_timer : private timer {
 
   bool cancel() noexcept { return timer::cancel(); }
   using timer::armed;
+  using timer::callback;
   using timer::deadline;
   using timer::has_ref;
   using timer::ref;
   using timer::unref;
+
+  static callback handler() noexcept { return &run; }
 
  private:
   static void run(wheel_entry& entry) noexcept {

@@ -14,15 +14,18 @@
 
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/detail/inbox.hpp>
+#include <tickwheel/detail/lateness_account.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/this_thread.hpp>
 #include <tickwheel/detail/timeline.hpp>
 #include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
 #include <tickwheel/uv/service_stats.hpp>
 
 #include <uv.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +43,15 @@ namespace detail {
 class mailbox;
 struct remote_node;
 }  // namespace detail
+
+/// A handler that took `service_options::slow_handler` or longer.
+struct slow_handler {
+  expiry_report::handler_id handler;  ///< as `timer::handler()` says; see `expiry_report::handler`
+  std::chrono::nanoseconds took;
+};
+
+/// Told of a slow handler, after it has returned. May do what a handler may.
+using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 
 /// The timers of one loop.
 ///
@@ -123,6 +135,18 @@ class timer_service final : private driver::client {
   /// Counters and the lateness histogram, as of this call; valid until the next. Stays readable after `close()`.
   const service_stats& stats() const noexcept;
 
+  /// Within a handler: when it was due, how late it runs, and why. Outside: the same of the last one that ran. Valid until the
+  /// next call. Reads no clock; kept a pass, and put together when asked for. What it costs all handlers, asked or not, is a
+  /// clock read each, which is also what `service_stats::handler_time` and `on_slow_handler` live on.
+  const expiry_report& why() const noexcept;
+
+  /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, soon after it has
+  /// returned, in the same pass; null: no hook. One that closed or destroyed its service is not told.
+  void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept {
+    slow_hook_ = hook;
+    slow_context_ = context;
+  }
+
   /// A handle by which any thread posts to this service, now and until it closes. Empty when the service was never opened.
   /// *Any thread*, while no other opens or destroys the service; it may be closed meanwhile. A service that is opened
   /// again needs new handles: those from before stay closed.
@@ -171,8 +195,9 @@ class timer_service final : private driver::client {
 
   /// Checks every invariant of the service and its wheel; false when one is broken, and `why` says which.
   bool validate(std::string* why = nullptr) const;
-  /// Writes the state of the service and its wheel.
-  void dump(std::ostream&) const;
+  /// Writes the state of the service, how many timers are armed by handler and by when they are due, and the wheel's slots.
+  /// O(slots + linked timers); allocates.
+  void dump(std::ostream&, handler_names = nullptr) const;
 
  private:
   friend class timer;
@@ -205,14 +230,18 @@ class timer_service final : private driver::client {
   void start(driver&, detail::mailbox&, const service_options&) noexcept;
   clock::time_point take_stamp() const noexcept;
   std::chrono::nanoseconds stall_until(clock::time_point now) const noexcept;
-  void count_without_ref() noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
   void wake_sooner() noexcept;
   void update_hold() noexcept;
   bool is_to_be_held() const noexcept;
   std::size_t places_left() const noexcept;
-  static void forget_fired(void* service, wheel_entry&) noexcept;
+  static void on_fire(void* service, wheel_entry&, tick deadline) noexcept;
+  void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
+  void end_handler(clock::time_point now) noexcept;
+  template <class Gone>
+  void tell_slow_handlers(const Gone& gone) noexcept;
+  void dump_armed(std::ostream&, handler_names) const;
 
   // what other threads posted
   void take_posted() noexcept;
@@ -223,6 +252,7 @@ class timer_service final : private driver::client {
   void arm_remote(detail::remote_node&) noexcept;
   static void fire_remote(wheel_entry&) noexcept;
   void disarm_remote(detail::remote_node&) noexcept;
+  static expiry_report::handler_id handler_of(const detail::remote_node&) noexcept;
   void run_remote(detail::remote_node&) noexcept;
   void close_remote(detail::remote_node&) noexcept;
   void refresh_stats() const noexcept;
@@ -254,6 +284,18 @@ class timer_service final : private driver::client {
   bool has_holds_ = false;           // some remote_hold may be left
   std::size_t remote_armed_ = 0;     // how many of the armed timers are other threads'
   std::uint64_t fired_in_vain_ = 0;  // entries of theirs that the wheel fired when they had just been cancelled
+
+  // At most so many visits pass between looks at the clock, and so many slow handlers between tellings. A look costs about
+  // as much as one visit.
+  static constexpr std::size_t longest_stride = 32;
+
+  detail::lateness_account account_;
+  slow_handler_hook slow_hook_ = nullptr;
+  void* slow_context_ = nullptr;
+  std::array<slow_handler, longest_stride> slow_{};  // to be told
+  std::size_t slow_count_ = 0;
+  log_histogram handler_time_;
+  mutable expiry_report report_;
 
   detail::timeline timeline_;
   clock::time_point judged_at_{};

@@ -1,0 +1,25 @@
+// The line that a server leaves in its log for each connection it closed by a timeout: enough to tell a silent peer from a
+// server that was slow.
+#pragma once
+
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <sstream>
+#include <string_view>
+
+/// For a handler. `limit` names what ran out.
+inline void log_timeout(const tickwheel::timer_service& timers, std::string_view limit) {
+  std::ostringstream line;
+  line << limit << ", " << timers.why() << '\n';
+  std::fputs(line.str().c_str(), stdout);
+}
+
+/// `silence` is how long the peer had done nothing, less what we stalled ourselves.
+inline void log_timeout(const tickwheel::timer_service& timers, std::string_view limit,
+                        std::chrono::nanoseconds silence) {
+  std::ostringstream line;
+  line << limit << ": silent for " << std::chrono::duration<double>(silence).count() << " s";
+  log_timeout(timers, line.str());
+}

@@ -1,0 +1,75 @@
+// Why a handler runs, and why only now: evidence for the line that a timeout leaves in a log.
+//
+//   void on_idle() noexcept {
+//     std::clog << "closed by its idle limit: " << timers.why() << '\n';
+//     close();
+//   }
+//
+// prints something like
+//
+//   closed by its idle limit: 3.41 ms late: rounding 0.13, poll 0.90, carried 0.02, stall 2.36 (the loop's own callbacks)
+//
+// which tells a peer that was silent from a server that was slow: the handler ran 3.41 ms after what was asked for, because a
+// tick is 0.13 ms long, libuv polls by the millisecond, and somebody's callback kept the loop from us for 2.36.
+#pragma once
+
+#include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/uv/driver.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+
+namespace tickwheel {
+
+/// Who kept the loop from a handler that was due.
+enum class stalled_by : std::uint8_t {
+  nobody,
+  /// Callbacks of the loop that are not ours: of sockets, of the user's own handles. Which of them, libuv does not tell.
+  loop_callbacks,
+  /// A handler of the service's: a timer's, or one that another thread posted.
+  handler,
+};
+
+/// What `timer_service::why()` answers. Times are on the steady clock.
+///
+/// `late == rounding + poll + carried + stall`, and `due + late - rounding == ran`.
+struct expiry_report {
+  using handler_id = wheel_entry::callback;
+
+  /// When it was due: what was asked for, rounded up to a tick; what `timer::deadline()` said. Of a post without a delay:
+  /// the time as of which its pass judges.
+  clock::time_point due{};
+  /// When its handler began.
+  clock::time_point ran{};
+
+  /// How long that was after what was asked for, at most.
+  std::chrono::nanoseconds late{};
+
+  /// At most so much lies between what was asked for and `due`: a tick, as a timer keeps no more than that of its
+  /// deadline; nothing where the deadline was kept in full, as of a post that ran at once.
+  std::chrono::nanoseconds rounding{};
+  /// From `due` until the loop woke up: it waits by the millisecond.
+  std::chrono::nanoseconds poll{};
+  /// It waited for its turn: other handlers were due as well, and I/O has its turn between passes.
+  std::chrono::nanoseconds carried{};
+  /// The loop was away from its timers: from waking up until the pass began, and while slow handlers ran
+  /// (`service_options::slow_handler`) after that.
+  std::chrono::nanoseconds stall{};
+
+  /// Who had the largest part in `stall`, and how large that was.
+  stalled_by by = stalled_by::nobody;
+  std::chrono::nanoseconds by_for{};
+  /// If it was a handler: which. Compare it with `timer::handler()`. Of a handler that another thread posted it identifies
+  /// the callable's type, and is not to be called.
+  handler_id handler = nullptr;
+};
+
+/// Names a handler in what is written for people; null: its address is written.
+using handler_names = const char* (*)(wheel_entry::callback) noexcept;
+
+/// Writes a line without its end, in milliseconds. Not on a hot path: streams may allocate.
+void describe(std::ostream&, const expiry_report&, handler_names = nullptr);
+std::ostream& operator<<(std::ostream&, const expiry_report&);
+
+}  // namespace tickwheel

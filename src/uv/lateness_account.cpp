@@ -1,0 +1,50 @@
+#include <tickwheel/detail/lateness_account.hpp>
+
+#include <algorithm>
+
+namespace tickwheel::detail {
+
+std::chrono::nanoseconds lateness_account::overlap(const span& s, clock::time_point begin,
+                                                   clock::time_point end) noexcept {
+  return std::max<std::chrono::nanoseconds>(std::min(s.end, end) - std::max(s.begin, begin), {});
+}
+
+expiry_report lateness_account::report() const noexcept {
+  expiry_report r;
+  r.due = due_;
+  r.ran = began_;
+  const clock::time_point ran = std::max(began_, due_);
+  const clock::time_point woken = std::clamp(chain_polled_, due_, ran);
+  const clock::time_point judged = std::clamp(chain_began_, woken, ran);
+  r.rounding = rounding_;
+  r.poll = woken - due_;
+  r.stall = judged - woken;
+
+  // The loop's own callbacks have what is left of the time before the pass when the handlers of the one before, which ended
+  // in the same iteration, are taken off.
+  std::chrono::nanoseconds by_loop = r.stall;
+  for (const span& s : slow_spans_) {
+    const std::chrono::nanoseconds before = overlap(s, woken, judged), after = overlap(s, judged, ran);
+    r.stall += after;
+    if (s.by == nullptr) {
+      by_loop += after;
+      continue;
+    }
+    by_loop -= before;
+    if (before + after > r.by_for) {
+      r.by = stalled_by::handler;
+      r.by_for = before + after;
+      r.handler = s.by;
+    }
+  }
+  if (by_loop > r.by_for) {
+    r.by = stalled_by::loop_callbacks;
+    r.by_for = by_loop;
+    r.handler = nullptr;
+  }
+  r.late = r.rounding + (ran - due_);
+  r.carried = r.late - r.rounding - r.poll - r.stall;
+  return r;
+}
+
+}  // namespace tickwheel::detail

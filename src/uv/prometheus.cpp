@@ -1,0 +1,119 @@
+#include <tickwheel/uv/prometheus.hpp>
+
+#include <cstdint>
+#include <iomanip>
+#include <limits>
+#include <ostream>
+
+namespace tickwheel {
+
+namespace {
+
+using stats_member = std::uint64_t service_stats::*;
+
+struct counter {
+  const char* name;
+  const char* help;
+  stats_member value;
+};
+
+constexpr counter counters[] = {
+    {"timers_armed", "Times an unarmed timer was armed.", &service_stats::armed},
+    {"timers_fired", "Callbacks that ran.", &service_stats::fired},
+    {"timers_cancelled", "Timers cancelled, or still armed when destroyed or closed.", &service_stats::cancelled},
+    {"timers_refused", "Arms beyond max_armed.", &service_stats::refused},
+    {"passes", "Times the wheel was asked for what is due.", &service_stats::passes},
+    {"passes_carried", "Passes that left work for the next.", &service_stats::carried},
+    {"wakeups", "Times the loop was woken for its timers.", &service_stats::wakeups},
+    {"stalls", "Loop iterations that took longer than stall_grace.", &service_stats::stalls},
+    {"slow_handlers", "Handlers that took slow_handler or longer.", &service_stats::slow_handlers},
+    {"remote_accepted", "Operations that other threads posted.", &service_stats::remote_accepted},
+    {"remote_refused", "Operations of other threads that were refused.", &service_stats::remote_refused},
+    {"remote_ran", "Handlers of other threads' operations that ran.", &service_stats::remote_ran},
+    {"remote_withdrawn", "Operations that other threads cancelled.", &service_stats::remote_withdrawn},
+    {"remote_cancelled", "Operations that had not run when the service closed.", &service_stats::remote_cancelled},
+};
+
+double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
+
+class exposition {
+ public:
+  exposition(std::ostream& out, std::span<const labelled_stats> all) : out_{out}, all_{all} {}
+
+  void head(const char* name, const char* suffix, const char* type, const char* help) {
+    out_ << "# HELP tickwheel_" << name << suffix << ' ' << help << "\n# TYPE tickwheel_" << name << suffix << ' '
+         << type << '\n';
+  }
+
+  template <class Value>
+  void single(const char* name, const char* suffix, const char* type, const char* help, Value&& value) {
+    head(name, suffix, type, help);
+    for (const labelled_stats& of : all_) sample(name, suffix, of.labels, value(of.stats));
+  }
+
+  void histogram(const char* name, const char* help, duration_histogram service_stats::*of) {
+    head(name, "_seconds", "histogram", help);
+    for (const labelled_stats& one : all_) {
+      const duration_histogram& h = one.stats.*of;
+      for (unsigned octave = 0; octave < 64; ++octave) {
+        const std::uint64_t units = (std::uint64_t{1} << octave) - 1;
+        const std::chrono::nanoseconds limit = h.unit() * static_cast<std::int64_t>(units);
+        if (limit > longest) break;
+        if (limit < shortest && units != 0) continue;
+        bucket(name, one.labels, h.count_up_to(limit), seconds(limit));
+      }
+      bucket(name, one.labels, h.count(), std::numeric_limits<double>::infinity());
+      sample(name, "_seconds_sum", one.labels, seconds(h.sum()));
+      sample(name, "_seconds_count", one.labels, h.count());
+    }
+  }
+
+ private:
+  static constexpr std::chrono::nanoseconds shortest = std::chrono::microseconds{1}, longest = std::chrono::minutes{1};
+
+  template <class Value>
+  void sample(const char* name, const char* suffix, std::string_view labels, Value value) {
+    out_ << "tickwheel_" << name << suffix;
+    if (!labels.empty()) out_ << '{' << labels << '}';
+    out_ << ' ' << value << '\n';
+  }
+
+  void bucket(const char* name, std::string_view labels, std::uint64_t count, double limit) {
+    out_ << "tickwheel_" << name << "_seconds_bucket{" << labels << (labels.empty() ? "" : ",") << "le=\"";
+    if (limit == std::numeric_limits<double>::infinity())
+      out_ << "+Inf";
+    else
+      out_ << limit;
+    out_ << "\"} " << count << '\n';
+  }
+
+  std::ostream& out_;
+  std::span<const labelled_stats> all_;
+};
+
+}  // namespace
+
+void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
+  const std::ios_base::fmtflags flags = out.flags();
+  const std::streamsize precision = out.precision();
+  out << std::dec << std::defaultfloat << std::setprecision(std::numeric_limits<double>::digits10);
+
+  exposition text{out, all};
+  for (const counter& c : counters)
+    text.single(c.name, "_total", "counter", c.help, [&](const service_stats& s) { return s.*c.value; });
+  text.single("stalled_seconds", "_total", "counter", "What stalls took beyond stall_grace.",
+              [](const service_stats& s) { return seconds(s.stalled); });
+  text.single("timers_pending", "", "gauge", "Timers armed now.", [](const service_stats& s) { return s.pending; });
+  text.histogram("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
+  text.histogram("handler", "How long handlers took.", &service_stats::handler_time);
+
+  out.flags(flags);
+  out.precision(precision);
+}
+
+void write_prometheus(std::ostream& out, const service_stats& stats) {
+  const labelled_stats one{{}, stats};
+  write_prometheus(out, {&one, 1});
+}
+
+}  // namespace tickwheel

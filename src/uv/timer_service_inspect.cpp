@@ -1,0 +1,81 @@
+#include "handler_name.hpp"
+
+#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+
+namespace tickwheel {
+
+bool timer_service::validate(std::string* why) const {
+  if (!is_open()) return true;
+  if (!wheel_->validate(why)) return false;
+  std::size_t without_ref = 0;
+  for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
+  const char* broken = nullptr;
+  if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
+  if (wheel_->armed() - remote_armed_ > options_.max_armed) broken = "more timers are armed than max_armed";
+  if (remote_armed_ > options_.max_armed) broken = "more timers of other threads are armed than max_armed";
+  std::size_t remote = 0;
+  wheel_->for_each_armed([&](wheel_entry& entry) { remote += timer::from(entry).is_remote(); });
+  if (remote != remote_armed_) broken = "the count of armed timers of other threads is off";
+  const std::size_t holding = wheel_->armed() - unref_armed_;
+  if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
+  if (wake_ != 0 && held_ != is_to_be_held()) broken = "the loop is held without need, or not held";
+  if (ends_to_check_ > wheel_->ended() && ends_to_check_ - wheel_->ended() > std::max<std::size_t>(holding, 1))
+    broken = "the last timer may end unnoticed";
+  if (arms_to_check_ > wheel_->arms() && arms_to_check_ - wheel_->arms() > places_left())
+    broken = "more timers than max_armed may be armed unnoticed";
+  if (broken != nullptr && why != nullptr) *why = broken;
+  return broken == nullptr;
+}
+
+void timer_service::dump(std::ostream& out, handler_names names) const {
+  const service_stats& s = stats();
+  out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count() << " ns, pending "
+      << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
+      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls
+      << ", slow handlers " << s.slow_handlers << ", from other threads: accepted " << s.remote_accepted << ", refused "
+      << s.remote_refused << ", ran " << s.remote_ran << ", withdrawn " << s.remote_withdrawn << ", cancelled "
+      << s.remote_cancelled << '\n';
+  if (!is_open()) return;
+  dump_armed(out, names);
+  wheel_->dump(out);
+}
+
+// What a leak of timers, or a limit set to hours instead of minutes, shows in.
+void timer_service::dump_armed(std::ostream& out, handler_names names) const {
+  struct horizon {
+    const char* title;
+    std::chrono::nanoseconds end;
+  };
+  using namespace std::chrono_literals;
+  static constexpr std::array<horizon, 7> horizons{{{"due", 0s},
+                                                    {"in 1 s", 1s},
+                                                    {"10 s", 10s},
+                                                    {"1 min", 1min},
+                                                    {"10 min", 10min},
+                                                    {"1 h", 1h},
+                                                    {"later", std::chrono::nanoseconds::max()}}};
+  const clock::time_point now = read_clock();
+  std::map<expiry_report::handler_id, std::array<std::size_t, horizons.size()>> armed;
+  wheel_->for_each_armed([&](wheel_entry& entry) {
+    timer& t = timer::from(entry);
+    const auto left = time_of(entry.deadline()) - now;
+    const auto* const within =
+        std::find_if(horizons.begin(), horizons.end(), [&](const horizon& one) { return left <= one.end; });
+    const auto id = t.is_remote() ? handler_of(detail::remote_node::of(t)) : entry.handler();
+    ++armed[id][static_cast<std::size_t>(within - horizons.begin())];
+  });
+  for (const auto& [id, counts] : armed) {
+    out << "  armed for " << handler_name{id, names} << ':';
+    for (std::size_t i = 0; i < horizons.size(); ++i)
+      if (counts[i] != 0) out << ' ' << horizons[i].title << ' ' << counts[i];
+    out << '\n';
+  }
+}
+
+}  // namespace tickwheel
