@@ -1,16 +1,17 @@
 #include "loop_driver.hpp"
 
+#include "uv_timer_wakeup.hpp"
+
+#ifdef TICKWHEEL_HAS_TIMERFD  // src/meson.build knows where
+#include "timerfd_wakeup.hpp"
+#endif
+
 #include <algorithm>
 #include <new>
 
 namespace tickwheel {
 
 namespace {
-
-template <class Handle>
-loop_driver& of(Handle* handle) noexcept {
-  return *static_cast<loop_driver*>(handle->data);
-}
 
 uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
 
@@ -26,26 +27,38 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 
 }  // namespace
 
-int loop_driver::make(uv_loop_t& loop, driver*& made) noexcept {
+template <loop_wakeup Wakeup>
+int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
   if (has_ended(loop)) return UV_EINVAL;
   auto* const self = new (std::nothrow) loop_driver{loop};
   if (self == nullptr) return UV_ENOMEM;
-  if (const int error = self->start()) {
+  // first what may want for a descriptor: nothing is linked to the loop then
+  int error = self->wakeup_.acquire();
+  if (error == 0) error = uv_async_init(&loop, &self->async_, [](uv_async_t* h) { of(h).on_ring(); });
+  if (error != 0) {
+    self->wakeup_.release();
     delete self;
+    return error;
+  }
+  error = self->link();
+  if (error != 0) {
+    self->wakeup_.release();
+    self->close(base(&self->async_));  // it is linked: the block frees itself once the loop has turned
     return error;
   }
   made = self;
   return 0;
 }
 
-loop_driver::loop_driver(uv_loop_t& loop) noexcept
+template <loop_wakeup Wakeup>
+loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
     : loop_{loop}, polled_{clock::now()}, opened_{polled_}, opened_ms_{uv_hrtime() / 1'000'000} {}
 
-int loop_driver::start() noexcept {
-  // first, since it alone can fail, for want of a descriptor: nothing is linked to the loop then
-  if (const int error = uv_async_init(&loop_, &async_, [](uv_async_t* h) { of(h).on_ring(); })) return error;
-  // none of these can fail: they link the handle to the loop
-  uv_timer_init(&loop_, &timer_);
+template <loop_wakeup Wakeup>
+int loop_driver<Wakeup>::link() noexcept {
+  const auto woken = [](auto* h, auto...) { of(h).on_wakeup(); };
+  if (const int error = wakeup_.link(loop_, woken)) return error;
+  // none of these can fail
   uv_prepare_init(&loop_, &prepare_);
   uv_check_init(&loop_, &check_);
   uv_idle_init(&loop_, &idle_);
@@ -59,17 +72,20 @@ int loop_driver::start() noexcept {
   return 0;
 }
 
-uv_handle_t* loop_driver::handle(unsigned i) noexcept {
-  void* const all[handles] = {&timer_, &prepare_, &check_, &idle_, &async_};
+template <loop_wakeup Wakeup>
+uv_handle_t* loop_driver<Wakeup>::handle(unsigned i) noexcept {
+  void* const all[handles] = {wakeup_.handle(), &prepare_, &check_, &idle_, &async_};
   return base(all[i]);
 }
 
-bool loop_driver::owns(const uv_handle_t* h) const noexcept {
+template <loop_wakeup Wakeup>
+bool loop_driver<Wakeup>::owns(const uv_handle_t* h) const noexcept {
   const void* const p = h;
-  return p == &timer_ || p == &prepare_ || p == &check_ || p == &idle_ || p == &async_ || p == &sentinel_;
+  return p == wakeup_.handle() || p == &prepare_ || p == &check_ || p == &idle_ || p == &async_ || p == &sentinel_;
 }
 
-void loop_driver::hold(bool alive) noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::hold(bool alive) noexcept {
   // The one that is always active. Not the uv_async_t, which is, too: other threads read its flags.
   if (alive)
     uv_ref(base(&prepare_));
@@ -80,46 +96,45 @@ void loop_driver::hold(bool alive) noexcept {
 // Any thread. Our own uv_close is kept apart from this by who calls us. A handle that the user closed is left alone, as
 // libuv does not ask, and its loop may be gone by now: that is only safe to tell when it was closed before, as the user
 // is told.
-void loop_driver::ring() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::ring() noexcept {
   if (!uv_is_closing(base(&async_))) uv_async_send(&async_);
 }
 
-void loop_driver::on_ring() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::on_ring() noexcept {
   if (bound() == nullptr) return;
   bound()->rung();
   begin_pass();
 }
 
-void loop_driver::wake_at(clock::time_point when) noexcept {
+// While a pass is due nothing is set: at its end the client asks again.
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::wake_at(clock::time_point when) noexcept {
   wake_ = when;
-  if (!pass_due_) start_timer(clock::now());
+  if (!pass_due_ && !wakeup_.set(when)) begin_pass();
 }
 
-// libuv adds the delay to its own, stale time and computes the wait for the poll from the same, so that counting from
-// the true time gives a wait that is right; `on_prepare` corrects what goes stale until then. Up to a millisecond early
-// by the true clock when something else wakes the loop: `woken` then asks again.
-void loop_driver::start_timer(clock::time_point now) noexcept {
-  if (wake_ <= now) {
-    begin_pass();  // never uv_timer_start(0): libuv 1.44 would not leave its timer phase
-    return;
-  }
-  const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wake_ - now).count());
-  timer_due_ms_ = uv_now(&loop_) + ms;
-  uv_timer_start(
-      &timer_, [](uv_timer_t* h) { of(h).on_timer(); }, ms, 0);
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::rest() noexcept {
+  wake_ = clock::time_point::max();
+  wakeup_.rest();
 }
 
-void loop_driver::on_timer() noexcept {
-  if (bound() != nullptr && bound()->woken(clock::now())) begin_pass();
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::on_wakeup() noexcept {
+  if (wakeup_.came() && bound() != nullptr && bound()->woken(clock::now())) begin_pass();
 }
 
-void loop_driver::begin_pass() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::begin_pass() noexcept {
   pass_due_ = true;
   // refused while closing, which uv_idle_start does not check: a closing handle must not become active again
   if (!uv_is_closing(base(&idle_))) uv_idle_start(&idle_, [](uv_idle_t*) {});
 }
 
-void loop_driver::on_prepare() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::on_prepare() noexcept {
   if (bound() == nullptr) return;
   const clock::time_point now = clock::now();
   bound()->turn(now);
@@ -129,13 +144,13 @@ void loop_driver::on_prepare() noexcept {
   if (pass_due_) {
     pass_stamp_ = now;
     stamped_ = true;
-  } else if (wake_ != clock::time_point::max()) {
-    const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wake_ - now).count());
-    if (uv_now(&loop_) + ms != timer_due_ms_) start_timer(now);
+  } else if (wake_ != clock::time_point::max() && !wakeup_.correct(wake_, now)) {
+    begin_pass();
   }
 }
 
-void loop_driver::on_check() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::on_check() noexcept {
   polled_ = polled();
   polling_ = false;
   // without a stamp of this iteration the pass became due after the poll began; it waits for the next
@@ -147,28 +162,33 @@ void loop_driver::on_check() noexcept {
 }
 
 // Callbacks of the poll are run before we hear of its end; libuv's time has moved by then.
-clock::time_point loop_driver::polled() const noexcept {
+template <loop_wakeup Wakeup>
+clock::time_point loop_driver<Wakeup>::polled() const noexcept {
   return polling_ ? std::max(polled_, latest_at(uv_now(&loop_))) : polled_;
 }
 
 // The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two,
 // and waiting for I/O is never taken for one.
-clock::time_point loop_driver::latest_at(std::uint64_t loop_ms) const noexcept {
+template <loop_wakeup Wakeup>
+clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const noexcept {
   const auto since = static_cast<std::int64_t>(loop_ms - opened_ms_) + 1;
   return opened_ + std::chrono::milliseconds{since};
 }
 
 // What was posted and not delivered is in the child as well as in the parent. Whether the bell had been rung is in the
 // parent's descriptor alone, but libuv 1.44 keeps its note "already rung" in the child, and would never ring there again.
-void loop_driver::after_fork() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::after_fork() noexcept {
   polled_ = clock::now();
+  wakeup_.after_fork();
 #ifndef _WIN32
   async_.pending = 0;
 #endif
   begin_pass();
 }
 
-void loop_driver::on_unbind() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::on_unbind() noexcept {
   closing_ = 1;  // this call itself
   for (unsigned i = 0; i < handles; ++i) {
     // a handle that the user closed already, on a walk over the loop, must not be closed twice
@@ -177,6 +197,7 @@ void loop_driver::on_unbind() noexcept {
     else
       close(handle(i));
   }
+  wakeup_.release();
   // Never asked here: the caller may be inside a walk of its own, and a walk within a walk does not see all handles.
   if (closed_by_user_ && !has_ended(loop_)) {
     uv_idle_init(&loop_, &sentinel_);
@@ -185,7 +206,8 @@ void loop_driver::on_unbind() noexcept {
   if (--closing_ == 0) free_when_closed();
 }
 
-void loop_driver::close(uv_handle_t* h) noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::close(uv_handle_t* h) noexcept {
   ++closing_;
   h->data = this;
   uv_close(h, [](uv_handle_t* closed) {
@@ -197,7 +219,8 @@ void loop_driver::close(uv_handle_t* h) noexcept {
 // Our own close callbacks have come. Those of handles that the user closed went to the user, so whether libuv is
 // through with them is asked of the loop: a handle it still lists is not closed yet. Then a sentinel is closed, which
 // comes back a turn later to ask again.
-void loop_driver::free_when_closed() noexcept {
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::free_when_closed() noexcept {
   if (closed_by_user_ && listed_by_loop()) {
     uv_idle_init(&loop_, &sentinel_);
     close(base(&sentinel_));
@@ -206,7 +229,8 @@ void loop_driver::free_when_closed() noexcept {
   delete this;
 }
 
-bool loop_driver::listed_by_loop() noexcept {
+template <loop_wakeup Wakeup>
+bool loop_driver<Wakeup>::listed_by_loop() noexcept {
   if (has_ended(loop_)) return false;
   struct search {
     const loop_driver& self;
@@ -220,6 +244,20 @@ bool loop_driver::listed_by_loop() noexcept {
       },
       &search);
   return search.found;
+}
+
+int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept {
+  switch (wakeup) {
+    case wake_by::uv_timer:
+      return loop_driver<uv_timer_wakeup>::make(loop, made);
+    case wake_by::timerfd:
+#ifdef TICKWHEEL_HAS_TIMERFD
+      return loop_driver<timerfd_wakeup>::make(loop, made);
+#else
+      return UV_ENOTSUP;
+#endif
+  }
+  return UV_EINVAL;
 }
 
 }  // namespace tickwheel

@@ -1,9 +1,9 @@
-// The driver of a libuv loop: its poll timeout, by an always correctly armed uv_timer_t.
+// The driver of a libuv loop: in which of its phases something happens, whatever it is that wakes it.
 //
-// The uv_timer_t wakes the loop. It is started the moment an earlier deadline is known, never left to the prepare
-// phase: a loop with nothing else active would have ended by then.
+// The wakeup, a uv_timer_t or a timerfd, wakes the loop. It is set the moment an earlier deadline is known, never left to
+// the prepare phase: a loop with nothing else active would have ended by then.
 //
-// The uv_prepare_t runs once an iteration, before libuv waits. It corrects the timer by the true clock, since libuv's
+// The uv_prepare_t runs once an iteration, before libuv waits. It corrects the wakeup by the true clock, since libuv's
 // own time is floored and stale, and stamps the time by which this iteration judges.
 //
 // The uv_idle_t is active only while a pass is due or carried over: libuv then polls without waiting.
@@ -14,22 +14,53 @@
 // and waits for its poll like any other.
 //
 // Passing from uv_check_t alone makes old and new libuv alike: up to 1.44 its timers run before the poll, from 1.45 on
-// after it, so advancing in the uv_timer_t's callback would evict, on one of them, peers whose bytes were waiting.
+// after it, so advancing in the uv_timer_t's callback would evict, on one of them, peers whose bytes were waiting. With a
+// timerfd it is chance: it comes in a poll, among the peers' sockets, before some and after others.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/service_options.hpp>
 
 #include <uv.h>
 
+#include <concepts>
 #include <cstdint>
 
 namespace tickwheel {
 
+/// 0 and a driver in `made`, which frees itself when unbound; UV_EINVAL for a loop that was closed, UV_ENOMEM, UV_ENOTSUP
+/// where there is no such wakeup, or what making its handles answered.
+int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
+
+/// What wakes a loop at a time: one libuv handle, which calls back when the time has come or a little early, and what that
+/// handle needs.
+template <class W>
+concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, clock::time_point t) {
+  { w.acquire() }
+  noexcept->std::same_as<int>;  // what it needs of the system: 0, or why it cannot be had
+  { w.link(loop, call) }
+  noexcept->std::same_as<int>;  // the handle to the loop; on an error it is not linked
+  { w.handle() }
+  noexcept->std::convertible_to<void*>;
+  { w.set(t) }
+  noexcept->std::same_as<bool>;  // wakes at `t`, or before; false: it has come, and nothing was set
+  { w.correct(t, t) }
+  noexcept->std::same_as<bool>;  // the same, right before a poll; the second is the true time
+  { w.came() }
+  noexcept->std::same_as<bool>;  // it called back; false: for no more than it did before
+  { w.rest() }
+  noexcept;  // nothing to wake for; one wakeup may be left over
+  { w.after_fork() }
+  noexcept;  // the child no longer shares anything with its parent
+  { w.release() }
+  noexcept;  // what it acquired; the handle is closing, or not linked
+};
+
 /// One heap block that outlives the service, since uv_close ends only when the loop turns; it frees itself then.
+template <loop_wakeup Wakeup>
 class loop_driver final : public driver {
  public:
-  /// 0 and the driver in `made`, UV_EINVAL for a loop that was closed, UV_ENOMEM, or what uv_async_init answers. It frees
-  /// itself when unbound.
+  /// As `make_loop_driver`.
   static int make(uv_loop_t& loop, driver*& made) noexcept;
 
   clock::time_point now() noexcept override { return clock::now(); }
@@ -42,25 +73,29 @@ class loop_driver final : public driver {
   void wake_at(clock::time_point when) noexcept override;
   void pass_again() noexcept override { begin_pass(); }
   void ring() noexcept override;
-  void rest() noexcept override { wake_ = clock::time_point::max(); }
+  void rest() noexcept override;
   void hold(bool alive) noexcept override;
   bool owns(const uv_handle_t* handle) const noexcept override;
   void after_fork() noexcept override;
 
  private:
   explicit loop_driver(uv_loop_t& loop) noexcept;
-  int start() noexcept;
+  int link() noexcept;
   ~loop_driver() = default;
 
   void on_unbind() noexcept override;
 
-  void on_timer() noexcept;
+  template <class Handle>
+  static loop_driver& of(Handle* handle) noexcept {
+    return *static_cast<loop_driver*>(handle->data);
+  }
+
+  void on_wakeup() noexcept;
   void on_prepare() noexcept;
   void on_check() noexcept;
   void on_ring() noexcept;
 
   void begin_pass() noexcept;
-  void start_timer(clock::time_point now) noexcept;
   clock::time_point latest_at(std::uint64_t loop_ms) const noexcept;
   void close(uv_handle_t* handle) noexcept;
   void free_when_closed() noexcept;
@@ -69,7 +104,7 @@ class loop_driver final : public driver {
   static constexpr unsigned handles = 5;
 
   uv_loop_t& loop_;
-  uv_timer_t timer_{};
+  Wakeup wakeup_;
   uv_prepare_t prepare_{};
   uv_check_t check_{};
   uv_idle_t idle_{};
@@ -77,7 +112,6 @@ class loop_driver final : public driver {
   uv_idle_t sentinel_{};  // only ever closed, to come back a turn later; see free_when_closed
 
   clock::time_point wake_ = clock::time_point::max();  // when the client wants to be woken
-  std::uint64_t timer_due_ms_ = 0;                     // what the uv_timer_t was started for, in libuv's time
   bool pass_due_ = false;
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};

@@ -22,7 +22,8 @@ constexpr std::size_t sweep_per_turn = 256;
 
 bool possible(const service_options& o) noexcept {
   return o.tick.count() > 0 && o.geometry.valid() && o.work_per_pass > 0 && o.time_per_pass.count() > 0 &&
-         o.stall_grace.count() >= 0 && o.slow_handler.count() > 0;
+         o.stall_grace.count() >= 0 && o.slow_handler.count() > 0 &&
+         (o.wakeup == wake_by::uv_timer || o.wakeup == wake_by::timerfd);
 }
 
 std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept { return b > ~a ? ~std::uint64_t{0} : a + b; }
@@ -49,7 +50,7 @@ int timer_service::open(uv_loop_t& loop, const service_options& options) noexcep
   detail::mailbox* mailbox = nullptr;
   if (const int error = make_parts(options, mailbox)) return error;
   driver* made = nullptr;
-  if (const int error = loop_driver::make(loop, made)) {
+  if (const int error = make_loop_driver(loop, options.wakeup, made)) {
     wheel_.reset();
     mailbox->release();
     return error;

@@ -10,6 +10,16 @@
 
 namespace tickwheel {
 
+/// What wakes a loop for its timers.
+enum class wake_by {
+  /// A uv_timer_t: everywhere, and needs no descriptor. Late by up to a millisecond more, which is libuv's unit of time.
+  uv_timer,
+  /// A timerfd that the loop polls: to the nanosecond, on Linux; elsewhere `open` answers UV_ENOTSUP. Takes a descriptor
+  /// for each service, and a system call each time the wakeup is moved: to an earlier time, or when it has come.
+  /// uv_backend_timeout knows nothing of it: who waits for the loop's descriptor himself is woken by that.
+  timerfd,
+};
+
 struct service_options {
   /// Length of a tick; rounded down to a power of two of nanoseconds (`timer_service::tick_duration()` reads it back).
   /// Must be positive. A finer one than libuv's millisecond costs nothing and halves the mean lateness.
@@ -48,6 +58,11 @@ struct service_options {
   /// How long a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Looked at after 1,
   /// 2, 4 ... visits, later every 32. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
+
+  /// What wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of 2^16 ns or so: on an idle
+  /// loop a timer is then late by half a tick and some ten microseconds in the median, where a uv_timer_t makes it 0.7 ms.
+  /// A service that is opened on a driver does not ask: the driver wakes it.
+  wake_by wakeup = wake_by::uv_timer;
 };
 
 }  // namespace tickwheel

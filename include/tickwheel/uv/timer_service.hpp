@@ -83,8 +83,11 @@ class timer_service final : private driver::client {
   /// remote handles, and nothing later.
   ///
   /// 0; UV_EINVAL for an impossible option or a loop that was closed; UV_ENOMEM; UV_EALREADY when it is open; what
-  /// uv_async_init answers when the loop's first async handle finds no descriptor.
-  /// On an error nothing has changed. A closed service can be opened again.
+  /// uv_async_init answers when the loop's first async handle finds no descriptor. With `wake_by::timerfd` also
+  /// UV_ENOTSUP where there is none, UV_EMFILE or UV_ENFILE when there is no descriptor for it, and UV_ENOSPC when the
+  /// user may have no more descriptors polled.
+  /// On an error nothing has changed, but after UV_ENOSPC a handle is left that the loop's next turn closes. A closed
+  /// service can be opened again.
   [[nodiscard]] int open(uv_loop_t& loop, const service_options& options = {}) noexcept;
 
   /// Opens the service on a driver of your choice, such as a `manual_driver`; as above. UV_EBUSY when another service

@@ -1,0 +1,71 @@
+#include "timerfd_wakeup.hpp"
+
+#include <tickwheel/detail/check.hpp>
+
+#include <fcntl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+
+namespace tickwheel {
+
+int timerfd_wakeup::acquire() noexcept {
+  descriptor_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  return descriptor_ < 0 ? uv_translate_sys_error(errno) : 0;
+}
+
+int timerfd_wakeup::link(uv_loop_t& loop, uv_poll_cb call) noexcept {
+  if (const int error = uv_poll_init(&loop, &poll_, descriptor_)) return error;
+  return uv_poll_start(&poll_, UV_READABLE, call);  // of a new handle it cannot fail
+}
+
+bool timerfd_wakeup::set(clock::time_point when) noexcept {
+  if (!came_ && set_for_ <= when) return true;
+  if (when <= clock::now()) return false;
+  set_descriptor(when);
+  return true;
+}
+
+// One that has come would wake the loop again and again.
+void timerfd_wakeup::rest() noexcept {
+  if (came_) set_descriptor(clock::time_point::max());
+}
+
+// `max()` is never.
+void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
+  itimerspec at{};
+  if (when != clock::time_point::max()) {
+    const auto since = when.time_since_epoch();
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+    at.it_value.tv_sec = static_cast<std::time_t>(seconds.count());
+    at.it_value.tv_nsec = static_cast<long>(std::chrono::nanoseconds{since - seconds}.count());
+  }
+  ::timerfd_settime(descriptor_, TFD_TIMER_ABSTIME, &at, nullptr);
+  set_for_ = when;
+  came_ = false;
+}
+
+// The timer behind the descriptor is the parent's as well: the child puts one of its own under the same number, which is
+// what its loop polls. The shared one is closed first, so that a number is free for the new one.
+void timerfd_wakeup::after_fork() noexcept {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  const int made = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  detail::require(made >= 0, "after_fork: the system has no timerfd for the child");
+  if (made != descriptor_) {
+    ::dup3(made, descriptor_, O_CLOEXEC);
+    ::close(made);
+  }
+  set_for_ = clock::time_point::max();
+  came_ = false;
+}
+
+void timerfd_wakeup::release() noexcept {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+}  // namespace tickwheel

@@ -1,0 +1,51 @@
+// Wakes a loop by a uv_timer_t: everywhere, to the millisecond.
+#pragma once
+
+#include <tickwheel/uv/driver.hpp>
+
+#include <uv.h>
+
+#include <chrono>
+#include <cstdint>
+
+namespace tickwheel {
+
+class uv_timer_wakeup {
+ public:
+  using callback = uv_timer_cb;
+
+  int acquire() noexcept { return 0; }
+  int link(uv_loop_t& loop, uv_timer_cb call) noexcept {
+    call_ = call;
+    return uv_timer_init(&loop, &timer_);
+  }
+  uv_timer_t* handle() noexcept { return &timer_; }
+  const uv_timer_t* handle() const noexcept { return &timer_; }
+
+  bool set(clock::time_point when) noexcept { return correct(when, clock::now()); }
+
+  // libuv adds the delay to its own, stale time and computes the wait for the poll from the same, so that counting from
+  // the true time gives a wait that is right; what goes stale until the poll is corrected right before it. Up to a
+  // millisecond early by the true clock when something else wakes the loop: the client then asks again.
+  bool correct(clock::time_point when, clock::time_point now) noexcept {
+    if (when <= now) return false;  // never uv_timer_start(0): libuv 1.44 would not leave its timer phase
+    const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(when - now).count());
+    const std::uint64_t due_ms = uv_now(timer_.loop) + ms;
+    if (due_ms == due_ms_) return true;  // of a timer that has come, libuv's time has passed what it was due at
+    due_ms_ = due_ms;
+    uv_timer_start(&timer_, call_, ms, 0);
+    return true;
+  }
+
+  bool came() noexcept { return true; }
+  void rest() noexcept {}
+  void after_fork() noexcept {}
+  void release() noexcept {}
+
+ private:
+  uv_timer_t timer_{};
+  uv_timer_cb call_ = nullptr;
+  std::uint64_t due_ms_ = 0;  // what it was started for, in libuv's time
+};
+
+}  // namespace tickwheel
