@@ -66,7 +66,7 @@ constexpr nanoseconds noise = 500ms;  // what else the machine does
 /// what saves the peer.
 class idle_peer : public testing::TestWithParam<std::tuple<phase, nanoseconds>> {
  protected:
-  void SetUp() override { ASSERT_EQ(timers.open(loop, {.stall_grace = std::get<1>(GetParam())}), 0); }
+  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = std::get<1>(GetParam())})), 0); }
   static phase blocking() { return std::get<0>(GetParam()); }
   static nanoseconds stall() { return std::get<1>(GetParam()) == nanoseconds::max() ? 0ns : block; }
 
@@ -147,7 +147,7 @@ TEST(idle_peer_on_responsive_time, survives_when_its_byte_comes_only_after_the_b
   // 20 ms into its limit the loop stalls for longer than that; the peer, which knows of no stall, sends 20 ms after it
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   peer p{loop, timers, 200ms};
   loop.after(20ms, [&] {
     block_for(250ms);
@@ -162,7 +162,7 @@ TEST(idle_peer_behind_a_blocking_timer_handler, survives) {
   // the handler of one of our own timers blocks, in the very pass that the peer's limit runs out in
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 1, .stall_grace = nanoseconds::max()}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1, .stall_grace = nanoseconds::max()})), 0);
   peer p{loop, timers, limit};
   probe blocker{timers, [&] {
                   p.sockets.peer_sends();
@@ -178,7 +178,7 @@ TEST(idle_peer_behind_a_blocking_io_callback, survives_a_pass_that_was_due_befor
   // the pass belongs to an iteration whose poll came before the block: it must judge by the time before its poll
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.stall_grace = nanoseconds::max()}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
   peer p{loop, timers, limit};
   probe due{timers};
   socket_pair other;
@@ -204,7 +204,7 @@ TEST(idle_peer_behind_a_blocking_io_callback, survives_a_pass_that_was_due_befor
 TEST(idle_peer_that_talks, is_not_evicted_and_a_silent_one_is) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   peer talks{loop, timers, 150ms};
   peer silent{loop, timers, 150ms};
   probe clock_of_peer{timers};

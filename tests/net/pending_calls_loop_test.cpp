@@ -41,7 +41,7 @@ struct call : tickwheel::pending_call {
 
 class blocked_in : public testing::TestWithParam<phase> {
  protected:
-  void SetUp() override { ASSERT_EQ(timers.open(loop), 0); }
+  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
 
   live_loop loop;
   tickwheel::timer_service timers;
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(phases, blocked_in, testing::ValuesIn(all_phases),
 TEST(a_loop, ends_when_its_last_call_is_answered) {
   live_loop loop;
   tickwheel::timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   call c{loop, timers};
   ASSERT_EQ(c.pending.start(c, 1, deadline::after(1h)), 0);
   c.sockets.peer_sends();

@@ -136,7 +136,7 @@ class slow_reader {
 TEST(a_slow_reader, of_one_large_write_is_not_idle) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   sender s{loop, timers};
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
@@ -152,7 +152,7 @@ TEST(a_slow_reader, of_one_large_write_is_not_idle) {
 TEST(a_slow_reader, that_stops_is_evicted_a_limit_later) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   sender s{loop, timers};
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
@@ -167,7 +167,7 @@ TEST(a_slow_reader, that_stops_is_evicted_a_limit_later) {
 TEST(a_reader, that_never_takes_anything_is_evicted_a_limit_after_it_was_sent_something) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   sender s{loop, timers};
   ASSERT_EQ(s.stuck.start(limit), 0);
   loop.after(300ms, [&] {
@@ -183,7 +183,7 @@ TEST(a_reader, that_never_takes_anything_is_evicted_a_limit_after_it_was_sent_so
 TEST(a_half_closed_peer, that_takes_slowly_is_not_idle_though_it_sends_no_more) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   sender s{loop, timers};
   ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
   s.send(much);
@@ -200,7 +200,7 @@ TEST(a_half_closed_peer, that_takes_slowly_is_not_idle_though_it_sends_no_more) 
 TEST(a_half_closed_peer, that_stops_taking_is_evicted) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   sender s{loop, timers};
   ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
   s.send(much);
@@ -215,7 +215,7 @@ TEST(a_half_closed_peer, that_stops_taking_is_evicted) {
 TEST(a_half_closed_peer, that_has_all_it_was_sent_is_evicted_by_all_idle_and_not_by_write_idle) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   sender owed{loop, timers};
   sender silent{loop, timers};
   ASSERT_EQ(::shutdown(owed.sockets.theirs(), SHUT_WR), 0);
@@ -266,7 +266,7 @@ class reader {
 TEST(a_peer_under_back_pressure, is_not_idle_while_it_is_not_read_from) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   reader r{loop, timers};
   ASSERT_EQ(r.idle.start(limit), 0);
   r.idle.pause();
@@ -284,7 +284,7 @@ TEST(a_peer_under_back_pressure, is_not_idle_while_it_is_not_read_from) {
 TEST(a_peer_under_back_pressure, whose_limit_ran_out_before_is_heard_first_when_its_bytes_wait) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.stall_grace = nanoseconds::max()}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
   reader r{loop, timers};
   ASSERT_EQ(r.idle.start(limit), 0);
   loop.once_in(phase::io, [&] {

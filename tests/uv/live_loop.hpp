@@ -1,5 +1,10 @@
 // A libuv loop for a test, with callbacks in each of its phases. It must close cleanly in the end.
+//
+// What holds on a live loop holds whatever wakes it. A test therefore opens its service `with_wakeup(options)`, and its
+// program is run once for each.
 #pragma once
+
+#include <tickwheel/uv/service_options.hpp>
 
 #include <gtest/gtest.h>
 #include <uv.h>
@@ -9,11 +14,26 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <ostream>
+#include <string_view>
 #include <thread>
 #include <utility>
+
+/// What wakes the loop in this run: TICKWHEEL_TEST_WAKEUP says, uv_timer by default.
+inline tickwheel::wake_by wakeup_of_this_run() {
+  const char* const asked = std::getenv("TICKWHEEL_TEST_WAKEUP");  // nothing sets the environment while tests run
+  const std::string_view name = asked != nullptr ? asked : "uv_timer";
+  EXPECT_TRUE(name == "uv_timer" || name == "timerfd") << "TICKWHEEL_TEST_WAKEUP=" << name;
+  return name == "timerfd" ? tickwheel::wake_by::timerfd : tickwheel::wake_by::uv_timer;
+}
+
+inline tickwheel::service_options with_wakeup(tickwheel::service_options options = {}) {
+  options.wakeup = wakeup_of_this_run();
+  return options;
+}
 
 /// What a callback that blocks the loop does.
 inline void block_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -36,7 +39,7 @@ void close_each(uv_loop_t* loop) {
 TEST_F(loop_lifetime, of_the_service_may_end_in_its_own_callback) {
   live_loop loop;
   auto timers = std::make_unique<timer_service>();
-  ASSERT_EQ(timers->open(loop), 0);
+  ASSERT_EQ(timers->open(loop, with_wakeup()), 0);
   probe p{*timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
   bool ran = false;
@@ -53,7 +56,7 @@ TEST_F(loop_lifetime, of_the_service_may_end_in_its_own_callback) {
 TEST_F(loop_lifetime, of_the_service_may_end_in_its_own_callback_while_it_carries_work) {
   live_loop loop;
   auto timers = std::make_unique<timer_service>();
-  ASSERT_EQ(timers->open(loop, {.work_per_pass = 3}), 0);
+  ASSERT_EQ(timers->open(loop, with_wakeup({.work_per_pass = 3})), 0);
   int fired = 0;
   const auto handler = [&]() noexcept {
     if (++fired == 50) timers.reset();
@@ -67,7 +70,7 @@ TEST_F(loop_lifetime, of_the_service_may_end_in_its_own_callback_while_it_carrie
 TEST_F(loop_lifetime, of_the_service_may_end_before_the_loop_ever_ran) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
 }
@@ -77,7 +80,7 @@ TEST_F(loop_lifetime, sees_a_thousand_services_come_and_go_in_one_turn) {
   loop.once_in(phase::io, [&] {
     for (int i = 0; i < 1000; ++i) {
       timer_service timers;
-      ASSERT_EQ(timers.open(loop, {.geometry = {3, 16}}), 0);
+      ASSERT_EQ(timers.open(loop, with_wakeup({.geometry = {3, 16}})), 0);
       probe p{timers};
       ASSERT_EQ(p.timeout.arm(1ms * (i % 3)), 0);
     }
@@ -86,12 +89,16 @@ TEST_F(loop_lifetime, sees_a_thousand_services_come_and_go_in_one_turn) {
 }
 
 TEST_F(loop_lifetime, sees_a_thousand_services_at_once) {
+  rlimit descriptors{};  // some wakeups take one for each service
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, std::max<rlim_t>(descriptors.rlim_cur, 1200));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &descriptors), 0);
   live_loop loop;
   std::vector<std::unique_ptr<timer_service>> services;
   std::deque<probe> probes;
   for (int i = 0; i < 1000; ++i) {
     services.push_back(std::make_unique<timer_service>());
-    ASSERT_EQ(services.back()->open(loop, {.geometry = {3, 16}}), 0);
+    ASSERT_EQ(services.back()->open(loop, with_wakeup({.geometry = {3, 16}})), 0);
     ASSERT_EQ(probes.emplace_back(*services.back()).timeout.arm(1ms), 0);
   }
   loop.run();
@@ -103,7 +110,7 @@ TEST_F(loop_lifetime, sees_a_thousand_services_at_once) {
 TEST_F(loop_lifetime, cannot_end_for_the_loop_before_the_service_is_closed_and_the_loop_turned_once_more) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   EXPECT_EQ(uv_loop_close(loop.get()), UV_EBUSY);
   uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_EQ(uv_loop_close(loop.get()), UV_EBUSY);
@@ -118,7 +125,7 @@ TEST_F(loop_lifetime, ends_in_one_turn_of_the_loop) {
   ASSERT_EQ(uv_loop_init(&loop), 0);
   {
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   }
   uv_run(&loop, UV_RUN_NOWAIT);
   EXPECT_EQ(uv_loop_close(&loop), 0);
@@ -127,7 +134,7 @@ TEST_F(loop_lifetime, ends_in_one_turn_of_the_loop) {
 TEST_F(loop_lifetime, after_the_user_closed_all_handles_leaves_arming_harmless) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   probe other{timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
@@ -145,7 +152,7 @@ TEST_F(loop_lifetime, after_the_user_closed_all_handles_leaves_arming_harmless) 
 TEST_F(loop_lifetime, lets_the_service_end_right_after_the_user_closed_all_handles) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
   close_each(loop.get());
@@ -154,7 +161,7 @@ TEST_F(loop_lifetime, lets_the_service_end_right_after_the_user_closed_all_handl
 TEST_F(loop_lifetime, lets_the_service_end_after_the_handles_that_the_user_closed_are_gone) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
   close_each(loop.get());
@@ -167,7 +174,7 @@ TEST_F(loop_lifetime, lets_the_service_end_after_the_user_closed_all_handles_and
   uv_loop_t loop;
   ASSERT_EQ(uv_loop_init(&loop), 0);
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
   close_each(&loop);
@@ -179,7 +186,7 @@ TEST_F(loop_lifetime, lets_the_service_end_after_the_user_closed_all_handles_and
 TEST_F(loop_lifetime, lets_the_user_close_all_handles_while_work_is_carried) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 1}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
   std::deque<probe> all;
   for (int i = 0; i < 20; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(0s), 0);
   all[10].then = [&] { close_each(loop.get()); };
@@ -192,7 +199,7 @@ TEST_F(loop_lifetime, lets_the_user_close_all_handles_and_the_service_in_one_cal
   for (const bool handles_first : {false, true}) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     probe p{timers, [&] {
               if (handles_first) close_each(loop.get());
               timers.close();
@@ -210,7 +217,7 @@ TEST_F(loop_lifetime, lets_the_service_end_within_a_walk_after_the_user_closed_i
   uv_idle_t first;
   uv_idle_init(loop.get(), &first);
   auto timers = std::make_unique<timer_service>();
-  ASSERT_EQ(timers->open(loop), 0);
+  ASSERT_EQ(timers->open(loop, with_wakeup()), 0);
   close_each(loop.get());
   uv_walk(
       loop.get(), [](uv_handle_t*, void* service) { static_cast<std::unique_ptr<timer_service>*>(service)->reset(); },
@@ -222,7 +229,7 @@ TEST_F(loop_lifetime, lets_the_user_close_only_some_of_the_handles) {
   for (unsigned mask = 1; mask < 32; ++mask) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     probe p{timers};
     ASSERT_EQ(p.timeout.arm(0s), 0);
     struct walk {
@@ -247,7 +254,7 @@ TEST_F(loop_lifetime, lets_a_walk_tell_the_services_handles_from_others) {
   live_loop loop;
   timer_service timers;
   timer_service other;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   uv_timer_t mine;
   uv_timer_init(loop.get(), &mine);
   EXPECT_FALSE(timers.owns(reinterpret_cast<uv_handle_t*>(&mine)));
@@ -277,7 +284,7 @@ TEST_F(loop_lifetime, lets_a_walk_tell_the_services_handles_from_others) {
 TEST_F(loop_lifetime, lets_a_closed_service_own_no_handle) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   timers.close();
   uv_walk(
       loop.get(), [](uv_handle_t* h, void* arg) { EXPECT_FALSE(static_cast<timer_service*>(arg)->owns(h)); }, &timers);
@@ -288,7 +295,7 @@ TEST_F(loop_lifetime, of_timers_may_exceed_that_of_the_service_and_the_loop) {
   {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     p = std::make_unique<probe>(timers);
     ASSERT_EQ(p->timeout.arm(1h), 0);
   }

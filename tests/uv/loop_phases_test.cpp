@@ -28,7 +28,7 @@ class loop_phase : public testing::TestWithParam<phase> {};
 TEST_P(loop_phase, can_arm_a_timer_that_fires_though_nothing_else_is_alive) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   loop.once_in(GetParam(), [&] { EXPECT_EQ(p.timeout.arm(5ms), 0); });
   loop.run();
@@ -39,7 +39,7 @@ TEST_P(loop_phase, can_arm_a_timer_that_fires_though_nothing_else_is_alive) {
 TEST_P(loop_phase, can_arm_a_timer_with_zero_that_fires_though_nothing_else_is_alive) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   loop.once_in(GetParam(), [&] { EXPECT_EQ(p.timeout.arm(0s), 0); });
   loop.run();
@@ -49,7 +49,7 @@ TEST_P(loop_phase, can_arm_a_timer_with_zero_that_fires_though_nothing_else_is_a
 TEST_P(loop_phase, can_arm_a_timer_earlier_than_what_the_loop_waits_for) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe far{timers};
   probe near{timers, [&] { far.timeout.cancel(); }};
   ASSERT_EQ(far.timeout.arm(1h), 0);
@@ -63,7 +63,7 @@ TEST_P(loop_phase, that_blocks_makes_a_timer_armed_after_it_neither_early_nor_la
   for (int i = 0; i < attempts && least > undisturbed; ++i) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     probe p{timers};
     time_point due;
     loop.once_in(GetParam(), [&] {
@@ -84,7 +84,7 @@ TEST_P(loop_phase, that_blocks_makes_a_timer_armed_before_it_neither_early_nor_l
   for (int i = 0; i < attempts && least > undisturbed; ++i) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     probe p{timers};
     time_point due;
     loop.once_in(GetParam(), [&] {
@@ -105,7 +105,7 @@ TEST_P(loop_phase, that_blocks_past_a_deadline_lets_the_timer_run_right_after_it
   for (int i = 0; i < attempts && least > undisturbed; ++i) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     probe p{timers};
     time_point unblocked;
     ASSERT_EQ(p.timeout.arm(10ms), 0);
@@ -126,7 +126,7 @@ TEST_P(loop_phase, may_destroy_the_service) {
   {
     live_loop loop;
     auto timers = std::make_unique<timer_service>();
-    ASSERT_EQ(timers->open(loop), 0);
+    ASSERT_EQ(timers->open(loop, with_wakeup()), 0);
     probe p{*timers};
     ASSERT_EQ(p.timeout.arm(5ms), 0);
     loop.once_in(GetParam(), [&] { timers.reset(); });
@@ -142,7 +142,7 @@ TEST_P(loop_phase, may_destroy_the_service_while_a_pass_is_due_or_carried) {
   {
     live_loop loop;
     auto timers = std::make_unique<timer_service>();
-    ASSERT_EQ(timers->open(loop, {.work_per_pass = 1}), 0);
+    ASSERT_EQ(timers->open(loop, with_wakeup({.work_per_pass = 1})), 0);
     timer_service& alias = *timers;
     std::deque<probe> all;
     for (int i = 0; i < 20; ++i) {
@@ -164,12 +164,12 @@ TEST_P(loop_phase, may_destroy_the_service_while_a_pass_is_due_or_carried) {
 TEST_P(loop_phase, may_close_the_service_and_open_it_again) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(1h), 0);
   loop.once_in(GetParam(), [&] {
     timers.close();
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     EXPECT_EQ(p.timeout.arm(3ms), 0);
   });
   loop.run();
@@ -181,7 +181,7 @@ TEST_P(loop_phase, may_open_a_service_and_arm_its_first_timer) {
   timer_service timers;
   probe p{timers};
   loop.once_in(GetParam(), [&] {
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     EXPECT_EQ(p.timeout.arm(3ms), 0);
   });
   loop.run();
@@ -204,7 +204,7 @@ TEST(a_prepare_callback_that_runs_after_ours, and_blocks_makes_no_timer_early) {
     due = tickwheel::clock::now() + 10ms;
     EXPECT_EQ(p.timeout.arm(10ms), 0);
   };
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe first{timers};
   ASSERT_EQ(first.timeout.arm(1ms), 0);
   loop.run();
@@ -215,7 +215,7 @@ TEST(a_prepare_callback_that_runs_after_ours, and_blocks_makes_no_timer_early) {
 TEST(a_timer_that_arms_itself_with_zero, lets_io_callbacks_run) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   socket_pair pair;
   probe p{timers};
   p.then = [&] { p.timeout.arm(0s); };
@@ -238,7 +238,7 @@ TEST(a_timer_that_arms_itself_with_zero, lets_io_callbacks_run) {
 TEST(a_timer_that_arms_itself_with_zero, runs_at_most_once_an_iteration) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   int iterations = 0;
   loop.each_prepare([&] { ++iterations; });
   probe p{timers};
@@ -257,7 +257,7 @@ TEST(a_due_timer_that_blocks_and_arms_itself_with_zero, lets_io_callbacks_run) {
   // the case in which libuv's own timers never leave their phase: due again by the time the callback returns
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   socket_pair pair;
   probe p{timers};
   p.then = [&] {
@@ -284,7 +284,7 @@ TEST(a_due_timer_that_blocks_and_arms_itself_with_zero, lets_io_callbacks_run) {
 TEST(carried_work, lets_io_callbacks_run_between_two_passes) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 1}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
   socket_pair pair;
   int reads = 0;
   loop.on_readable(pair.ours(),
@@ -305,7 +305,7 @@ TEST(carried_work, lets_io_callbacks_run_between_two_passes) {
 TEST(a_check_callback, may_stop_and_start_a_timer_again_and_again) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(2ms), 0);
   int rounds = 0;

@@ -72,7 +72,7 @@ tally sum_of(const std::deque<checked>& all) {
 TEST(never_early, holds_for_six_thousand_fires_with_random_delays) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   std::mt19937 random{1};
   std::deque<checked> all;
   for (int i = 0; i < 300; ++i) all.emplace_back(timers, random, 100ms, 20);
@@ -86,7 +86,7 @@ TEST(never_early, holds_with_a_coarse_tick_and_with_a_fine_one) {
   for (const nanoseconds tick : {nanoseconds{1'000}, nanoseconds{20'000'000}}) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop, {.tick = tick}), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup({.tick = tick})), 0);
     std::mt19937 random{2};
     std::deque<checked> all;
     for (int i = 0; i < 100; ++i) all.emplace_back(timers, random, 50ms, 5);
@@ -99,7 +99,7 @@ TEST(never_early, holds_with_a_coarse_tick_and_with_a_fine_one) {
 TEST(never_early, holds_after_the_loop_missed_many_ticks) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   std::mt19937 random{3};
   std::deque<checked> all;
   for (int i = 0; i < 100; ++i) all.emplace_back(timers, random, 60ms, 10);
@@ -123,7 +123,7 @@ TEST(never_early, holds_in_a_storm_of_signals_that_interrupt_the_poll) {
   {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     std::mt19937 random{4};
     std::deque<checked> all;
     for (int i = 0; i < 50; ++i) all.emplace_back(timers, random, 60ms, 10);
@@ -139,7 +139,7 @@ TEST(never_early, holds_in_a_storm_of_signals_that_interrupt_the_poll) {
 TEST(never_early, holds_when_other_things_wake_the_loop_all_the_time) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   std::mt19937 random{5};
   std::deque<checked> all;
   for (int i = 0; i < 50; ++i) all.emplace_back(timers, random, 40ms, 5);
@@ -154,7 +154,7 @@ TEST(never_early, holds_when_other_things_wake_the_loop_all_the_time) {
 TEST(lateness, of_a_loop_with_nothing_else_to_do_is_a_tick_and_the_poll_in_the_median) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   std::vector<nanoseconds> late;
   time_point due;
   probe p{timers};
@@ -176,7 +176,7 @@ TEST(lateness, of_a_loop_with_nothing_else_to_do_is_a_tick_and_the_poll_in_the_m
 TEST(the_iterations_time, is_never_ahead_of_the_true_time_nor_far_behind_it_in_a_fresh_iteration) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   nanoseconds least_behind = nanoseconds::max();
   int looks = 0;
   const auto look = [&] {
@@ -202,7 +202,7 @@ TEST(the_iterations_time, is_never_ahead_of_the_true_time_nor_far_behind_it_in_a
 TEST(the_iterations_time, stays_the_same_within_a_callback_that_blocks) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   loop.once_in(phase::io, [&] {
     const auto stamp = timers.now();
     block_for(5ms);
@@ -217,7 +217,7 @@ TEST(the_iterations_time, is_renewed_after_a_long_poll_though_a_later_prepare_ca
   socket_pair pair;
   time_point before_poll;
   loop.each_prepare([&] { before_poll = timers.now(); });  // started before ours, so it runs after it
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe keeps_alive{timers};
   ASSERT_EQ(keeps_alive.timeout.arm(1h), 0);
   std::thread peer{[&] {
@@ -240,7 +240,7 @@ TEST(the_iterations_time, is_renewed_after_a_long_poll_though_a_later_prepare_ca
 TEST(the_iterations_time, in_an_io_callback_is_not_older_than_what_was_read) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   socket_pair pair;
   int received = 0;
   int older = 0;
@@ -267,7 +267,7 @@ TEST(the_iterations_time, in_an_io_callback_is_not_older_than_what_was_read) {
 TEST(arm_at, the_iterations_time_plus_a_delay_is_never_early_against_that_time) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   time_point due;
   p.then = [&] {
@@ -295,7 +295,7 @@ TEST(an_interval_on_the_live_loop, keeps_its_rate_and_skips_what_a_block_made_it
   };
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   metronome m{timers};
   const auto begin = tickwheel::clock::now();
   ASSERT_EQ(m.interval.start(10ms), 0);
@@ -310,7 +310,7 @@ TEST(an_interval_on_the_live_loop, keeps_its_rate_and_skips_what_a_block_made_it
 TEST(after_a_fork, a_timer_fires_on_time_in_parent_and_child) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   probe p{timers};
   const auto due = tickwheel::clock::now() + 50ms;
   ASSERT_EQ(p.timeout.arm(50ms), 0);
@@ -341,7 +341,7 @@ TEST(after_a_fork, a_timer_fires_on_time_in_parent_and_child) {
 TEST(after_a_fork, carried_work_goes_on_in_parent_and_child) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 1}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
   std::deque<probe> all;
   for (int i = 0; i < 20; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(0s), 0);
   for (int runs = 0; timers.stats().fired < 5; ++runs) {

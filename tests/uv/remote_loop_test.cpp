@@ -38,7 +38,7 @@ namespace {
 TEST(a_live_loop, runs_what_another_thread_posts_while_it_waits) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   remote_hold hold = timers.hold();
   std::thread::id ran_by;
   auto* const to = &ran_by;
@@ -54,7 +54,7 @@ TEST(a_live_loop, runs_what_another_thread_posts_while_it_waits) {
 TEST(a_live_loop, runs_a_posted_delay_on_time_and_not_early) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   remote_hold hold = timers.hold();
   tickwheel::clock::time_point due[20];
   tickwheel::clock::time_point at[20];
@@ -76,7 +76,7 @@ TEST(a_live_loop, runs_a_posted_delay_on_time_and_not_early) {
 TEST(a_burst, that_is_posted_while_the_loop_is_busy_rings_once) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   int ran = 0;
   probe p{timers, [&] {
             std::thread poster{[&, handle = timers.remote()] {
@@ -97,7 +97,7 @@ TEST(a_burst, that_is_posted_while_the_loop_is_busy_rings_once) {
 TEST(a_burst, is_handled_with_waiting_input_in_between) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 10}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 10})), 0);
   const socket_pair pair;
   std::atomic<int> ran{0};
   int reads = 0;
@@ -119,7 +119,7 @@ TEST(a_burst, is_handled_with_waiting_input_in_between) {
 TEST(an_iteration, of_a_loop_that_is_idle_costs_no_rings) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   const int before = sends;
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(20ms), 0);
@@ -132,7 +132,7 @@ TEST(an_iteration, of_a_loop_that_is_idle_costs_no_rings) {
 TEST(an_open_service, alone_does_not_keep_its_loop_alive_for_posts) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   int ran = 0;
   ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
   uv_run(loop.get(), UV_RUN_DEFAULT);
@@ -145,7 +145,7 @@ TEST(an_open_service, alone_does_not_keep_its_loop_alive_for_posts) {
 TEST(a_hold, keeps_the_loop_alive_until_it_is_released) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   remote_hold hold = timers.hold();
   EXPECT_TRUE(hold);
   bool released = false;
@@ -165,7 +165,7 @@ TEST(a_hold, lets_what_was_posted_before_its_release_run) {
   for (int round = 0; round < 50; ++round) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop, {.work_per_pass = 3}), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 3})), 0);
     int ran = 0;
     std::thread poster{[handle = timers.remote(), hold = timers.hold(), &ran] {
       for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
@@ -230,7 +230,7 @@ TEST(a_hold, may_outlive_service_and_loop) {
   {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     hold = timers.hold();
   }
   EXPECT_TRUE(hold);
@@ -240,7 +240,7 @@ TEST(a_hold, may_outlive_service_and_loop) {
 TEST(what_was_taken_and_waits, keeps_a_loop_alive_whose_service_does_not) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 1}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
   timers.unref();
   int ran = 0;
   for (int i = 0; i < 20; ++i) ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
@@ -256,7 +256,7 @@ TEST(closing_a_service, lets_its_loop_end_although_handles_are_left) {
   {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     handle = timers.remote();
     ASSERT_EQ(handle.post(0s, []() noexcept {}), 0);
     timers.close();
@@ -272,7 +272,7 @@ TEST(a_service, whose_handles_the_user_closed_takes_posts_and_counts_them_when_i
   timer_service timers;
   {
     live_loop loop;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     uv_walk(
         loop.get(),
         [](uv_handle_t* h, void* arg) {
@@ -299,7 +299,7 @@ int status_of(pid_t child) {
 TEST(after_a_fork, what_was_posted_runs_in_parent_and_child_and_both_can_be_posted_to) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   const remote_handle handle = timers.remote();
   remote_hold hold = timers.hold();
   int ran = 0;

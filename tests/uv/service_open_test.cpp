@@ -69,6 +69,19 @@ TEST(open, refuses_a_negative_stall_grace) {
   EXPECT_EQ(answer_to({.stall_grace = std::chrono::nanoseconds::max()}), 0);
 }
 
+TEST(open, refuses_to_be_woken_by_what_there_is_not) {
+  EXPECT_EQ(answer_to({.wakeup = static_cast<tickwheel::wake_by>(2)}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.wakeup = static_cast<tickwheel::wake_by>(-1)}), UV_EINVAL);
+}
+
+TEST(open, on_a_driver_does_not_ask_what_wakes_it) {
+  manual_service service{{.wakeup = tickwheel::wake_by::timerfd}};
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  service.advance(2ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
 TEST(open, rounds_the_tick_down_to_a_power_of_two_that_can_be_read_back) {
   for (const auto& [asked, got] : {std::pair{1'000'000ns, 1LL << 19}, {1ns, 1LL}, {1LL * (1 << 17) * 1ns, 1LL << 17}}) {
     manual_service service{{.tick = asked}};
