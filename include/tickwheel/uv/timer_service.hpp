@@ -160,8 +160,12 @@ class timer_service final : private driver::client {
   remote_hold hold() noexcept;
 
   /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else. False once it
-  /// is closed: its handles are closing then, so test uv_is_closing first. A walk that closes them all the same must not
-  /// run while other threads post.
+  /// is closed: its handles are closing then, so test uv_is_closing first.
+  ///
+  /// A walk that closes them all the same silences the service, whatever it is at: it keeps no loop alive, and once a pass
+  /// that runs is through no handler is called any more. Every call answers as before, what is armed and posted waits in
+  /// vain until `close` cancels it, and the service can then be opened again. Such a walk must not run while other threads
+  /// post.
   bool owns(const uv_handle_t* handle) const noexcept { return driver_ != nullptr && driver_->owns(handle); }
 
   /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do.
