@@ -6,12 +6,17 @@
 #include "timerfd_wakeup.hpp"
 #endif
 
+#include <tickwheel/detail/nanoseconds.hpp>
+
 #include <algorithm>
 #include <new>
 
 namespace tickwheel {
 
 namespace {
+
+// How late a poll returns that nothing keeps from it: libuv's millisecond, and the kernel's.
+constexpr std::chrono::milliseconds poll_granularity{2};
 
 uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
 
@@ -147,6 +152,7 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   } else if (wake_ != clock::time_point::max() && !wakeup_.correct(wake_, now)) {
     begin_pass();
   }
+  wait_until_ = pass_due_ ? now : wake_;
 }
 
 template <loop_wakeup Wakeup>
@@ -161,10 +167,13 @@ void loop_driver<Wakeup>::on_check() noexcept {
   if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
 }
 
-// Callbacks of the poll are run before we hear of its end; libuv's time has moved by then.
+// Callbacks of the poll are run before we hear of its end; libuv's time has moved by then. A poll that went on beyond what
+// it was given did not wait for I/O: the process was stopped, or had no processor.
 template <loop_wakeup Wakeup>
 clock::time_point loop_driver<Wakeup>::polled() const noexcept {
-  return polling_ ? std::max(polled_, latest_at(uv_now(&loop_))) : polled_;
+  if (!polling_) return polled_;
+  const clock::time_point latest = detail::add_saturating(wait_until_, poll_granularity);
+  return std::max(polled_, std::min(latest, latest_at(uv_now(&loop_))));
 }
 
 // The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two,
