@@ -1,0 +1,53 @@
+// Whether the process's memory grows: its resident size, once a second, and the slope of the line through that.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <vector>
+
+namespace soak {
+
+/// Bytes resident now; 0 when the system does not say.
+inline double resident_bytes() {
+  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  unsigned long total = 0, resident = 0;
+  const int read = std::fscanf(file, "%lu %lu", &total, &resident);
+  std::fclose(file);
+  return read == 2 ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+class memory_trend {
+ public:
+  /// So that adding samples allocates nothing.
+  void reserve(std::size_t samples) { samples_.reserve(samples); }
+  void add(double seconds, double bytes) { samples_.push_back({seconds, bytes}); }
+  double seconds() const noexcept { return samples_.empty() ? 0 : samples_.back().seconds - samples_.front().seconds; }
+
+  /// Bytes a second, by least squares; 0 for less than two samples.
+  double slope() const noexcept {
+    const double n = static_cast<double>(samples_.size());
+    if (n < 2) return 0;
+    double mean_x = 0, mean_y = 0;
+    for (const auto& s : samples_) {
+      mean_x += s.seconds / n;
+      mean_y += s.bytes / n;
+    }
+    double products = 0, squares = 0;
+    for (const auto& s : samples_) {
+      products += (s.seconds - mean_x) * (s.bytes - mean_y);
+      squares += (s.seconds - mean_x) * (s.seconds - mean_x);
+    }
+    return squares > 0 ? products / squares : 0;
+  }
+
+ private:
+  struct sample {
+    double seconds, bytes;
+  };
+  std::vector<sample> samples_;
+};
+
+}  // namespace soak

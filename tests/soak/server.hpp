@@ -1,0 +1,90 @@
+// What is tested: a loop that has a connection for each peer, and on each of them an idle timeout, a deadline, and calls
+// to worker threads that are tried again. Each handler compares the time with what it should be.
+#pragma once
+
+#include "../../examples/bounded_queue.hpp"
+#include "../../examples/event_loop.hpp"
+#include "record.hpp"
+
+#include <tickwheel/tickwheel.hpp>
+
+#include <netinet/in.h>
+#include <uv.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace soak {
+
+class server;
+
+/// A question to the workers, which they answer by a post to its server, or do not.
+struct job {
+  server* from;
+  std::uint64_t id;
+};
+
+class server {
+ public:
+  /// `number` is the loop's. Blocks the loop now and then when it is to stall.
+  server(shared& with, unsigned number, bounded_queue<job>& jobs, bool stalls, std::uint64_t seed);
+  ~server();
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+
+  /// Listens on `addresses` loopback addresses. 0 or a UV_ code.
+  int listen(unsigned addresses);
+  const std::vector<sockaddr_in>& listens_at() const noexcept { return at_; }
+
+  /// Runs the loop on a thread of its own.
+  void start();
+  /// By any thread, once: has it close what is left and end.
+  void stop() noexcept;
+  /// After `stop`: waits for it, and judges how the loop and its timers ended.
+  void join();
+
+  tickwheel::remote_handle remote() const noexcept { return remote_; }
+  /// On the loop, for a worker: the answer to one of its questions.
+  void answer(std::uint64_t id) noexcept;
+
+  /// Requires: joined.
+  const tickwheel::service_stats& stats() const noexcept { return stats_; }
+
+ private:
+  class connection;
+
+  void publish() noexcept;
+  void block() noexcept;
+  void wind_up() noexcept;
+
+  shared& with_;
+  const unsigned number_;
+  bounded_queue<job>& jobs_;
+  std::mt19937_64 random_;
+  event_loop loop_;
+  std::deque<uv_tcp_t> listeners_;
+  std::vector<sockaddr_in> at_;
+  tickwheel::remote_handle remote_;
+  tickwheel::remote_hold hold_;
+  std::thread thread_;
+  tickwheel::service_stats stats_;
+  std::uint64_t last_call_ = 0;
+  bool winding_up_ = false;
+
+  struct call;
+  struct calls;
+  std::unique_ptr<calls> calls_;
+  tickwheel::interval_timer<&server::publish> publish_timer_{loop_.timers(), *this};
+  tickwheel::member_timer<&server::block> block_timer_{loop_.timers(), *this};
+  const bool stalls_;
+  static constexpr std::chrono::milliseconds publishes_every{5};
+};
+
+}  // namespace soak
