@@ -104,6 +104,7 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   held_ = false;
   has_holds_ = false;
   fired_in_vain_ = 0;
+  stall_ = {};
   on.bind(*this);
   driver_ = &on;
   epoch_ = on.epoch();
@@ -318,10 +319,12 @@ void timer_service::wake_sooner() noexcept {
   if (wheel_->expiry_bound() < wake_) schedule();
 }
 
-// What the running iteration has taken beyond the grace until `now`.
+// What the running iteration has taken beyond the grace until `now`. What was taken for a stall stays one, as idle time has
+// been counted without it: libuv's time, and with it `polled`, moves on between two batches of events, too.
 std::chrono::nanoseconds timer_service::stall_until(clock::time_point now) const noexcept {
   const std::chrono::nanoseconds busy = now - driver_->polled();
-  return busy > options_.stall_grace ? busy - options_.stall_grace : std::chrono::nanoseconds{};
+  if (busy > options_.stall_grace) stall_ = std::max(stall_, busy - options_.stall_grace);
+  return stall_;
 }
 
 clock::time_point timer_service::responsive(clock::time_point now) const noexcept {
@@ -335,6 +338,7 @@ void timer_service::turn(clock::time_point now) noexcept {
     ++stats_.stalls;
     stats_.stalled += stall;
   }
+  stall_ = {};
   account_.polled(driver_->polled());
   const tick present = timeline_.floor(now);
   if (wheel_->armed() == 0) {

@@ -220,4 +220,23 @@ TEST(idle_peer_that_talks, is_not_evicted_and_a_silent_one_is) {
   EXPECT_GE(talks.at, talks.touched + 150ms);
 }
 
+TEST(idle_peer_that_sent_after_a_block, is_not_evicted_early_though_libuvs_time_moved_on_in_the_same_iteration) {
+  // as it does by itself between one batch of a thousand events and the next: what the touch took for a stall must stay one
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  peer p{loop, timers, 200ms};
+  time_point heard;
+  loop.once_in(phase::io, [&] {
+    block_for(100ms);
+    timers.update_now();
+    heard = true_now();
+    p.idle.touch();
+    uv_update_time(loop.get());
+  });
+  loop.run();
+  ASSERT_EQ(p.evicted, 1);
+  EXPECT_GE(p.at, heard + 200ms);
+}
+
 }  // namespace

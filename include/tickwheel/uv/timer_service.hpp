@@ -283,6 +283,7 @@ class timer_service final : private driver::client {
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable clock::time_point stamp_{};
   mutable clock::time_point responsive_stamp_{};  // less the stalls: kept, as each touch of an idle timeout stores it
+  mutable std::chrono::nanoseconds stall_{};      // of the running iteration, as far as it was asked for
 
   // What other threads posted. The mailbox stays, closed, until the service is opened again or destroyed, so that remote()
   // may be called while it closes.
