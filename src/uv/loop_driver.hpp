@@ -116,8 +116,9 @@ class loop_driver final : public driver {
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};
 
-  clock::time_point polled_{};  // when the last poll returned or was to, or a little later; while one is on, when it began
-  bool polling_ = false;        // between prepare and check
+  clock::time_point
+      polled_{};          // when the last poll returned or was to, or a little later; while one is on, when it began
+  bool polling_ = false;  // between prepare and check
   clock::time_point wait_until_ = clock::time_point::max();  // until when that poll may wait
   const clock::time_point opened_;
   const std::uint64_t opened_ms_;

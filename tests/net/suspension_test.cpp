@@ -25,10 +25,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr nanoseconds limit = 1s;       // of the peers' silence
-constexpr nanoseconds stop = 2200ms;    // at least: the process may be kept from the processor, too
-constexpr nanoseconds period = 50ms;    // of the interval
-constexpr nanoseconds noise = 500ms;    // what else the machine does
+constexpr nanoseconds limit = 1s;     // of the peers' silence
+constexpr nanoseconds stop = 2200ms;  // at least: the process may be kept from the processor, too
+constexpr nanoseconds period = 50ms;  // of the interval
+constexpr nanoseconds noise = 500ms;  // what else the machine does
 
 std::int64_t now_ns() { return tickwheel::clock::now().time_since_epoch().count(); }
 

@@ -15,13 +15,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array<std::uint32_t, 4> limits_ms = {300, 1000, 3000, 6000};
+constexpr std::array<std::uint32_t, 4> limits_ms = {300, 1000, 2000, 4000};
 constexpr nanoseconds longest_connect = 20s;
 
 }  // namespace
 
 clients::clients(shared& with, const client_options& asked, std::vector<std::vector<sockaddr_in>> servers)
-    : with_{with}, asked_{asked}, servers_{std::move(servers)}, random_{asked.seed}, poll_{epoll_create1(EPOLL_CLOEXEC)},
+    : with_{with},
+      asked_{asked},
+      servers_{std::move(servers)},
+      random_{asked.seed},
+      poll_{epoll_create1(EPOLL_CLOEXEC)},
       clients_(asked.connections) {
   for (std::size_t i = asked.connections; i != 0; --i) unused_.push_back(static_cast<std::uint32_t>(i - 1));
   if (poll_ < 0) with_.wrong.report("the clients have no epoll");
@@ -82,7 +86,7 @@ void clients::open(std::uint32_t slot) {
            : chance < 75 ? kind::is_mute
            : chance < 90 ? kind::is_on_the_brink
                          : kind::grows_old;
-  c.left = 1 + static_cast<unsigned>(up_to(9));
+  c.left = 1 + static_cast<unsigned>(up_to(5));
   c.loop = static_cast<unsigned>(up_to(servers_.size() - 1));
   c.since = clock::now();
   record& r = with_.records[slot];
@@ -249,8 +253,9 @@ void clients::look_for_overdue(time_point now) {
     const std::lock_guard lock{r.mutex};
     if (r.given != verdict::none) continue;  // on its way
     if (const nanoseconds late = now - r.ended - r.limit - stalls; late > with_.margin)
-      with_.wrong.report("a peer is silent for %.0f ms beyond its limit of %.0f ms, stalls not counted, and not evicted",
-                         in_ms(late), in_ms(r.limit));
+      with_.wrong.report(
+          "a peer is silent for %.0f ms beyond its limit of %.0f ms, stalls not counted, and not evicted", in_ms(late),
+          in_ms(r.limit));
     if (const nanoseconds late = now - r.hello - r.age - stalls; r.age > 0ms && late > with_.margin)
       with_.wrong.report("a connection is %.0f ms older than its age of %.0f ms, and not closed", in_ms(late),
                          in_ms(r.age));

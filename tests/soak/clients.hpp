@@ -52,9 +52,9 @@ class clients {
     state is = state::unused;
     kind does = kind::is_mute;
     unsigned loop = 0;
-    unsigned left = 0;             // messages
-    std::uint32_t step = 0;        // which of its plans is the present one
-    time_point since{};            // when it began to connect
+    unsigned left = 0;       // messages
+    std::uint32_t step = 0;  // which of its plans is the present one
+    time_point since{};      // when it began to connect
   };
   struct plan {
     time_point when;

@@ -22,15 +22,14 @@ constexpr nanoseconds on_the_way = 5ms;
 constexpr nanoseconds first_message = 20s;  // until which a peer must have said who it is
 constexpr nanoseconds call_limit = 30ms;
 constexpr nanoseconds operation_limit = 300ms;
-constexpr tickwheel::retry_options retries{
-    .attempts = 3, .backoff = {.base = 5ms, .cap = 10ms, .kind = tickwheel::jitter_kind::none}};
+constexpr tickwheel::retry_options retries{.attempts = 3,
+                                           .backoff = {.base = 5ms, .cap = 10ms, .kind = tickwheel::jitter_kind::none}};
 
 }  // namespace
 
 /// One question at a time, with its deadline, which is asked again when it passes. Ends exactly once.
 struct server::call : tickwheel::pending_call {
-  explicit call(server& on)
-      : pending_call{on.loop_.timers()}, on_{on}, retry_{on.loop_.timers(), *this, retries} {}
+  explicit call(server& on) : pending_call{on.loop_.timers()}, on_{on}, retry_{on.loop_.timers(), *this, retries} {}
   ~call() { cut(); }
 
   bool is_going_on() const noexcept { return going_on_; }
@@ -78,8 +77,7 @@ struct server::calls : tickwheel::pending_calls<&server::call::on_failed> {};
 
 void server::call::attempt() noexcept {
   const auto now = clock::now();
-  if (now < attempt_due_)
-    on_.with_.wrong.report("a retry came %.3f ms early", in_ms(attempt_due_ - now));
+  if (now < attempt_due_) on_.with_.wrong.report("a retry came %.3f ms early", in_ms(attempt_due_ - now));
   const auto until = tickwheel::deadline::after(call_limit, now);
   due_ = now + call_limit;
   const std::uint64_t id = ++on_.last_call_;
@@ -90,8 +88,7 @@ void server::call::attempt() noexcept {
 void server::call::on_failed(int error) noexcept {
   const auto now = clock::now();
   if (!going_on_) on_.with_.wrong.report("a call failed that had ended");
-  if (error == UV_ETIMEDOUT && now < due_)
-    on_.with_.wrong.report("a call expired %.3f ms early", in_ms(due_ - now));
+  if (error == UV_ETIMEDOUT && now < due_) on_.with_.wrong.report("a call expired %.3f ms early", in_ms(due_ - now));
   attempt_due_ = now + (retry_.attempts() == 1 ? 5ms : 10ms);
   if (retry_.retry() == 0)
     ++on_.with_.retries;
@@ -115,7 +112,8 @@ class server::connection {
     idle_.cancel();
     age_.cancel();
     call_.cut();
-    uv_close(reinterpret_cast<uv_handle_t*>(&socket_), [](uv_handle_t* h) { delete static_cast<connection*>(h->data); });
+    uv_close(reinterpret_cast<uv_handle_t*>(&socket_),
+             [](uv_handle_t* h) { delete static_cast<connection*>(h->data); });
   }
 
  private:
@@ -148,7 +146,8 @@ class server::connection {
     message m;
     std::memcpy(&m, part_.data(), sizeof m);
     if (read_ == sizeof m) return on_hello(m);
-    if (m.slot != slot_ || m.generation != generation_) on_.with_.wrong.report("a message came to the wrong connection");
+    if (m.slot != slot_ || m.generation != generation_)
+      on_.with_.wrong.report("a message came to the wrong connection");
     if (!call_.is_going_on()) call_.begin();
   }
 
@@ -193,15 +192,17 @@ class server::connection {
         on_.with_.wrong.report("a peer was evicted %.3f ms after it was heard, of limit %.0f ms", in_ms(stamp - last),
                                in_ms(r.limit));
       if (r.is_sending) return true;
-      const nanoseconds late = now - r.ended - r.limit - (timers.stalled_for() - r.stalled);
+      const nanoseconds stalled = now - timers.responsive(now);  // that of the running iteration included
+      const nanoseconds late = now - r.ended - r.limit - (stalled - r.stalled);
       on_.with_.latest_idle.show(late);
       if (late > on_.with_.margin)
         on_.with_.wrong.report("a peer was evicted %.0f ms late, of limit %.0f ms, stalls not counted", in_ms(late),
                                in_ms(r.limit));
     } else if (stamp - r.began < r.limit) {  // it was not
       if (waiting != 0 && stamp - r.ended > on_the_way)
-        on_.with_.wrong.report("a peer was evicted though what it sent %.3f ms before waited to be read, of limit %.0f ms",
-                               in_ms(stamp - r.ended), in_ms(r.limit));
+        on_.with_.wrong.report(
+            "a peer was evicted though what it sent %.3f ms before waited to be read, of limit %.0f ms",
+            in_ms(stamp - r.ended), in_ms(r.limit));
       else
         ++on_.with_.brink;
     }
@@ -235,7 +236,11 @@ class server::connection {
 };
 
 server::server(shared& with, unsigned number, bounded_queue<job>& jobs, bool stalls, std::uint64_t seed)
-    : with_{with}, number_{number}, jobs_{jobs}, random_{seed + number}, calls_{std::make_unique<calls>()},
+    : with_{with},
+      number_{number},
+      jobs_{jobs},
+      random_{seed + number},
+      calls_{std::make_unique<calls>()},
       stalls_{stalls} {}
 
 server::~server() {

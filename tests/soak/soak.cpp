@@ -35,15 +35,15 @@
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::milliseconds;
 using soak::in_ms;
+using std::chrono::milliseconds;
 
 // Of memory: what may be gained a second. A connection that leaked one block of 64 bytes would show as 48 KiB at the
 // default rate; what the allocator holds back of freed memory shows as less than a few KiB over a minute.
 constexpr double most_growth = 16 * 1024;
 constexpr double least_trend_seconds = 20;  // a shorter one says nothing
 
-constexpr unsigned addresses = 8;           // that each loop listens on
+constexpr unsigned addresses = 8;  // that each loop listens on
 constexpr unsigned answering_threads = 2;
 constexpr std::size_t most_jobs = 4096;
 constexpr std::size_t remote_operations = 2048;
@@ -51,7 +51,7 @@ constexpr std::size_t remote_operations = 2048;
 struct options {
   milliseconds duration = 1min;
   unsigned connections = 8000;
-  unsigned rate = 1500;
+  unsigned rate = 2000;
   unsigned loops = 2;
   milliseconds margin = 2s;
   bool no_stalls = false;
@@ -85,7 +85,7 @@ class watch {
   /// Until `end`, an interruption or something wrong. Samples memory once a second, after a warm-up.
   void wait(soak::shared& with, milliseconds duration) {
     const double end = std::chrono::duration<double>(duration).count();
-    const double warm = std::max(10.0, end / 10);
+    const double warm = std::max(20.0, end / 10);
     double next_sample = 1, next_line = 10;
     while (seconds() < end && interrupted == 0 && with.wrong.count() == 0) {
       std::this_thread::sleep_for(50ms);
@@ -102,10 +102,11 @@ class watch {
   }
 
   void line(const soak::shared& with) const {
-    std::printf("%6.0f s %6jd open %9ju opened %9ju idle %8ju aged %9ju calls %9ju armed elsewhere %6.1f MiB %8.1f ms late\n",
-                seconds(), std::intmax_t{with.connected}, std::uintmax_t{with.opened}, std::uintmax_t{with.idle},
-                std::uintmax_t{with.aged}, std::uintmax_t{with.calls}, std::uintmax_t{with.armed},
-                soak::resident_bytes() / (1 << 20), in_ms(with.latest_idle.get()));
+    std::printf(
+        "%6.0f s %6jd open %9ju opened %9ju idle %8ju aged %9ju calls %9ju armed elsewhere %6.1f MiB %8.1f ms late\n",
+        seconds(), std::intmax_t{with.connected}, std::uintmax_t{with.opened}, std::uintmax_t{with.idle},
+        std::uintmax_t{with.aged}, std::uintmax_t{with.calls}, std::uintmax_t{with.armed},
+        soak::resident_bytes() / (1 << 20), in_ms(with.latest_idle.get()));
   }
 
   soak::memory_trend memory;
@@ -128,22 +129,26 @@ void summarise(const options& o, const soak::shared& with, const watch& w, const
   std::printf("connections       %12ju opened, %ju left by themselves, %ju could not be made\n",
               std::uintmax_t{with.opened}, std::uintmax_t{with.left}, std::uintmax_t{with.not_connected});
   std::printf("messages          %12ju\n", std::uintmax_t{with.messages});
-  std::printf("idle verdicts     %12ju right, the latest %.1f ms beyond limit and stalls; %ju had a message on its way\n",
-              std::uintmax_t{with.idle}, in_ms(with.latest_idle.get()), std::uintmax_t{with.brink});
+  std::printf(
+      "idle verdicts     %12ju right, the latest %.1f ms beyond limit and stalls; %ju had a message on its way\n",
+      std::uintmax_t{with.idle}, in_ms(with.latest_idle.get()), std::uintmax_t{with.brink});
   std::printf("deadlines         %12ju\n", std::uintmax_t{with.aged});
-  std::printf("calls             %12ju: %ju answered, %ju given up after %ju retries, %ju cut by their connection's end; "
-              "%ju answers too late\n",
-              std::uintmax_t{with.calls}, std::uintmax_t{with.answered}, std::uintmax_t{with.gave_up},
-              std::uintmax_t{with.retries}, std::uintmax_t{with.calls_cut}, std::uintmax_t{with.unmatched});
-  std::printf("of other threads  %12ju armed, %ju fired, %ju cancelled, %ju posts refused\n", std::uintmax_t{with.armed},
-              std::uintmax_t{with.fired}, std::uintmax_t{with.cancelled}, std::uintmax_t{with.refused});
+  std::printf(
+      "calls             %12ju: %ju answered, %ju given up after %ju retries, %ju cut by their connection's end; "
+      "%ju answers too late\n",
+      std::uintmax_t{with.calls}, std::uintmax_t{with.answered}, std::uintmax_t{with.gave_up},
+      std::uintmax_t{with.retries}, std::uintmax_t{with.calls_cut}, std::uintmax_t{with.unmatched});
+  std::printf("of other threads  %12ju armed, %ju fired, %ju cancelled, %ju posts refused\n",
+              std::uintmax_t{with.armed}, std::uintmax_t{with.fired}, std::uintmax_t{with.cancelled},
+              std::uintmax_t{with.refused});
   for (const soak::server& s : servers) {
     const auto& t = s.stats();
-    std::printf("loop              %12ju timers fired, late p50 %.2f ms, p99 %.2f ms, max %.1f ms; %ju posts ran; "
-                "%ju passes carried over; %ju stalls, %.0f ms\n",
-                std::uintmax_t{t.fired}, in_ms(t.lateness.percentile(0.5)), in_ms(t.lateness.percentile(0.99)),
-                in_ms(t.lateness.max()), std::uintmax_t{t.remote_ran}, std::uintmax_t{t.carried},
-                std::uintmax_t{t.stalls}, in_ms(t.stalled));
+    std::printf(
+        "loop              %12ju timers fired, late p50 %.2f ms, p99 %.2f ms, max %.1f ms; %ju posts ran; "
+        "%ju passes carried over; %ju stalls, %.0f ms\n",
+        std::uintmax_t{t.fired}, in_ms(t.lateness.percentile(0.5)), in_ms(t.lateness.percentile(0.99)),
+        in_ms(t.lateness.max()), std::uintmax_t{t.remote_ran}, std::uintmax_t{t.carried}, std::uintmax_t{t.stalls},
+        in_ms(t.stalled));
   }
   std::printf("memory            %12.1f MiB resident, %+.2f KiB/s over %.0f s (at most %.0f)\n",
               soak::resident_bytes() / (1 << 20), w.memory.slope() / 1024, w.memory.seconds(), most_growth / 1024);

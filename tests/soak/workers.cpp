@@ -85,7 +85,8 @@ void remote_arms::arm(operation& o, time_point now) {
   const nanoseconds delay{random_() % static_cast<std::uint64_t>(longest_delay.count())};
   o.due = now + delay;  // now was before
   const auto& loop = loops_[random_() % loops_.size()];
-  const int error = loop.arm(delay, [&o]() noexcept { o.fire(); }, o.timer);
+  const int error = loop.arm(
+      delay, [&o]() noexcept { o.fire(); }, o.timer);
   if (error == 0) {
     ++with_.armed;
     o.is = operation::state::armed;

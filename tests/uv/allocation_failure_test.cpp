@@ -36,9 +36,7 @@ void* libuv_malloc(std::size_t size) { return libuv_has_no_memory ? nullptr : st
 void* libuv_calloc(std::size_t count, std::size_t size) {
   return libuv_has_no_memory ? nullptr : std::calloc(count, size);
 }
-void* libuv_realloc(void* block, std::size_t size) {
-  return libuv_has_no_memory ? nullptr : std::realloc(block, size);
-}
+void* libuv_realloc(void* block, std::size_t size) { return libuv_has_no_memory ? nullptr : std::realloc(block, size); }
 // before anything else is asked of libuv
 [[maybe_unused]] const int replaced = uv_replace_allocator(libuv_malloc, libuv_realloc, libuv_calloc, std::free);
 
@@ -91,8 +89,11 @@ struct metronome {
 
 // --- open ---
 
-constexpr wheel_geometry geometries[] = {{}, wheel_geometry::hashed(1), wheel_geometry::hashed(4096),
-                                         wheel_geometry::hierarchical(2, 4), wheel_geometry::hierarchical(6, 64)};
+constexpr wheel_geometry geometries[] = {{},
+                                         wheel_geometry::hashed(1),
+                                         wheel_geometry::hashed(4096),
+                                         wheel_geometry::hierarchical(2, 4),
+                                         wheel_geometry::hierarchical(6, 64)};
 
 TEST(opening_without_memory, on_a_loop_answers_so_whatever_the_geometry_and_can_be_tried_again) {
   for (const wheel_geometry& geometry : geometries) {
@@ -188,7 +189,9 @@ TEST(arming_on_another_thread_without_memory, answers_so_and_leaves_the_timer_as
     const remote_handle handle = service.timers.remote();
     int first = 0, second = 0;
     remote_timer timer;
-    ASSERT_EQ(handle.arm(1ms, [&first]() noexcept { ++first; }, timer), 0);
+    ASSERT_EQ(handle.arm(
+                  1ms, [&first]() noexcept { ++first; }, timer),
+              0);
     const auto arm = [&] {
       const auto count = [&second]() noexcept { ++second; };
       return at_a_time ? handle.arm_at(service.time.now() + 1ms, count, timer) : handle.arm(1ms, count, timer);
@@ -325,7 +328,9 @@ TEST(without_any_memory, a_service_that_is_open_does_everything_but_take_posts) 
   ASSERT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
   ASSERT_EQ(handle.post(3ms, [&ran]() noexcept { ++ran; }), 0);
   remote_timer cancelled;
-  ASSERT_EQ(handle.arm(4ms, [&ran]() noexcept { ++ran; }, cancelled), 0);
+  ASSERT_EQ(handle.arm(
+                4ms, [&ran]() noexcept { ++ran; }, cancelled),
+            0);
   counter soon{timers}, later{timers}, never{timers}, stop{timers};
   metronome m{timers};
   {

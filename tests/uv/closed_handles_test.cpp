@@ -186,7 +186,9 @@ class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
       EXPECT_TRUE(cancelled.timeout.cancel());
       EXPECT_EQ(handle.post(0s, [ran = &ran]() noexcept { ++*ran; }), 0);
       remote_timer timer;
-      EXPECT_EQ(handle.arm(1ms, [ran = &ran]() noexcept { ++*ran; }, timer), 0);
+      EXPECT_EQ(handle.arm(
+                    1ms, [ran = &ran]() noexcept { ++*ran; }, timer),
+                0);
       EXPECT_EQ(timer.cancel(), remote_timer::outcome::cancelled);
       cancellable.cancel();
       const remote_hold another = timers.hold();
