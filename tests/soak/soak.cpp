@@ -150,8 +150,12 @@ void summarise(const options& o, const soak::shared& with, const watch& w, const
         in_ms(t.lateness.max()), std::uintmax_t{t.remote_ran}, std::uintmax_t{t.carried}, std::uintmax_t{t.stalls},
         in_ms(t.stalled));
   }
-  std::printf("memory            %12.1f MiB resident, %+.2f KiB/s over %.0f s (at most %.0f)\n",
-              soak::resident_bytes() / (1 << 20), w.memory.slope() / 1024, w.memory.seconds(), most_growth / 1024);
+  std::printf("memory            %12.1f MiB resident, ", soak::resident_bytes() / (1 << 20));
+  if (w.memory.seconds() >= least_trend_seconds)
+    std::printf("%+.2f KiB/s over %.0f s, at most %.0f\n", w.memory.slope() / 1024, w.memory.seconds(),
+                most_growth / 1024);
+  else
+    std::printf("too short a time to see a trend\n");
 }
 
 // 0 or a UV_ code. All that is made here is gone when it returns.
