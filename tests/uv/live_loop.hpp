@@ -155,14 +155,14 @@ class live_loop {
   }
 
   /// Runs until nothing is alive or the loop is stopped. A loop that would never end fails the test instead.
-  void run() {
+  void run(std::chrono::milliseconds patience = std::chrono::seconds{10}) {
     hook& guard = add({});
     bool hangs = false;
     guard.call = [&] {
       hangs = true;
       stop();
     };
-    start_timer(guard, std::chrono::seconds{10}).unref();
+    start_timer(guard, patience).unref();
     uv_run(&loop_, UV_RUN_DEFAULT);
     EXPECT_FALSE(hangs) << "the loop did not end";
     guard.call = {};

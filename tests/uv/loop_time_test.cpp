@@ -1,5 +1,6 @@
 // The live loop against the true clock: never early, whatever libuv's own time says.
 #include "live_loop.hpp"
+#include "long_runs.hpp"
 #include "probe.hpp"
 
 #include <gtest/gtest.h>
@@ -10,8 +11,11 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <iterator>
 #include <random>
 #include <thread>
 #include <vector>
@@ -111,6 +115,43 @@ TEST(never_early, holds_after_the_loop_missed_many_ticks) {
   loop.run();
   EXPECT_EQ(sum_of(all).fired, 1000);
   EXPECT_EQ(sum_of(all).early, 0);
+}
+
+TEST(never_early, holds_for_millions_of_fires_while_each_phase_and_a_handler_block_now_and_then) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  std::mt19937 random{6};
+  constexpr std::size_t at_a_time = 20'000;
+  const std::size_t fires = by_run_length(300'000, 10'000'000);
+  const std::size_t fires_between_blocks = by_run_length(20'000, 50'000);
+  std::deque<checked> all;
+  for (std::size_t i = 0; i < at_a_time; ++i)
+    all.emplace_back(timers, random, 40ms, static_cast<int>(fires / at_a_time));
+  std::size_t blocks = 0;
+  const auto block = [&] {
+    block_for(50ms);
+    ++blocks;
+  };
+  // seen to once a millisecond, as often as the loop turns for its timers
+  std::size_t asked = 0;
+  probe blocker{timers};
+  blocker.then = [&] {
+    const std::uint64_t fired = timers.stats().fired;
+    if (fired >= (asked + 1) * fires_between_blocks) {
+      const std::size_t where = asked++ % (std::size(all_phases) + 1);
+      if (where == std::size(all_phases))
+        block();
+      else
+        loop.once_in(all_phases[where], block);
+    }
+    if (asked < fires / fires_between_blocks) blocker.timeout.arm(1ms);
+  };
+  ASSERT_EQ(blocker.timeout.arm(1ms), 0);
+  loop.run(2min);
+  EXPECT_EQ(static_cast<std::size_t>(sum_of(all).fired), fires);
+  EXPECT_EQ(sum_of(all).early, 0);
+  EXPECT_EQ(blocks, fires / fires_between_blocks);
 }
 
 TEST(never_early, holds_in_a_storm_of_signals_that_interrupt_the_poll) {
