@@ -67,6 +67,16 @@ TEST(a_ring, does_not_bring_forward_what_is_armed) {
   EXPECT_EQ(p.fired, 1);
 }
 
+TEST(a_ring, does_not_bring_forward_what_is_due_at_the_end_of_the_running_tick) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(service.tick()), 0);
+  service.time.block(service.tick() / 2);
+  ring(service.time);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(p.fired, 0);
+}
+
 TEST(opening_on_a_loop, answers_what_making_its_async_handle_answered_and_leaves_nothing_behind) {
   live_loop loop;
   timer_service timers;

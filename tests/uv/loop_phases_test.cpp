@@ -212,6 +212,24 @@ TEST(a_prepare_callback_that_runs_after_ours, and_blocks_makes_no_timer_early) {
   EXPECT_GE(p.at, due);
 }
 
+TEST(a_prepare_callback_that_runs_after_ours, can_arm_a_timer_earlier_than_what_the_loop_waits_for) {
+  live_loop loop;
+  timer_service timers;
+  probe far{timers};
+  probe near{timers, [&] { far.timeout.cancel(); }};
+  live_loop::hook& last = loop.each_prepare({});
+  last.call = [&] {
+    last.close();
+    EXPECT_EQ(near.timeout.arm(5ms), 0);
+  };
+  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(far.timeout.arm(2s), 0);
+  const time_point far_due = far.timeout.deadline();
+  loop.run();
+  EXPECT_EQ(near.fired, 1);
+  EXPECT_LT(near.at, far_due);
+}
+
 TEST(a_timer_that_arms_itself_with_zero, lets_io_callbacks_run) {
   live_loop loop;
   timer_service timers;

@@ -301,6 +301,19 @@ TEST(timer, on_time_runs_in_the_order_of_deadlines) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
+TEST(timer, on_time_runs_before_those_of_the_next_tick) {
+  manual_service service;
+  std::vector<int> order;
+  std::deque<probe> all;
+  for (int place = 50; place-- != 0;) {
+    all.emplace_back(service.timers, [&order, place] { order.push_back(place); });
+    ASSERT_EQ(all.back().timeout.arm(service.tick() * (place + 1)), 0);
+  }
+  service.advance(1s);
+  ASSERT_EQ(order.size(), 50U);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
 timer* called_with = nullptr;
 
 TEST(timer, is_what_its_callback_gets_back_from_the_entry) {
