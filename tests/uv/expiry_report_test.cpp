@@ -51,16 +51,6 @@ struct two_at_once {
   reporter one, other;
 };
 
-testing::AssertionResult adds_up(const expiry_report& r) {
-  if (r.late != r.rounding + r.poll + r.carried + r.stall)
-    return testing::AssertionFailure() << "the parts of the lateness are not the whole";
-  if (r.due + r.late - r.rounding != r.ran)
-    return testing::AssertionFailure() << "due and late do not make up when it ran";
-  if (r.poll < 0ns || r.carried < 0ns || r.stall < 0ns || r.by_for > r.stall)
-    return testing::AssertionFailure() << "a part is impossible";
-  return testing::AssertionSuccess();
-}
-
 TEST(why, says_of_a_timer_on_time_that_only_rounding_may_have_made_it_late) {
   manual_service service;
   reporter r{service};

@@ -49,6 +49,17 @@ inline testing::AssertionResult adds_up(const tickwheel::timer_service& timers) 
                                      << " cancelled and " << s.pending << " pending";
 }
 
+inline testing::AssertionResult adds_up(const tickwheel::expiry_report& r) {
+  if (r.late != r.rounding + r.poll + r.carried + r.stall)
+    return testing::AssertionFailure() << "the parts of the lateness are not the whole";
+  if (r.due + r.late - r.rounding != r.ran)
+    return testing::AssertionFailure() << "due and late do not make up when it ran";
+  if (r.poll < std::chrono::nanoseconds{} || r.carried < std::chrono::nanoseconds{} ||
+      r.stall < std::chrono::nanoseconds{} || r.by_for > r.stall)
+    return testing::AssertionFailure() << "a part is impossible";
+  return testing::AssertionSuccess();
+}
+
 /// A service on a clock turned by hand. The clock does not start at zero, so that times and delays are not the same.
 class manual_service {
  public:
