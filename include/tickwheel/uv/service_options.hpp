@@ -12,11 +12,11 @@ namespace tickwheel {
 
 /// What wakes a loop for its timers.
 enum class wake_by {
-  /// A uv_timer_t: everywhere, and needs no descriptor. Late by up to a millisecond more, which is libuv's unit of time.
+  /// A uv_timer_t: everywhere, and without a descriptor. To the millisecond, which is libuv's unit of time.
   uv_timer,
-  /// A timerfd that the loop polls: to the nanosecond, on Linux; elsewhere `open` answers UV_ENOTSUP. Takes a descriptor
-  /// for each service, and a system call each time the wakeup is moved: to an earlier time, or when it has come.
-  /// uv_backend_timeout knows nothing of it: who waits for the loop's descriptor himself is woken by that.
+  /// A timerfd that the loop polls: to the nanosecond, on Linux alone; elsewhere `open` answers UV_ENOTSUP. Takes a
+  /// descriptor for each service, and a system call each time that the wakeup moves: to an earlier time, or on when it has
+  /// come. uv_backend_timeout knows nothing of it: who waits for the loop's descriptor is woken by that.
   timerfd,
 };
 

@@ -59,8 +59,8 @@ using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 /// runs the loop (`use_on_this_thread` hands it over otherwise). Arming or cancelling a timer elsewhere is a violated
 /// precondition, which is checked and named. Other threads post through a `remote_handle`.
 ///
-/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call; an idle service costs
-/// a loop iteration one clock read.
+/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call, but that arming what
+/// is due before all else makes one with `wake_by::timerfd`; an idle service costs a loop iteration one clock read.
 ///
 /// *Errors:* `open` answers a UV_ code. Nothing throws.
 ///
@@ -177,7 +177,8 @@ class timer_service final : private driver::client {
   /// fire at their deadlines there as they do in the parent; so does what was posted, delivered or not. Requires: open,
   /// not within a handler, and that no other thread was posting, cancelling or letting go of a hold while the process
   /// forked: what it was in the middle of stays so in the child. So does a hold that another thread has: that thread is
-  /// not there to release it, and the child's loop is held until the service closes.
+  /// not there to release it, and the child's loop is held until the service closes. With `wake_by::timerfd` the child
+  /// gets a timer of its own; it is stopped when the system has none for it, as it would go on to move its parent's.
   void after_fork() noexcept;
 
   /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there: to arm in a
