@@ -6,9 +6,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
+#include <limits>
 
 namespace tickwheel {
 
@@ -34,15 +37,14 @@ void timerfd_wakeup::rest() noexcept {
   if (came_) set_descriptor(clock::time_point::max());
 }
 
-// `max()` is never.
 void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
+  const auto since = when.time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
   itimerspec at{};
-  if (when != clock::time_point::max()) {
-    const auto since = when.time_since_epoch();
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
-    at.it_value.tv_sec = static_cast<std::time_t>(seconds.count());
-    at.it_value.tv_nsec = static_cast<long>(std::chrono::nanoseconds{since - seconds}.count());
-  }
+  // where time_t has 32 bits the farthest times come too soon, and are then set again
+  at.it_value.tv_sec =
+      static_cast<std::time_t>(std::min<std::int64_t>(seconds.count(), std::numeric_limits<std::time_t>::max()));
+  at.it_value.tv_nsec = static_cast<long>(std::chrono::nanoseconds{since - seconds}.count());
   ::timerfd_settime(descriptor_, TFD_TIMER_ABSTIME, &at, nullptr);
   set_for_ = when;
   came_ = false;

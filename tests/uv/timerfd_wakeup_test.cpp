@@ -4,6 +4,8 @@
 #include "live_loop.hpp"
 #include "probe.hpp"
 
+#include <tickwheel/uv/remote.hpp>
+
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -145,6 +147,18 @@ TEST_F(timerfd_wakeup, is_not_set_by_iterations_that_find_nothing_due) {
               for (int i = 0; i < 100; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
             }),
             0);
+}
+
+TEST_F(timerfd_wakeup, is_not_set_by_a_pass_that_leaves_nothing_armed) {
+  open();
+  int ran = 0;
+  const tickwheel::remote_hold hold = timers.hold();
+  ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
+  EXPECT_EQ(settings_of([&] {
+              for (int i = 0; i < 5; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
+            }),
+            0);
+  EXPECT_EQ(ran, 1);
 }
 
 TEST_F(timerfd_wakeup, is_set_at_most_once_for_each_time_that_it_has_come) {
