@@ -27,7 +27,7 @@ class timerfd_wakeup {
 
   bool set(clock::time_point when) noexcept;
   // absolute and by the true clock: nothing goes stale
-  bool correct(clock::time_point, clock::time_point) noexcept { return true; }
+  static bool correct(clock::time_point, clock::time_point) noexcept { return true; }
   // readable until it is set again: the poll before the pass reports it once more
   bool came() noexcept { return !std::exchange(came_, true); }
   void rest() noexcept;

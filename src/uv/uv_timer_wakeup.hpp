@@ -14,7 +14,7 @@ class uv_timer_wakeup {
  public:
   using callback = uv_timer_cb;
 
-  int acquire() noexcept { return 0; }
+  static int acquire() noexcept { return 0; }
   int link(uv_loop_t& loop, uv_timer_cb call) noexcept {
     call_ = call;
     return uv_timer_init(&loop, &timer_);
@@ -37,7 +37,7 @@ class uv_timer_wakeup {
     return true;
   }
 
-  bool came() noexcept { return true; }
+  static bool came() noexcept { return true; }
   void rest() noexcept {}
   void after_fork() noexcept {}
   void release() noexcept {}
