@@ -247,11 +247,15 @@ server::~server() {
   if (thread_.joinable()) {
     stop();
     join();
+  } else if (has_loop_) {
+    wind_up();
+    loop_.close();
   }
 }
 
 int server::listen(unsigned addresses) {
   if (const int error = loop_.open()) return error;
+  has_loop_ = true;
   if (const int error = calls_->open(with_.records.size())) return error;
   remote_ = loop_.timers().remote();
   hold_ = loop_.timers().hold();

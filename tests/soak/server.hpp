@@ -76,7 +76,7 @@ class server {
   std::thread thread_;
   tickwheel::service_stats stats_;
   std::uint64_t last_call_ = 0;
-  bool winding_up_ = false;
+  bool has_loop_ = false, winding_up_ = false;
 
   struct call;
   struct calls;

@@ -57,8 +57,8 @@ class driver {
   /// where it is as long as the driver lives.
   virtual const std::uint64_t* epoch() const noexcept = 0;
 
-  /// When the loop last came back from waiting, or a little later: it has been busy since, with callbacks or with us. May be
-  /// ahead of `now` where the loop's own time is coarse.
+  /// When the loop last came back from waiting, or was to, or a little later: it has been busy since, with callbacks or with
+  /// us, or was kept from running. May be ahead of `now` where the loop's own time is coarse.
   virtual clock::time_point polled() const noexcept = 0;
 
   /// Wakes the client at `when`, not before; replaces what was asked for earlier. Callable in any phase of the loop.

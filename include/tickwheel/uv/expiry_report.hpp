@@ -25,7 +25,8 @@ namespace tickwheel {
 /// Who kept the loop from a handler that was due.
 enum class stalled_by : std::uint8_t {
   nobody,
-  /// Callbacks of the loop that are not ours: of sockets, of the user's own handles. Which of them, libuv does not tell.
+  /// Callbacks of the loop that are not ours: of sockets, of the user's own handles. Which of them, libuv does not tell. Or
+  /// the system, which stopped the process, or had no processor for it.
   loop_callbacks,
   /// A handler of the service's: a timer's, or one that another thread posted.
   handler,
