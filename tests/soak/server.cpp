@@ -136,6 +136,9 @@ class server::connection {
 
   void take(const char* bytes, std::size_t size) noexcept {
     idle_.touch();
+    heard_ = on_.loop_.timers().now();
+    if (heard_ < on_.prepared_at_ || heard_ > clock::now())
+      on_.with_.wrong.report("the time stamp of an iteration was taken before it began, or is ahead of the time");
     for (std::size_t i = 0; i < size; ++i) {
       part_[read_++ % sizeof(message)] = bytes[i];
       if (read_ % sizeof(message) == 0) on_message();
@@ -187,7 +190,8 @@ class server::connection {
     const std::lock_guard lock{r.mutex};
     if (r.generation != generation_ || !r.open) return false;
     if (read_ >= r.bytes) {  // it was heard: the last message, or the one that is still being sent
-      const time_point last = read_ > r.bytes ? r.sending : r.began;
+      // A touch counts from the stamp of its iteration, in whose course the message may have come.
+      const time_point last = std::min(heard_, read_ > r.bytes ? r.sending : r.began);
       if (stamp - last < r.limit)
         on_.with_.wrong.report("a peer was evicted %.3f ms after it was heard, of limit %.0f ms", in_ms(stamp - last),
                                in_ms(r.limit));
@@ -227,6 +231,7 @@ class server::connection {
   bool closing_ = false;
   std::uint32_t slot_ = 0, generation_ = 0;
   std::uint64_t read_ = 0;
+  time_point heard_{};
   time_point aged_at_{};
   std::array<char, sizeof(message)> part_{};
   std::array<char, 256> unread_{};
@@ -257,6 +262,10 @@ int server::listen(unsigned addresses) {
   if (const int error = loop_.open()) return error;
   has_loop_ = true;
   if (const int error = calls_->open(with_.records.size())) return error;
+  uv_prepare_init(&loop_.uv(), &prepare_);
+  prepare_.data = this;
+  uv_prepare_start(&prepare_, [](uv_prepare_t* p) { static_cast<server*>(p->data)->prepared_at_ = clock::now(); });
+  uv_unref(reinterpret_cast<uv_handle_t*>(&prepare_));
   remote_ = loop_.timers().remote();
   hold_ = loop_.timers().hold();
   for (unsigned i = 0; i < addresses; ++i) {

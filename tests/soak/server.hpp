@@ -69,6 +69,8 @@ class server {
   bounded_queue<job>& jobs_;
   std::mt19937_64 random_;
   event_loop loop_;
+  uv_prepare_t prepare_{};
+  time_point prepared_at_{};  // when the loop last began to wait
   std::deque<uv_tcp_t> listeners_;
   std::vector<sockaddr_in> at_;
   tickwheel::remote_handle remote_;
