@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -44,12 +45,11 @@ class ping_pong {
     for (end* const e : {&here_, &there_}) uv_close(reinterpret_cast<uv_handle_t*>(&e->socket), nullptr);
   }
 
-  /// Those that were not over by `from`, up to now.
-  void count_from(clock::time_point from) noexcept {
-    trips_.clear();
-    from_ = from;
-  }
+  /// Counts the round trips that are not over by `from`.
+  void count_from(clock::time_point from) noexcept { from_ = from; }
   const std::vector<std::chrono::nanoseconds>& trips() const noexcept { return trips_; }
+  /// Of those that were over by then.
+  std::chrono::nanoseconds longest_before() const noexcept { return longest_before_; }
 
  private:
   struct end {
@@ -92,7 +92,10 @@ class ping_pong {
     if (size <= 0) return;
     auto& self = *static_cast<ping_pong*>(s->data);
     const clock::time_point now = clock::now();
-    if (now >= self.from_) self.trips_.push_back(now - self.sent_);
+    if (now >= self.from_)
+      self.trips_.push_back(now - self.sent_);
+    else
+      self.longest_before_ = std::max<std::chrono::nanoseconds>(self.longest_before_, now - self.sent_);
     self.sent_ = now;
     send(self.here_);
   }
@@ -102,6 +105,7 @@ class ping_pong {
   clock::time_point sent_{};
   clock::time_point from_ = clock::time_point::max();
   std::vector<std::chrono::nanoseconds> trips_;
+  std::chrono::nanoseconds longest_before_{};
 };
 
 }  // namespace tickwheel::bench
