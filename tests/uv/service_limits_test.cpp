@@ -169,4 +169,18 @@ TEST(moves_between_slots, count_as_work_so_that_no_pass_does_more_than_its_bound
   EXPECT_EQ(fired, 1000U);
 }
 
+TEST(moves_between_slots, of_many_slots_count_together) {
+  // a few timers a slot, each slot emptied in one step
+  manual_service service{{.work_per_pass = 20}};
+  std::deque<probe> all;
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(all.emplace_back(service.timers).timeout.arm(10min + i * 10s), 0);
+  std::size_t fired = 0;
+  service.time.block(4h);
+  while (service.turn()) {
+    EXPECT_LE(service.timers.stats().fired - fired, 20U);
+    fired = service.timers.stats().fired;
+  }
+  EXPECT_EQ(fired, 1000U);
+}
+
 }  // namespace
