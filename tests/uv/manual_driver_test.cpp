@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <deque>
+#include <sstream>
 #include <string>
 
 using namespace std::chrono_literals;
@@ -209,6 +210,22 @@ TEST(cancelled_timers, are_dropped_while_the_loop_is_awake_so_that_a_new_one_is_
   ASSERT_EQ(fresh.fired, 1);
   EXPECT_LE(fresh.at, begin + 10ms + service.tick());
   EXPECT_EQ(service.timers.stats().carried, 0U);
+}
+
+TEST(cancelled_timers, are_dropped_some_a_turn_until_no_slot_is_occupied) {
+  manual_service service;
+  std::deque<probe> all;
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(all.emplace_back(service.timers).timeout.arm(1min), 0);
+  for (probe& p : all) p.timeout.cancel();
+  const auto occupied = [&] {
+    std::ostringstream text;
+    service.timers.dump(text);
+    return text.str().find(" slot ") != std::string::npos;
+  };
+  service.turn();
+  EXPECT_TRUE(occupied());
+  for (int i = 0; i < 9; ++i) service.turn();
+  EXPECT_FALSE(occupied());
 }
 
 TEST(cancelled_timers, cost_their_one_visit_and_no_wakeup_after_it) {
