@@ -8,10 +8,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <iterator>
 #include <random>
 #include <string>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 using namespace std::chrono_literals;
 using tickwheel::timer_service;
@@ -24,8 +28,7 @@ using time_point = tickwheel::clock::time_point;
 constexpr nanoseconds limit = 50ms;
 constexpr nanoseconds block = 120ms;
 constexpr nanoseconds grace = 10ms;
-// Contract: a tick, and a millisecond of poll granularity. libuv floors its own time, on which it waits, once more.
-constexpr nanoseconds bound = nanoseconds{1 << 17} + 2ms;
+constexpr nanoseconds bound = nanoseconds{1 << 17} + 1ms;  // a tick, and a millisecond of poll granularity
 
 struct blocked {
   loop_order order;

@@ -80,7 +80,6 @@ class turned_loop {
 
   /// One iteration. Requires: not called from a callback.
   void turn() {
-    ++turns_;
     if (order_ == loop_order::timers_first) {
       uv_update_time(&loop_);
       run_timers();
@@ -108,8 +107,6 @@ class turned_loop {
       turn();
     }
   }
-
-  int turns() const { return turns_; }
 
  private:
   struct hook {
@@ -206,5 +203,4 @@ class turned_loop {
   std::multimap<time_point, action> events_;
   std::vector<hook> hooks_;
   time_point polled_at_{};
-  int turns_ = 0;
 };
