@@ -50,7 +50,7 @@ class a_thousand_peers : public testing::TestWithParam<std::tuple<phase, means, 
 
   void SetUp() override {
     if (connections().size() != talking + silent) GTEST_SKIP() << "too few descriptors for as many connections";
-    ASSERT_EQ(timers.open(loop, {.stall_grace = std::get<2>(GetParam())}), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = std::get<2>(GetParam())})), 0);
     for (const tcp_pair& connection : connections())
       peers.emplace_back(loop, timers, connection, std::get<1>(GetParam()));
   }
@@ -128,7 +128,7 @@ class a_loop_that_is_always_slow : public testing::TestWithParam<phase> {
 };
 
 TEST_P(a_loop_that_is_always_slow, gives_an_idle_peer_up_after_as_many_iterations_as_the_limit_has_graces) {
-  ASSERT_EQ(timers.open(loop, {.stall_grace = grace}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
   awaited silent{timers, means::idle_timeout};
   silent.start(limit);
   done = [&] { return silent.timed_out.has_value(); };
@@ -140,7 +140,7 @@ TEST_P(a_loop_that_is_always_slow, gives_an_idle_peer_up_after_as_many_iteration
 }
 
 TEST_P(a_loop_that_is_always_slow, gives_a_request_up_within_an_iteration_of_its_deadline) {
-  ASSERT_EQ(timers.open(loop, {.stall_grace = grace}), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
   awaited silent{timers, means::deadline_timer};
   silent.start(limit);
   int iterations_after = 0;
