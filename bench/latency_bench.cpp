@@ -3,6 +3,7 @@
 //   latency_bench --timers 6000
 //
 //   tickwheel   timer::arm
+//   timerfd     the same, on a loop that is woken by a timerfd, at a tick of 2^16 ns
 //   libuv       uv_timer_start, of the milliseconds rounded up
 //
 // So many timers are armed at any time, each with a random delay, in microseconds; each arms itself again when it has
@@ -55,8 +56,15 @@ template <class Subject>
 std::unique_ptr<live_subject> make(std::size_t timers, live_listener& listener) {
   return std::make_unique<Subject>(timers, listener);
 }
+std::unique_ptr<live_subject> make_timerfd(std::size_t timers, live_listener& listener) {
+  const service_options by_timerfd{.tick = nanoseconds{1 << 16}, .wakeup = wake_by::timerfd};
+  return std::make_unique<live_timer>(timers, listener, by_timerfd);
+}
 const std::array entrants{
     entrant{"tickwheel", false, &make<live_timer>},
+#ifdef __linux__
+    entrant{"timerfd", false, &make_timerfd},
+#endif
     entrant{"libuv", true, &make<live_libuv>},
 };
 

@@ -120,7 +120,7 @@ TEST(never_early, holds_after_the_loop_missed_many_ticks) {
 TEST(never_early, holds_for_millions_of_fires_while_each_phase_and_a_handler_block_now_and_then) {
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   std::mt19937 random{6};
   constexpr std::size_t at_a_time = 20'000;
   const std::size_t fires = by_run_length(300'000, 10'000'000);
