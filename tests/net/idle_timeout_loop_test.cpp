@@ -224,7 +224,7 @@ TEST(idle_peer_that_sent_after_a_block, is_not_evicted_early_though_libuvs_time_
   // as it does by itself between one batch of a thousand events and the next: what the touch took for a stall must stay one
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   peer p{loop, timers, 200ms};
   time_point heard;
   loop.once_in(phase::io, [&] {

@@ -226,7 +226,7 @@ TEST(a_prepare_callback_that_runs_after_ours, can_arm_a_timer_earlier_than_what_
       EXPECT_EQ(near.timeout.arm(5ms), 0);
     }
   };
-  ASSERT_EQ(timers.open(loop), 0);
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   ASSERT_EQ(far.timeout.arm(2s), 0);
   const time_point far_due = far.timeout.deadline();
   loop.run();

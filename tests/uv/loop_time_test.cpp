@@ -330,7 +330,7 @@ TEST(responsive_time_on_the_live_loop, goes_on_while_the_loop_waits) {
   for (int i = 0; i < 7 && least > 0ns; ++i) {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
+    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
     probe p{timers};
     ASSERT_EQ(p.timeout.arm(wait), 0);
     loop.run();
