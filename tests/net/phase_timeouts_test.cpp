@@ -509,6 +509,14 @@ TEST(phase_timeouts, allocate_nothing) {
   EXPECT_EQ(allocations::count(), before);
 }
 
+TEST(request_phases, have_names) {
+  using enum request_phase;
+  std::string names;
+  for (const request_phase phase : {none, header, body, response, keep_alive, max_age})
+    names += std::string{name_of(phase)} + ' ';
+  EXPECT_EQ(names, "none header body response keep_alive max_age ");
+}
+
 TEST(phase_timeouts, read_no_clock_when_a_phase_is_entered) {
   // all of an iteration counts from one stamp, however long its callbacks took
   manual_service service;

@@ -116,6 +116,22 @@ TEST(why, names_the_handler_of_the_pass_before_it) {
   EXPECT_TRUE(adds_up(report));
 }
 
+TEST(why, does_not_blame_the_loop_for_what_a_handler_of_the_pass_before_it_took) {
+  manual_service service;
+  reporter slow{service}, late{service};
+  blocks(slow, 80 * tick);
+  ASSERT_EQ(slow.timeout.arm(10 * tick), 0);
+  ASSERT_EQ(late.timeout.arm(50 * tick), 0);
+  service.advance(10 * tick);
+  service.time.block(20 * tick);
+  ASSERT_TRUE(service.turn());
+  EXPECT_EQ(late.report.stall, 60 * tick);
+  EXPECT_EQ(late.report.by, stalled_by::handler);
+  EXPECT_EQ(late.report.by_for, 40 * tick);
+  EXPECT_EQ(late.report.handler, slow.timeout.handler());
+  EXPECT_TRUE(adds_up(late.report));
+}
+
 TEST(why, blames_who_had_the_largest_part) {
   manual_service service;
   two_at_once both{service, 20 * tick};

@@ -121,6 +121,20 @@ TEST(manual_driver, without_a_service_only_moves_its_clock) {
   EXPECT_EQ(time.now(), time_point::max());
 }
 
+TEST(manual_driver, owns_no_handle) {
+  manual_service service;
+  EXPECT_FALSE(service.timers.owns(nullptr));
+}
+
+TEST(manual_driver, goes_on_in_the_child_of_a_fork) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  service.timers.after_fork();
+  service.advance(20ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
 TEST(manual_driver, tells_no_wakeup_when_nothing_is_armed) {
   manual_service service;
   probe p{service.timers};
