@@ -175,5 +175,33 @@ TEST(wheel_examples_test, dump_tells_geometry_time_and_counts) {
                                 HasSubstr("armed 4"), HasSubstr("fired 2"), HasSubstr("level 0 slot 5")));
 }
 
+TEST(wheel_examples_test, dump_tells_of_a_slot_that_is_being_emptied) {
+  wheel timers{wheel_geometry::hierarchical(2, 64)};
+  probes all{timers, 1000};
+  for (probe& p : all) timers.arm(p, 200);  // moved down from tick 192, a thousand of them some ticks sooner
+  timers.advance(180);
+  ASSERT_FALSE(timers.advance(185, 1).done);
+  std::ostringstream text;
+  timers.dump(text);
+  EXPECT_THAT(text.str(), HasSubstr("level 1 draining: empty by 192"));
+  EXPECT_TRUE(valid(timers));
+}
+
+// A level looks at 64 slots for the next one to visit; here those tell nothing.
+TEST(wheel_examples_test, the_next_of_many_slots_of_a_later_round_is_found) {
+  wheel timers{wheel_geometry::hashed(4096)};
+  probe first{timers};
+  timers.arm(first, 1);
+  probes all{timers, 200};
+  for (std::size_t i = 0; i < all.size(); ++i) timers.arm(all[i], 4096 + 2 + i);
+  for (tick t = 1; t <= 300; ++t) timers.advance(t);
+  EXPECT_EQ(first.fired(), 1U);
+  EXPECT_EQ(all.fired(), 0U);
+  EXPECT_TRUE(valid(timers));
+  EXPECT_EQ(timers.next_expiry(), 4098U);
+  for (tick t = 4000; t <= 4400; ++t) timers.advance(t);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_THAT(all[i].fired_at(), ElementsAre(4096 + 2 + i));
+}
+
 }  // namespace
 }  // namespace tickwheel::test
