@@ -5,7 +5,6 @@
 #include "probe.hpp"
 #include "remote_checks.hpp"
 
-#include <tickwheel/uv/offload.hpp>
 #include <tickwheel/uv/remote.hpp>
 
 #include <gtest/gtest.h>
@@ -13,14 +12,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
 
 using namespace std::chrono_literals;
 using tickwheel::manual_driver;
-using tickwheel::offload_pool;
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
 using tickwheel::remote_timer;
@@ -234,89 +231,6 @@ TEST(another_thread_without_memory, is_answered_so_while_the_loop_goes_on) {
   EXPECT_EQ(allocations::outstanding(), before);
 }
 
-// --- the pool ---
-
-struct offloading : testing::Test {
-  struct session {
-    session(timer_service& timers, offload_pool& pool) : call{timers, pool, *this} {}
-    void on_done(int failed, int* value) noexcept {
-      ++answers;
-      error = failed;
-      result = value != nullptr ? *value : 0;
-    }
-    int answers = 0;
-    int error = 1;
-    int result = 0;
-    tickwheel::offload<&session::on_done> call;
-  };
-
-  void SetUp() override { ASSERT_EQ(pool.open(loop, {.max_in_flight = 1}), 0); }
-  void TearDown() override {
-    loop.run();
-    EXPECT_EQ(held.use_count(), 1) << "the work of a refused call was not destroyed";
-  }
-  auto work(int result) {
-    return [result, held = held]() noexcept { return result; };
-  }
-
-  std::shared_ptr<int> held = std::make_shared<int>(0);
-  live_loop loop;
-  manual_service service;
-  offload_pool pool;
-  session s{service.timers, pool};
-};
-
-TEST_F(offloading, without_memory_to_run_answers_so_destroys_the_work_and_can_be_tried_again) {
-  EXPECT_EQ(with_each_allocation_failing([&] { return s.call.run(work(7)); }), 1U);
-  EXPECT_TRUE(s.call.in_flight());
-  loop.run();
-  EXPECT_EQ(s.answers, 1);
-  EXPECT_EQ(s.result, 7);
-}
-
-TEST_F(offloading, without_memory_to_arm_answers_so_destroys_the_work_and_can_be_tried_again) {
-  EXPECT_EQ(with_each_allocation_failing([&] { return s.call.arm(1ms, work(7)); }), 1U);
-  EXPECT_TRUE(s.call.armed());
-  service.advance(2ms);
-  loop.run();
-  EXPECT_EQ(s.result, 7);
-}
-
-TEST_F(offloading, without_memory_takes_no_place_in_the_pool) {
-  {
-    const allocations::failure failure{0};
-    EXPECT_EQ(s.call.run(work(7)), UV_ENOMEM);
-  }
-  EXPECT_EQ(pool.in_flight(), 0U);
-  EXPECT_EQ(pool.refused(), 0U);
-}
-
-TEST_F(offloading, without_memory_leaves_what_was_armed_armed) {
-  ASSERT_EQ(s.call.arm(1ms, work(7)), 0);
-  {
-    const allocations::failure failure{0};
-    EXPECT_EQ(s.call.arm(1h, work(8)), UV_ENOMEM);
-    EXPECT_EQ(s.call.run(work(9)), UV_ENOMEM);
-  }
-  service.advance(2ms);
-  loop.run();
-  EXPECT_EQ(s.answers, 1);
-  EXPECT_EQ(s.result, 7);
-}
-
-TEST_F(offloading, without_memory_leaves_what_is_in_flight_to_be_answered) {
-  ASSERT_EQ(s.call.run(work(7)), 0);
-  {
-    const allocations::failure failure{0};
-    EXPECT_EQ(s.call.run(work(8)), UV_ENOMEM);
-    EXPECT_EQ(s.call.arm(1ms, work(9)), UV_ENOMEM);
-  }
-  service.advance(2ms);
-  loop.run();
-  EXPECT_EQ(s.answers, 1);
-  EXPECT_EQ(s.result, 7);
-}
-
 // --- what needs none ---
 
 TEST(without_any_memory, a_service_that_is_open_does_everything_but_take_posts) {
@@ -371,23 +285,6 @@ TEST(without_any_memory, handles_that_the_user_closed_are_let_go_of) {
       loop.get(), [](uv_handle_t* h, void*) { uv_close(h, nullptr); }, nullptr);
   timers.close();
   uv_run(loop.get(), UV_RUN_DEFAULT);
-  EXPECT_FALSE(none.was_asked_for());
-}
-
-TEST(without_any_memory, a_pool_closes_and_answers_what_is_in_flight) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
-  offload_pool pool;
-  ASSERT_EQ(pool.open(loop), 0);
-  offloading::session answered{timers, pool}, cancelled{timers, pool};
-  ASSERT_EQ(answered.call.run([]() noexcept { return 7; }), 0);
-  ASSERT_EQ(cancelled.call.arm(1h, []() noexcept { return 8; }), 0);
-  const no_memory none;
-  EXPECT_TRUE(cancelled.call.cancel());
-  uv_run(loop.get(), UV_RUN_DEFAULT);
-  EXPECT_EQ(answered.result, 7);
-  pool.close();
   EXPECT_FALSE(none.was_asked_for());
 }
 

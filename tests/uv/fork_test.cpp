@@ -4,6 +4,7 @@
 #include "live_loop.hpp"
 #include "probe.hpp"
 #include "remote_checks.hpp"
+#include "sanitizers.hpp"
 
 #include <tickwheel/uv/offload.hpp>
 #include <tickwheel/uv/remote.hpp>
@@ -155,6 +156,7 @@ struct asker {
 };
 
 TEST_F(fork_test, lets_both_offload_what_was_armed_and_what_comes_later) {
+  if (under_thread_sanitizer) GTEST_SKIP() << "it does not support a fork of several threads";
   open();
   offload_pool pool;
   ASSERT_EQ(pool.open(loop), 0);
@@ -175,6 +177,7 @@ TEST_F(fork_test, lets_both_offload_what_was_armed_and_what_comes_later) {
 }
 
 TEST_F(fork_test, leaves_what_is_with_the_pool_to_the_parent) {
+  if (under_thread_sanitizer) GTEST_SKIP() << "it does not support a fork of several threads";
   open();
   offload_pool pool;
   ASSERT_EQ(pool.open(loop), 0);
