@@ -191,7 +191,6 @@ TEST_F(fork_test, leaves_what_is_with_the_pool_to_the_parent) {
             0);
   const forked child{loop, timers, [&] {
                        if (!in_flight.call.cancel() || pool.in_flight() != 1) return 3;
-                       pool.close();
                        for (int turns = 0; turns < 20; ++turns) {
                          uv_run(loop.get(), UV_RUN_NOWAIT);
                          std::this_thread::sleep_for(1ms);

@@ -41,6 +41,8 @@ class storm {
   ~storm() {
     const itimerval calm{};
     setitimer(ITIMER_REAL, &calm, nullptr);
+    // the last one may be on its way, and would end the process where nobody handles it
+    std::this_thread::sleep_for(5ms);
     sigaction(SIGALRM, &before_, nullptr);
   }
   storm(const storm&) = delete;

@@ -82,7 +82,8 @@ struct offload_options {
 /// the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
 /// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY:
 /// libuv returns what is with the pool to the loop. In the child of a fork it works as before; but what was in flight then
-/// is the parent's alone, is never answered in the child, and keeps the child's loop alive: best fork when none is.
+/// is the parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive: best fork when none
+/// is.
 class offload_pool {
  public:
   offload_pool() noexcept = default;
