@@ -1,7 +1,7 @@
 // The driver of a libuv loop: in which of its phases something happens, whatever it is that wakes it.
 //
 // The wakeup, a uv_timer_t or a timerfd, wakes the loop. It is set the moment an earlier deadline is known, never left to
-// the prepare phase: a loop with nothing else active would have ended by then.
+// the prepare phase: the user's prepare callbacks may run after ours, and arm.
 //
 // The uv_prepare_t runs once an iteration, before libuv waits. It corrects the wakeup by the true clock, since libuv's
 // own time is floored and stale, and stamps the time by which this iteration judges.
