@@ -52,13 +52,17 @@ void silence_timer::pause() noexcept {
 
 void silence_timer::resume() noexcept {
   if (!paused()) return;
-  // What counted last is moved by the pause, and it alone: which of the two is later says whether there was activity
-  // since the last notice.
-  clock::time_point& from = last_ < noticed_at_ ? noticed_at_ : last_;
+  // The pause is taken out of what counts. Which of the two is later says whether there was activity since the last notice,
+  // and stays so.
+  const bool was_noticed = last_ < noticed_at_;
+  const clock::time_point from = counts_from();
   const std::chrono::nanoseconds silence = std::max(paused_at_ - from, std::chrono::nanoseconds{});
-  from = std::max(from, service().responsive_now() - silence);
+  const std::chrono::nanoseconds paused =
+      std::max(service().responsive_now() - silence - from, std::chrono::nanoseconds{});
+  last_ += paused;
+  if (was_noticed) noticed_at_ += paused;
   paused_at_ = not_paused;
-  wait(service().now(), service().responsive_now() - from);
+  wait(service().now(), service().responsive_now() - counts_from());
 }
 
 // What is left of the limit is the earliest time at which it can run out. A scaled one may shrink to its minimum before

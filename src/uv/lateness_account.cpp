@@ -9,6 +9,14 @@ std::chrono::nanoseconds lateness_account::overlap(const span& s, clock::time_po
   return std::max<std::chrono::nanoseconds>(std::min(s.end, end) - std::max(s.begin, begin), {});
 }
 
+std::chrono::nanoseconds lateness_account::taken_by(handler_id who, clock::time_point begin,
+                                                    clock::time_point end) const noexcept {
+  std::chrono::nanoseconds sum{};
+  for (const span& s : slow_spans_)
+    if (s.by == who) sum += overlap(s, begin, end);
+  return sum;
+}
+
 expiry_report lateness_account::report() const noexcept {
   expiry_report r;
   r.due = due_;
@@ -31,9 +39,10 @@ expiry_report lateness_account::report() const noexcept {
       continue;
     }
     by_loop -= before;
-    if (before + after > r.by_for) {
+    const std::chrono::nanoseconds together = taken_by(s.by, woken, ran);
+    if (together > r.by_for) {
       r.by = stalled_by::handler;
-      r.by_for = before + after;
+      r.by_for = together;
       r.handler = s.by;
     }
   }

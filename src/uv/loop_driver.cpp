@@ -15,8 +15,9 @@ namespace tickwheel {
 
 namespace {
 
-// How late a poll returns that nothing keeps from it: libuv's millisecond, and the kernel's.
-constexpr std::chrono::milliseconds poll_granularity{2};
+// How late a poll returns that nothing keeps from it: libuv's millisecond, the kernel's, and five thousandths of a wait of a
+// second; longer ones end early, see uv_timer_wakeup.hpp.
+constexpr std::chrono::milliseconds poll_granularity{7};
 
 uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
 
@@ -31,6 +32,17 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 }
 
 }  // namespace
+
+// The steady clock last: should the process be kept from its processor in between, stalls are undercounted from then on,
+// where the other way round all waiting would be taken for one. So a reading that took long is not the last.
+same_moment same_moment::read() noexcept {
+  constexpr std::uint64_t undisturbed_ns = 100'000;
+  for (int attempts = 10;; --attempts) {
+    const std::uint64_t before = uv_hrtime();
+    const clock::time_point time = clock::now();
+    if (attempts == 0 || uv_hrtime() - before < undisturbed_ns) return {before / 1'000'000, time};
+  }
+}
 
 template <loop_wakeup Wakeup>
 int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
@@ -57,7 +69,7 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
 
 template <loop_wakeup Wakeup>
 loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
-    : loop_{loop}, polled_{clock::now()}, opened_{polled_}, opened_ms_{uv_hrtime() / 1'000'000} {}
+    : loop_{loop}, opened_{same_moment::read()}, polled_{opened_.time} {}
 
 template <loop_wakeup Wakeup>
 int loop_driver<Wakeup>::link() noexcept {
@@ -180,8 +192,8 @@ clock::time_point loop_driver<Wakeup>::polled() const noexcept {
 // and waiting for I/O is never taken for one.
 template <loop_wakeup Wakeup>
 clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const noexcept {
-  const auto since = static_cast<std::int64_t>(loop_ms - opened_ms_) + 1;
-  return opened_ + std::chrono::milliseconds{since};
+  const auto since = static_cast<std::int64_t>(loop_ms - opened_.libuv_ms) + 1;
+  return opened_.time + std::chrono::milliseconds{since};
 }
 
 // What was posted and not delivered is in the child as well as in the parent. Whether the bell had been rung is in the

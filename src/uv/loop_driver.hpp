@@ -32,6 +32,14 @@ namespace tickwheel {
 /// where there is no such wakeup, or what making its handles answered.
 int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
 
+/// One moment by two clocks: libuv's, in milliseconds, and ours, read after it.
+struct same_moment {
+  static same_moment read() noexcept;
+
+  std::uint64_t libuv_ms;
+  clock::time_point time;
+};
+
 /// What wakes a loop at a time: one libuv handle, which calls back when the time has come or a little early, and what that
 /// handle needs.
 template <class W>
@@ -116,14 +124,13 @@ class loop_driver final : public driver {
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};
 
+  const same_moment opened_;
   clock::time_point
-      polled_{};          // when the last poll returned or was to, or a little later; while one is on, when it began
+      polled_;            // when the last poll returned or was to, or a little later; while one is on, when it began
   bool polling_ = false;  // between prepare and check
   clock::time_point wait_until_ = clock::time_point::max();  // until when that poll may wait
-  const clock::time_point opened_;
-  const std::uint64_t opened_ms_;
-  unsigned closing_ = 0;         // close callbacks of ours to come
-  bool closed_by_user_ = false;  // some handle was closed by a walk over the loop
+  unsigned closing_ = 0;                                     // close callbacks of ours to come
+  bool closed_by_user_ = false;                              // some handle was closed by a walk over the loop
 };
 
 }  // namespace tickwheel

@@ -1,8 +1,8 @@
 #include <tickwheel/uv/prometheus.hpp>
 
 #include <cstdint>
-#include <iomanip>
 #include <limits>
+#include <locale>
 #include <ostream>
 
 namespace tickwheel {
@@ -94,9 +94,11 @@ class exposition {
 }  // namespace
 
 void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
-  const std::ios_base::fmtflags flags = out.flags();
-  const std::streamsize precision = out.precision();
-  out << std::dec << std::defaultfloat << std::setprecision(std::numeric_limits<double>::digits10);
+  // whatever was set for people: a locale that groups digits would change the numbers
+  const std::locale locale = out.imbue(std::locale::classic());
+  const std::ios_base::fmtflags flags = out.flags({});
+  const std::streamsize precision = out.precision(std::numeric_limits<double>::digits10);
+  out.width(0);
 
   exposition text{out, all};
   for (const counter& c : counters)
@@ -107,8 +109,9 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
   text.histogram("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
   text.histogram("handler", "How long handlers took.", &service_stats::handler_time);
 
-  out.flags(flags);
   out.precision(precision);
+  out.flags(flags);
+  out.imbue(locale);
 }
 
 void write_prometheus(std::ostream& out, const service_stats& stats) {

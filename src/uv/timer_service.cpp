@@ -388,11 +388,12 @@ void timer_service::pass(clock::time_point stamp) noexcept {
       deliver(visits, stamp, gone);
     }
     if (gone()) return;
-    const clock::time_point now = turned_by.now();
+    clock::time_point now = turned_by.now();
     end_handler(now);
     if (slow_count_ != 0) {
       tell_slow_handlers(gone);
       if (gone()) return;
+      now = turned_by.now();
     }
     posted_first = !posted_first;
     if (wheel_done && posted_.empty()) {
@@ -446,7 +447,9 @@ void timer_service::deliver(std::size_t visits, clock::time_point stamp, const G
     if (node.due > stamp) {
       arm_remote(node);
     } else if (node.change_by_loop(detail::remote_state::queued, detail::remote_state::ran)) {
-      begin_handler(handler_of(node), node.due == clock::time_point::min() ? stamp : node.due, {});
+      // a time before the clock's epoch is one that has passed, too
+      const bool at_once = node.due == clock::time_point::min();
+      begin_handler(handler_of(node), at_once ? stamp : std::max(node.due, clock::time_point{}), {});
       run_remote(node);
       if (gone()) return;
     } else {

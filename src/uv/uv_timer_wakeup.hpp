@@ -1,4 +1,7 @@
 // Wakes a loop by a uv_timer_t: everywhere, to the millisecond.
+//
+// A kernel takes its time to wake who waits for long: Linux adds a thousandth of the wait, or five of a process that is niced,
+// up to 100 ms. So of a wait of more than a second the last tenth of a second is waited for on its own.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
@@ -29,7 +32,8 @@ class uv_timer_wakeup {
   // millisecond early by the true clock when something else wakes the loop: the client then asks again.
   bool correct(clock::time_point when, clock::time_point now) noexcept {
     if (when <= now) return false;  // never uv_timer_start(0): libuv 1.44 would not leave its timer phase
-    const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(when - now).count());
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(when - now);
+    const auto ms = static_cast<std::uint64_t>((wait > long_wait ? wait - last_part : wait).count());
     const std::uint64_t due_ms = uv_now(timer_.loop) + ms;
     if (due_ms == due_ms_) return true;  // of a timer that has come, libuv's time has passed what it was due at
     due_ms_ = due_ms;
@@ -43,6 +47,9 @@ class uv_timer_wakeup {
   void release() noexcept {}
 
  private:
+  static constexpr std::chrono::seconds long_wait{1};
+  static constexpr std::chrono::milliseconds last_part{100};
+
   uv_timer_t timer_{};
   uv_timer_cb call_ = nullptr;
   std::uint64_t due_ms_ = 0;  // what it was started for, in libuv's time

@@ -298,6 +298,27 @@ TEST(a_paused_one, is_paused_once_however_often_it_is_told) {
   EXPECT_EQ(c.evicted, 1);
 }
 
+TEST(a_paused_one, does_not_count_the_pause_as_silence_after_a_notice_either) {
+  manual_service service;
+  connection c{service.timers};
+  std::vector<std::chrono::nanoseconds> silences;
+  c.then = [&] {
+    silences.push_back(c.idle.silence());
+    EXPECT_EQ(c.idle.again(), 0);
+  };
+  ASSERT_EQ(c.idle.start(10s), 0);
+  service.advance(11s);
+  ASSERT_EQ(silences.size(), 1U);
+  c.idle.pause();
+  service.advance(100s);
+  c.idle.resume();
+  service.advance(10s);
+  ASSERT_EQ(silences.size(), 2U);
+  EXPECT_GE(silences[1], 20s);
+  EXPECT_LE(silences[1], 20s + 4 * service.tick());
+  EXPECT_EQ(c.idle.notices(), 2U);
+}
+
 TEST(a_paused_one, keeps_its_count_of_notices) {
   manual_service service;
   pinging c{service.timers};

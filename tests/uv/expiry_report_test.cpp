@@ -143,6 +143,38 @@ TEST(why, blames_who_had_the_largest_part) {
   EXPECT_TRUE(adds_up(both.second()));
 }
 
+TEST(why, adds_up_what_calls_of_one_handler_took) {
+  manual_service service{{.work_per_pass = 1}};
+  std::deque<reporter> often;  // one handler, five calls
+  for (int i = 0; i < 5; ++i) {
+    blocks(often.emplace_back(service), 10 * tick);
+    ASSERT_EQ(often.back().timeout.arm(10 * tick), 0);
+  }
+  probe once{service.timers, [&] { service.time.block(20 * tick); }};
+  ASSERT_EQ(once.timeout.arm(11 * tick), 0);
+  tickwheel::callback_timer last{service.timers, [&]() noexcept { often.back().report = service.timers.why(); }};
+  ASSERT_EQ(last.arm(12 * tick), 0);
+  service.advance(1s);
+  const expiry_report& report = often.back().report;
+  EXPECT_EQ(report.by, stalled_by::handler);
+  EXPECT_EQ(report.handler, often.back().timeout.handler());
+  EXPECT_GE(report.by_for, 40 * tick);
+  EXPECT_TRUE(adds_up(report));
+}
+
+TEST(why, takes_a_post_for_a_time_before_the_clocks_epoch_as_one_that_has_passed) {
+  manual_service service;
+  static expiry_report report;
+  static const tickwheel::timer_service* timers;
+  timers = &service.timers;
+  using tickwheel::clock;
+  ASSERT_EQ(service.timers.remote().post_at(clock::time_point::min() + 1ns, []() noexcept { report = timers->why(); }),
+            0);
+  service.advance(0ns);
+  EXPECT_EQ(report.late, 1h);
+  EXPECT_TRUE(adds_up(report));
+}
+
 TEST(why, counts_what_waited_for_its_turn_as_carried) {
   manual_service service{{.work_per_pass = 1}};
   std::deque<reporter> all;

@@ -88,6 +88,24 @@ TEST_P(a_timer, is_never_early_and_late_by_no_more_than_that_and_what_the_loop_w
   }
 }
 
+TEST_P(a_timer, is_not_late_by_what_the_kernel_adds_to_a_long_wait) {
+  loop.sleep_late(5);
+  for (const nanoseconds delay : {1s, 12s, 60s, 3600s}) {
+    checked c{timers};
+    tickwheel::expiry_report report;
+    tickwheel::callback_timer asks{timers, [&]() noexcept { report = timers.why(); }};
+    c.arm(delay);
+    ASSERT_EQ(asks.arm(delay), 0);
+    loop.run();
+    EXPECT_EQ(c.fired, 1);
+    EXPECT_GE(c.late, 0ns);
+    EXPECT_LE(c.late, timers.tick_duration() + 1ms + 5ms) << delay.count();  // the last wait is of a second at most
+    EXPECT_EQ(report.stall, 0ns);
+  }
+  EXPECT_EQ(timers.stats().stalls, 0U);
+  EXPECT_LE(timers.stats().wakeups, 3 * 4U);  // for the long wait, its last part, and perhaps a move between slots
+}
+
 INSTANTIATE_TEST_SUITE_P(of_libuv, a_timer,
                          testing::Combine(testing::ValuesIn(both_orders),
                                           testing::Values(nanoseconds{1000}, nanoseconds{1 << 17}, nanoseconds{20ms})),

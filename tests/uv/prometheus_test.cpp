@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <locale>
 #include <map>
 #include <set>
 #include <sstream>
@@ -79,6 +80,26 @@ TEST(prometheus_text, has_one_type_a_metric_and_a_sample_a_loop) {
     }
   }
   EXPECT_EQ(types.size(), 18U);
+}
+
+/// As of a country that groups digits, with whatever is installed.
+struct grouping : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+TEST(prometheus_text, is_the_same_in_every_locale) {
+  tickwheel::service_stats stats;
+  stats.armed = 1'234'567;
+  stats.stalled = 1500ms;
+  std::ostringstream out;
+  out.imbue(std::locale{std::locale::classic(), new grouping});
+  out << std::showpos;
+  write_prometheus(out, stats);
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_timers_armed_total 1234567\n"));
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_stalled_seconds_total 1.5\n"));
+  EXPECT_EQ(std::use_facet<std::numpunct<char>>(out.getloc()).thousands_sep(), '.');
 }
 
 TEST(prometheus_text, leaves_the_stream_as_it_was) {

@@ -78,6 +78,10 @@ class turned_loop {
     hooks_.push_back({where, side, when, std::move(call)});
   }
 
+  /// Polls that end by their timeout return late by a part of it, up to 100 ms: Linux allows itself a thousandth, or five of a
+  /// process that is niced.
+  void sleep_late(int per_mille) { late_per_mille_ = per_mille; }
+
   /// One iteration. Requires: not called from a callback.
   void turn() {
     if (order_ == loop_order::timers_first) {
@@ -176,8 +180,10 @@ class turned_loop {
   // As long as libuv would: for its timeout, or until there is something to read.
   void wait() {
     time_point until = time_point::max();
-    if (const int timeout = uv_backend_timeout(&loop_); timeout >= 0)
-      until = now() + std::chrono::milliseconds{timeout};
+    if (const int timeout = uv_backend_timeout(&loop_); timeout >= 0) {
+      const std::chrono::milliseconds wait{timeout};
+      until = now() + wait + std::min<nanoseconds>(wait * late_per_mille_ / 1000, std::chrono::milliseconds{100});
+    }
     if (!events_.empty()) until = std::min(until, events_.begin()->first);
     for (const hook& h : hooks_) until = std::min(until, h.when);
     if (until == time_point::max()) {
@@ -198,6 +204,7 @@ class turned_loop {
 
   tickwheel::bench::simulated_clock::scope simulated_;
   loop_order order_;
+  int late_per_mille_ = 0;
   uv_loop_t loop_;
   uv_async_t watched_;
   std::multimap<time_point, action> events_;

@@ -62,7 +62,7 @@ class lateness_account {
     return took;
   }
 
-  /// Of the handler that runs, or ran last. O(slow handlers that are remembered).
+  /// Of the handler that runs, or ran last. O(n^2) of the slow spans that are remembered.
   expiry_report report() const noexcept;
 
  private:
@@ -72,6 +72,8 @@ class lateness_account {
     handler_id by = nullptr;
   };
   static std::chrono::nanoseconds overlap(const span& s, clock::time_point begin, clock::time_point end) noexcept;
+
+  std::chrono::nanoseconds taken_by(handler_id who, clock::time_point begin, clock::time_point end) const noexcept;
 
   void remember(const span& s) noexcept { slow_spans_[slow_count_++ % slow_spans_.size()] = s; }
 

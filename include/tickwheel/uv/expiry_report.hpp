@@ -44,13 +44,13 @@ struct expiry_report {
   /// When its handler began.
   clock::time_point ran{};
 
-  /// How long that was after what was asked for, at most.
+  /// How long that was after what was asked for, at most; of a timer with a slack, after what was chosen within it.
   std::chrono::nanoseconds late{};
 
   /// At most so much lies between what was asked for and `due`: a tick, as a timer keeps no more than that of its
   /// deadline; nothing where the deadline was kept in full, as of a post that ran at once.
   std::chrono::nanoseconds rounding{};
-  /// From `due` until the loop woke up: it waits by the millisecond.
+  /// From `due` until the loop woke up: it waits by the millisecond, and the kernel may add a thousandth of a second's wait.
   std::chrono::nanoseconds poll{};
   /// It waited for its turn: other handlers were due as well, and I/O has its turn between passes.
   std::chrono::nanoseconds carried{};
@@ -58,7 +58,8 @@ struct expiry_report {
   /// (`service_options::slow_handler`) after that.
   std::chrono::nanoseconds stall{};
 
-  /// Who had the largest part in `stall`, and how large that was.
+  /// Who had the largest part in `stall`, and how large that was: a handler, all its calls together, or the loop's own
+  /// callbacks, among which `on_slow_handler`'s hook is counted.
   stalled_by by = stalled_by::nobody;
   std::chrono::nanoseconds by_for{};
   /// If it was a handler: which. Compare it with `timer::handler()`. Of a handler that another thread posted it identifies

@@ -46,7 +46,8 @@ struct service_options {
   /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
   /// Must not be negative, and should not be near zero, as a loop that is always slow evicts after limit / stall_grace
   /// iterations. Open the service before starting prepare handles of your own: libuv runs those that were started
-  /// earlier later, and what they block cannot be seen. Use nanoseconds::max() to count idle time on the plain clock,
+  /// earlier later, and what they block cannot be seen; nor can what callbacks blocked in all but the last 1024 of many events
+  /// that were ready at once. Use nanoseconds::max() to count idle time on the plain clock,
   /// as a program must that waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot
   /// be told from a stall.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};

@@ -33,9 +33,10 @@ namespace tickwheel {
 
 /// A timer of a service, calling a plain function. 48 bytes.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `arm` reads the
-/// clock once, `arm_at` does not. *Lifetime:* stays where it is, may be destroyed at any time, which cancels it. Once
-/// its service is destroyed, only `armed`, `cancel` and the destructor may be called.
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call, unless a timerfd is to
+/// wake the loop earlier for it (`wake_by::timerfd`); `arm` reads the clock once, `arm_at` does not. *Lifetime:* stays where it
+/// is, may be destroyed at any time, which cancels it. Once its service is destroyed, only `armed`, `cancel` and the destructor
+/// may be called.
 class timer : private wheel_entry {
  public:
   using wheel_entry = tickwheel::wheel_entry;  // nameable in what derives from timer, though the base is private

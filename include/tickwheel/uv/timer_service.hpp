@@ -144,7 +144,8 @@ class timer_service final : private driver::client {
   const expiry_report& why() const noexcept;
 
   /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, soon after it has
-  /// returned, in the same pass; null: no hook. One that closed or destroyed its service is not told.
+  /// returned, in the same pass; null: no hook. It stays when the service is closed and opened again. One that closed or
+  /// destroyed its service is not told, nor are slow ones among the 31 that ran just before it.
   void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept {
     slow_hook_ = hook;
     slow_context_ = context;
