@@ -1,11 +1,15 @@
 #include "simulated_clock.hpp"
 
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,6 +33,29 @@ extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
     out->tv_nsec = static_cast<long>(ns % 1'000'000'000);
   }
   return error;
+}
+
+// A poll that does not wait is what is left of a wait: it costs a system call, and sees what is ready.
+extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout_ms, const sigset_t* mask) noexcept {
+  using tickwheel::bench::simulated_clock;
+  const bool simulated = simulated_clock::running && timeout_ms != 0;
+  const long ready = syscall(SYS_epoll_pwait, epoll, events, most, simulated ? 0 : timeout_ms, mask, _NSIG / 8);
+  if (!simulated || ready != 0) return static_cast<int>(ready);
+  ++simulated_clock::waited;
+  // no poll returns on the dot, and libev, which waits for a time to be over and not only reached, counts on it
+  const auto end = simulated_clock::shown + std::chrono::milliseconds{timeout_ms} + std::chrono::microseconds{1};
+  simulated_clock::shown = timeout_ms < 0 ? simulated_clock::bound : std::min(end, simulated_clock::bound);
+  return 0;
+}
+
+extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout_ms) noexcept {
+  return epoll_pwait(epoll, events, most, timeout_ms, nullptr);
+}
+
+// The kernel's own timers know no simulated time. Who finds that there are none, as Asio does, waits by epoll's timeout.
+extern "C" int timerfd_create(int, int) noexcept {
+  errno = ENOSYS;
+  return -1;
 }
 
 namespace tickwheel::bench {

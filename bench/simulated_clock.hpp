@@ -4,9 +4,13 @@
 // libstdc++ and to libuv alike, since all of them read it through clock_gettime, which the program replaces. A read
 // costs what it costs without the simulation, as the true clock is read first. Google Benchmark reads the same clock to
 // measure: no scope may live while it does.
+//
+// Loops that wait by epoll wait in simulated time, too: such a wait that finds nothing ready moves the clock by its
+// timeout, and returns at once. So a loop whose next timeout cannot be asked for can be left to itself.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 namespace tickwheel::bench {
 
@@ -25,15 +29,22 @@ class simulated_clock {
   /// What the steady clock shows from now on, since its epoch.
   static void set(std::chrono::nanoseconds now) noexcept { shown = now; }
   static std::chrono::nanoseconds now() noexcept { return shown; }
+  /// Waits do not move the clock beyond this.
+  static void wait_at_most_until(std::chrono::nanoseconds end) noexcept { bound = end; }
+  /// How often the process waited.
+  static std::size_t waits() noexcept { return waited; }
+
   /// The true time, also within a scope.
   static std::chrono::nanoseconds true_now() noexcept;
 
   /// Stops the process with one line when libstdc++ or libuv reads another clock: what is measured would be wrong.
   static void require_effect();
 
-  // read by the replacement of clock_gettime
+  // read by the replacements of clock_gettime and epoll_wait
   static inline bool running = false;
   static inline std::chrono::nanoseconds shown{};
+  static inline std::chrono::nanoseconds bound{};
+  static inline std::size_t waited = 0;
 };
 
 }  // namespace tickwheel::bench

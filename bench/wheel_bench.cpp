@@ -6,6 +6,9 @@
 // times. Every subject runs the same script, drawn beforehand, under the same simulated time, and must come to the
 // outcome the script says: counter `checksum`.
 #include "simulated_clock.hpp"
+#include "subjects/asio.hpp"
+#include "subjects/libev.hpp"
+#include "subjects/libevent.hpp"
 #include "subjects/libuv.hpp"
 #include "subjects/libuv_renewed.hpp"
 #include "subjects/multimap.hpp"
@@ -16,6 +19,7 @@
 
 #include <benchmark/benchmark.h>
 #include <uv.h>
+#include <boost/version.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -33,10 +37,13 @@ struct subjects {};
 bool failed = false;
 
 using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
-                              timer_subject<true_time>, libuv_subject, multimap_subject, priority_queue_subject>;
+                              timer_subject<true_time>, libuv_subject, libevent_subject, libev_subject, asio_subject,
+                              multimap_subject, priority_queue_subject>;
+using touched_subjects = subjects<libevent_common_subject>;
 using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
-using renewable_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>,
-                                    timer_subject<stamped_time>, timer_subject<true_time>, libuv_renewed_subject>;
+using renewable_subjects =
+    subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
+             timer_subject<true_time>, libuv_renewed_subject, libevent_subject, libev_subject, asio_subject>;
 
 // The last script is kept: the subjects of a workload come one after the other, and drawing it takes a while.
 template <class Workload>
@@ -110,6 +117,7 @@ void add_benchmarks() {
   add_all<rearm>(all_subjects{}, sizes);
   add_all<arm_cancel>(all_subjects{}, sizes);
   add_all<touch>(all_subjects{}, sizes);
+  add_all<touch>(touched_subjects{}, sizes);
   add_all<arm>(all_subjects{}, sizes);
   add_all<fire>(all_subjects{}, sizes);
   add_all<pause>(all_subjects{}, sizes);
@@ -129,6 +137,9 @@ void add_context() {
   benchmark::AddCustomContext("wheel_hashed", describe(hashed_shape::geometry));
   benchmark::AddCustomContext("connection", std::to_string(sizeof(wheels::connection)) + " bytes");
   benchmark::AddCustomContext("libuv", uv_version_string());
+  benchmark::AddCustomContext("libevent", event_get_version());
+  benchmark::AddCustomContext("libev", std::to_string(ev_version_major()) + '.' + std::to_string(ev_version_minor()));
+  benchmark::AddCustomContext("boost", BOOST_LIB_VERSION);
 }
 
 }  // namespace

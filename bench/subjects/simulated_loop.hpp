@@ -64,10 +64,11 @@ class simulated_loop {
   /// libuv's time to simulated time.
   static std::chrono::nanoseconds time_of(std::chrono::nanoseconds since_epoch) noexcept { return since_epoch - start; }
 
- private:
-  // long after the epoch, and not on a millisecond: no subject is to profit from even numbers
+  /// What the clock shows first: long after the epoch, and not on a millisecond, so that no subject profits from even
+  /// numbers.
   static constexpr std::chrono::nanoseconds start = std::chrono::seconds{1'000'000} + std::chrono::nanoseconds{345'678};
 
+ private:
   uv_loop_t loop_;
   std::chrono::nanoseconds next_turn_{};
 };
