@@ -36,7 +36,7 @@ extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
 }
 
 // A poll that does not wait is what is left of a wait: it costs a system call, and sees what is ready.
-extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout_ms, const sigset_t* mask) noexcept {
+extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout_ms, const sigset_t* mask) {
   using tickwheel::bench::simulated_clock;
   const bool simulated = simulated_clock::running && timeout_ms != 0;
   const long ready = syscall(SYS_epoll_pwait, epoll, events, most, simulated ? 0 : timeout_ms, mask, _NSIG / 8);
@@ -48,7 +48,7 @@ extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout
   return 0;
 }
 
-extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout_ms) noexcept {
+extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout_ms) {
   return epoll_pwait(epoll, events, most, timeout_ms, nullptr);
 }
 
