@@ -1,4 +1,4 @@
-// Benchmarks of the wheel and of libuv's timers on the same work.
+// Benchmarks of the wheel and of the timers of libuv, libevent, libev and Boost.Asio on the same work.
 //
 //   wheel_bench --benchmark_filter='rearm/.*/1000000'
 //
