@@ -50,7 +50,8 @@ struct expiry_report {
   /// At most so much lies between what was asked for and `due`: a tick, as a timer keeps no more than that of its
   /// deadline; nothing where the deadline was kept in full, as of a post that ran at once.
   std::chrono::nanoseconds rounding{};
-  /// From `due` until the loop woke up: it waits by the millisecond, and the kernel may add a thousandth of a second's wait.
+  /// From `due` until the loop woke up: it waits by the millisecond, and the kernel may add a thousandth of a wait of
+  /// up to a second.
   std::chrono::nanoseconds poll{};
   /// It waited for its turn: other handlers were due as well, and I/O has its turn between passes.
   std::chrono::nanoseconds carried{};

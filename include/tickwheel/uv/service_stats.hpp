@@ -67,8 +67,8 @@ struct service_stats {
   std::uint64_t remote_cancelled = 0;  ///< not run because the service closed first
 
   /// How late callbacks ran: from the tick their deadline was rounded up to, to the time the pass was judged by. Of those
-  /// from the wheel; what other threads posted and was due when it was taken is not in it. So are the looks that idle
-  /// timeouts take at their peers.
+  /// from the wheel, the looks that idle timeouts take at their peers included; what other threads posted and was due when
+  /// it was taken is not in it.
   duration_histogram lateness;
   /// How long handlers took, those that other threads posted included; and the looks of idle timeouts. Not in it: one that
   /// closed or destroyed its service.
