@@ -23,4 +23,53 @@ struct chain
   void take_all(chain& from) noexcept { splice(end(), from); }
 };
 
+/// A chain being emptied from both ends at once: two walks that wait for their cache misses side by side, where a list
+/// would give one.
+///
+/// What stays behind is not linked anew at each entry that leaves, but once, by `mend`. To do it at each would write to
+/// the next entry before that one has come from memory, and all stores behind it would wait for it, in order: with both
+/// ends a third of what it costs to empty a slot at 1e6 timers. Between the first `take` and `mend` nothing else may
+/// touch the chain or destroy an entry of it.
+class open_chain {
+ public:
+  open_chain() = default;
+
+  /// Requires: `c` is not empty.
+  explicit open_chain(chain& c) noexcept
+      : head_{c.end().pointed_node()}, ends_{links::get_next(head_), links::get_previous(head_)} {}
+
+  bool empty() const noexcept { return ends_[0] == head_; }
+
+  /// The entry at the back or the front. Requires: not empty.
+  wheel_entry& at(bool back) const noexcept { return *chain::value_traits::to_value_ptr(ends_[back]); }
+
+  /// Takes that entry, and has the next one at this end fetched meanwhile. Requires: not empty.
+  wheel_entry& take(bool back) noexcept {
+    wheel_entry& taken = at(back);
+    const node here = ends_[back];
+    if (ends_[0] == ends_[1]) {
+      ends_[0] = ends_[1] = head_;
+    } else {
+      ends_[back] = back ? links::get_previous(here) : links::get_next(here);
+      __builtin_prefetch(&at(back), 1);
+    }
+    chain::node_algorithms::init(here);
+    return taken;
+  }
+
+  void mend() const noexcept {
+    links::set_next(head_, ends_[0]);
+    links::set_previous(ends_[0], head_);
+    links::set_previous(head_, ends_[1]);
+    links::set_next(ends_[1], head_);
+  }
+
+ private:
+  using links = chain::node_traits;
+  using node = links::node_ptr;
+
+  node head_{};
+  node ends_[2]{};  // front, back; both the head when empty
+};
+
 }  // namespace tickwheel

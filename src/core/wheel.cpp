@@ -131,6 +131,7 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
   const std::size_t step = from.begin_step(running.now);
   const std::size_t granted = std::min(step, running.work);
   std::size_t left = granted;
+  left -= from.take_what_is_not_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
     if (!take(next->take_front(), running)) return false;
@@ -159,11 +160,16 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
     fire(e, running.now);
     return !running.cancelled;
   }
+  move(e);
+  return true;
+}
+
+// Puts an entry that was taken from its slot where it belongs, or drops it.
+inline void wheel::move(wheel_entry& e) noexcept {
   if (e.deadline_ == never)
     e.visit_ = never;
   else
     levels_->link(e, e.deadline_, cursor_);  // not `place`: when the next visit is, is found when the pass ends
-  return true;
 }
 
 inline void wheel::fire(wheel_entry& e, tick now) noexcept {

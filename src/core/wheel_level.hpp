@@ -78,6 +78,37 @@ struct wheel_level {
       }
       return nullptr;
     }
+
+    /// Takes up to `most` entries and calls `move` for each, until it meets one that is due at `now`; that one stays.
+    /// Returns how many were taken. `move` must destroy no entry.
+    template <class F>
+    std::size_t take_what_is_not_due(std::size_t most, tick now, F&& move) noexcept {
+      std::array<open_chain, chain_count> open;
+      unsigned wet = 0;
+      for (unsigned i = 0; i < live; ++i)
+        if (!chains[i].empty()) open[wet++] = open_chain{chains[i]};
+
+      std::size_t taken = 0;
+      bool back = false;
+      for (unsigned next = 0; taken != most && wet != 0; ++taken) {
+        if (next >= wet) {
+          next = 0;
+          back = !back;
+        }
+        open_chain& from = open[next];
+        if (from.at(back).deadline_ <= now) break;
+        wheel_entry& e = from.take(back);
+        if (from.empty()) {
+          from.mend();
+          from = open[--wet];
+        } else {
+          ++next;
+        }
+        move(e);
+      }
+      while (wet != 0) open[--wet].mend();
+      return taken;
+    }
   };
 
   /// When a level needs a visit next, and which slot it is for; `index` is `slot_bitmap::none` when it only has to look

@@ -203,6 +203,7 @@ class wheel {
   bool visit_finest(pass& running) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;
+  void move(wheel_entry&) noexcept;
   void fire(wheel_entry&, tick now) noexcept;
   void set_expiry(tick next) noexcept;
   void skip_idle_time() noexcept;
