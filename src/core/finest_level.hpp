@@ -28,15 +28,13 @@ struct finest_level {
   std::span<chain> chains_of(unsigned index) const noexcept { return {&ring[index], 1}; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t) & (slots - 1); }
 
-  /// Links `e`, whose deadline is less than a turn ahead of the cursor; returns when it needs attention.
-  tick link(wheel_entry& e) noexcept {
-    const tick deadline = e.deadline_;
+  /// Links `e`. Requires: its deadline is less than a turn ahead of the cursor.
+  void link(wheel_entry& e, tick deadline) noexcept {
     const unsigned index = index_of(deadline);
     e.visit_ = deadline;
     ring[index].push_back(e);
     occupied.set(index);
     if (deadline < attention) attention = deadline;
-    return deadline;
   }
 
   /// The slot of the cursor, to be taken from until it is empty. It gets no new entries meanwhile: all that is armed is

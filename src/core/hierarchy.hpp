@@ -9,7 +9,6 @@
 #include <tickwheel/core/wheel_geometry.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 
 namespace tickwheel {
@@ -28,23 +27,20 @@ struct hierarchy {
         coarse{std::make_unique<wheel_level[]>(count)} {
     if (first != 0) finest.reset(geometry.finest_slots());
     for (unsigned k = 0; k < count; ++k) coarse[k].reset(geometry, first + k);
-    for (unsigned width = 0; width <= 64; ++width) {
-      unsigned k = 0;
-      while (k + 1 < count && width > geometry.slot_bits() + coarse[k].shift) ++k;
-      level_of_width[width] = static_cast<unsigned char>(k);
-    }
   }
 
-  /// Links `e` to the lowest level that reaches its deadline: one whose slot for it is less than a full turn ahead, so
-  /// that no two spans share a slot. The highest level takes what is farther away, too; its entries wait for their
-  /// round. Returns when `e` needs attention.
-  tick link(wheel_entry& e, tick deadline, tick cursor) noexcept {
-    const tick ahead = deadline - cursor;
-    if (ahead < finest.slots) return finest.link(e);
-    unsigned k = level_of_width[std::bit_width(ahead)];
-    if (k + 1 < count && (deadline >> coarse[k].shift) - (cursor >> coarse[k].shift) >= coarse[k].slots) ++k;
-    const tick needed = coarse[k].link(e);
-    if (needed < next_coarse->attention) next_coarse = &coarse[k];
+  /// The lowest coarse level that reaches `deadline`: one whose slot for it is less than a full turn ahead, so that no two
+  /// spans share a slot. The highest level takes what is farther away, too; its entries wait for their round. O(levels).
+  wheel_level& coarse_for(tick deadline, tick cursor) const noexcept {
+    wheel_level* level = &coarse[0];
+    for (unsigned above = count - 1; above != 0 && !level->reaches(deadline, cursor); --above) ++level;
+    return *level;
+  }
+
+  /// `level` got `e`, which may need attention before all else there. Returns when that needs it.
+  tick bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
+    const tick needed = level.bring_forward(e);
+    if (needed < next_coarse->attention) next_coarse = &level;
     return needed;
   }
 
@@ -85,8 +81,6 @@ struct hierarchy {
   unsigned count;  // of coarse levels, at least one
   std::unique_ptr<wheel_level[]> coarse;
   wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
-  unsigned char level_of_width[65] =
-      {};  // bit width of a distance in ticks -> the lowest coarse level that may reach it
 };
 
 }  // namespace tickwheel

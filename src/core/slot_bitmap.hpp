@@ -22,8 +22,9 @@ class slot_bitmap {
   }
 
   void set(unsigned slot) noexcept {
-    words_[slot / 64] |= bit(slot);
-    summary_[slot / 4096] |= bit(slot / 64);
+    std::uint64_t& word = words_[slot / 64];
+    if (word == 0) summary_[slot / 4096] |= bit(slot / 64);
+    word |= bit(slot);
   }
 
   void clear(unsigned slot) noexcept {

@@ -19,7 +19,7 @@ namespace tickwheel {
 /// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
 /// list is walked at the pace of one cache miss after the other, several lists miss side by side.
 struct wheel_level {
-  static constexpr unsigned chain_count = 5;
+  static constexpr unsigned chain_count = 4;
 
   /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
   /// the cache.
@@ -35,9 +35,9 @@ struct wheel_level {
   static constexpr std::size_t smallest_step = 128;
 
   struct slot {
+    std::array<chain, chain_count> chains;
     tick first_visit = never;  // lower bound of its entries' visits
     std::size_t count = 0;     // upper bound of its entries: what was linked since it was last emptied
-    std::array<chain, chain_count> chains;
   };
 
   /// The slot being emptied, spliced out so that entries of a later round can go back to their slot meanwhile.
@@ -123,6 +123,8 @@ struct wheel_level {
   void reset(const wheel_geometry& geometry, unsigned level) {
     slots = geometry.slots;
     shift = geometry.width_bits(level);
+    reach = tick{slots - 1} << shift;
+    expect({});
     occupied.reset(slots);
     ring = std::make_unique<slot[]>(slots);
   }
@@ -141,20 +143,31 @@ struct wheel_level {
     return shift == 0 ? 0 : std::min<tick>(count / entries_per_tick, tick{1} << shift);
   }
 
-  /// Links `e`; returns when its slot has to be attended to for it. (In the top level an entry of a later round also
-  /// makes the slot's next round longer; its pace is then caught up with when that round begins.)
-  tick link(wheel_entry& e) noexcept {
-    const tick deadline = e.deadline_;
+  /// True when the slot for `deadline` is less than a turn ahead.
+  bool reaches(tick deadline, tick cursor) const noexcept { return (deadline >> shift) - (cursor >> shift) < slots; }
+
+  /// Links `e`. True when it may need attention before the next slot does: `bring_forward` is to be called then.
+  bool link(wheel_entry& e, tick deadline) noexcept {
     const unsigned index = index_of(deadline);
     slot& s = ring[index];
     // An entry alone in its slot needs no visit before its deadline; with others, when the slot begins, to move down.
-    e.visit_ = s.count == 0 ? deadline : deadline >> shift << shift;
+    const tick visit = s.count == 0 ? deadline : deadline >> shift << shift;
+    e.visit_ = visit;
     s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
+    ++s.count;
+    s.first_visit = std::min(s.first_visit, visit);
     occupied.set(index);
-    s.first_visit = std::min(s.first_visit, e.visit_);
-    const tick needed = e.visit_ - lead(++s.count);
+    return visit < close;
+  }
+
+  /// Returns when the slot of `e`, which was just linked, has to be attended to for it. (In the top level an entry of a
+  /// later round also makes the slot's next round longer; its pace is then caught up with when that round begins.)
+  tick bring_forward(const wheel_entry& e) noexcept {
+    const unsigned index = index_of(e.visit_);
+    const slot& s = ring[index];
+    const tick needed = e.visit_ - lead(s.count);
     // a first visit before the slot's span is that of a dead link
-    if (needed < next.attention) next = {needed, std::max(s.first_visit, e.visit_ >> shift << shift), index};
+    if (needed < next.attention) expect({needed, std::max(s.first_visit, e.visit_ >> shift << shift), index});
     if (needed < attention) attention = needed;
     return needed;
   }
@@ -187,8 +200,14 @@ struct wheel_level {
 
   /// Looks for `next`. Requires: no drain is going on.
   void find_next(tick cursor, unsigned limit) noexcept {
-    next = next_slot(cursor, limit);
+    expect(next_slot(cursor, limit));
     attention = next.attention;
+  }
+
+  void expect(const prospect& which) noexcept {
+    next = which;
+    const tick width = tick{1} << shift;  // a lead is at most that
+    close = next.attention < never - width ? next.attention + width : never;
   }
 
   /// Makes the next slot the one being emptied. Requires: it is known, and no drain is going on.
@@ -240,6 +259,8 @@ struct wheel_level {
   std::unique_ptr<slot[]> ring;
   unsigned slots = 0;
   unsigned shift = 0;      // log2 of a slot's width in ticks
+  tick reach = 0;          // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
+  tick close = never;      // a slot whose visit is at or after it is not the next one to be attended to
   tick attention = never;  // when it needs its next visit; a lower bound
   prospect next;           // of the slots that are not being emptied; found anew when that is done
   drain draining;

@@ -90,7 +90,7 @@ class wheel {
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
-    return entry.visit_ - earliest > deadline - earliest && relink(entry);
+    return entry.visit_ - earliest > deadline - earliest && relink(entry, deadline);
   }
 
   /// Disarms `entry`; true when it was armed. Its callback does not run until it is armed again, even when the running
@@ -197,8 +197,11 @@ class wheel {
   // every slot before it was visited
   tick cursor() const noexcept { return cursor_ < now() ? cursor_ : now(); }
 
-  bool relink(wheel_entry&) noexcept;
-  bool place(wheel_entry&) noexcept;
+  bool relink(wheel_entry&, tick deadline) noexcept;
+  bool link(wheel_entry&, tick deadline, tick cursor) noexcept;
+  bool link_far(wheel_entry&, tick deadline, tick cursor) noexcept;
+  bool bring_forward(wheel_level& level, const wheel_entry&) noexcept;
+  bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
   bool visit_finest(pass& running) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
