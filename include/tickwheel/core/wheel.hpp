@@ -24,6 +24,7 @@
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/core/wheel_geometry.hpp>
+#include <tickwheel/export.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +62,7 @@ struct wheel_counts {
 /// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates, and nothing else fails.
 /// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
 /// inside a callback.
-class wheel {
+class TICKWHEEL_API wheel {
  public:
   static constexpr std::size_t npos = unlimited;
 

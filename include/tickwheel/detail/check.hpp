@@ -5,10 +5,12 @@
 // aborts.
 #pragma once
 
+#include <tickwheel/export.h>
+
 namespace tickwheel::detail {
 
 /// Prints "tickwheel: <violated>" to stderr and aborts.
-[[noreturn]] void fail(const char* violated) noexcept;
+[[noreturn]] TICKWHEEL_API void fail(const char* violated) noexcept;
 
 /// Stops the process with `violated` unless `holds`.
 inline void require(bool holds, const char* violated) noexcept {

@@ -8,6 +8,7 @@
 // A pass that left work is followed by others without a wait: such a chain is one pass here, and begins with its first.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/uv/expiry_report.hpp>
 
 #include <array>
@@ -17,7 +18,7 @@
 namespace tickwheel::detail {
 
 /// *Thread safety:* the loop thread. *Complexity:* O(1), and no clock is read: it is told the time.
-class lateness_account {
+class TICKWHEEL_API lateness_account {
  public:
   using handler_id = expiry_report::handler_id;
 

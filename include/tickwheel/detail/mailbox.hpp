@@ -16,6 +16,7 @@
 #include <tickwheel/detail/inbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/export.h>
 #include <tickwheel/uv/driver.hpp>
 
 #include <uv.h>
@@ -30,7 +31,7 @@
 namespace tickwheel::detail {
 
 /// *Thread safety:* any thread, unless a function says that it is the loop's. *Complexity:* O(1); one allocation a node.
-class mailbox {
+class TICKWHEEL_API mailbox {
  public:
   /// One reference. Null without memory. Limits beyond what a 64-bit count reaches are none.
   static mailbox* make(std::size_t max_queued, std::size_t max_unended) noexcept;

@@ -1,6 +1,8 @@
 // Names the calling thread, as cheaply as the platform allows: every arm and cancel compares it.
 #pragma once
 
+#include <tickwheel/export.h>
+
 namespace tickwheel::detail {
 
 #if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__)
@@ -13,7 +15,7 @@ inline const void* this_thread() noexcept {
 }
 #else
 /// Unlike that of any other running thread.
-const void* this_thread() noexcept;
+TICKWHEEL_API const void* this_thread() noexcept;
 #endif
 
 }  // namespace tickwheel::detail

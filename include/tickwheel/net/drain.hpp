@@ -26,6 +26,7 @@
 
 #include <tickwheel/detail/argument_handler.hpp>
 #include <tickwheel/detail/splitmix64.hpp>
+#include <tickwheel/export.h>
 #include <tickwheel/uv/timer.hpp>
 
 #include <boost/intrusive/list.hpp>
@@ -62,7 +63,7 @@ struct drain_limits {
 };
 
 /// What the members of a drain see of it; `drain` is the one to make.
-class drain_group : private timer {
+class TICKWHEEL_API drain_group : private timer {
  public:
   /// Begins to drain: members are told from the next pass on, also those that join meanwhile. Calls no handler itself.
   ///

@@ -19,6 +19,7 @@
 // looks at when something happened last, and waits for the rest.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/uv/timer.hpp>
 
@@ -32,7 +33,7 @@ namespace tickwheel {
 /// *Thread safety:* the loop thread only; checked, except on what only reads or writes a word, where it is in debug
 /// builds. *Complexity:* all O(1); nothing allocates. *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be
 /// destroyed at any time, in its handler too.
-class silence_timer : private timer {
+class TICKWHEEL_API silence_timer : private timer {
  public:
   /// True when it was started. Afterwards the handler does not run until it is started again.
   bool cancel() noexcept {

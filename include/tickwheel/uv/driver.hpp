@@ -9,6 +9,8 @@
 // looked at, and what a peer had sent by then has been handled.
 #pragma once
 
+#include <tickwheel/export.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -22,10 +24,10 @@ using clock = std::chrono::steady_clock;
 
 /// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Lifetime:* outlives the service it
 /// is bound to.
-class driver {
+class TICKWHEEL_API driver {
  public:
   /// What a driver turns: the service.
-  class client {
+  class TICKWHEEL_API client {
    public:
     /// Once an iteration of the loop, before it waits for I/O; `now` is the true time, and `polled()` still what it was in
     /// the iteration that ends here.

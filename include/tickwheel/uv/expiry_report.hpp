@@ -14,6 +14,7 @@
 #pragma once
 
 #include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/export.h>
 #include <tickwheel/uv/driver.hpp>
 
 #include <chrono>
@@ -72,7 +73,7 @@ struct expiry_report {
 using handler_names = const char* (*)(wheel_entry::callback) noexcept;
 
 /// Writes a line without its end, in milliseconds. Not on a hot path: streams may allocate.
-void describe(std::ostream&, const expiry_report&, handler_names = nullptr);
-std::ostream& operator<<(std::ostream&, const expiry_report&);
+TICKWHEEL_API void describe(std::ostream&, const expiry_report&, handler_names = nullptr);
+TICKWHEEL_API std::ostream& operator<<(std::ostream&, const expiry_report&);
 
 }  // namespace tickwheel

@@ -8,6 +8,7 @@
 //   time.advance(2s);   EXPECT_FALSE(session.alive());
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/uv/driver.hpp>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace tickwheel {
 /// `turn`; `advance(0ns)` delivers it without moving the clock.
 ///
 /// *Thread safety:* one thread, except `now`, and what a `remote_handle` does. *Lifetime:* outlives the service opened with it. Nothing here fails or allocates.
-class manual_driver final : public driver {
+class TICKWHEEL_API manual_driver final : public driver {
  public:
   /// The clock starts at `start`.
   explicit manual_driver(clock::time_point start = clock::time_point{}) noexcept

@@ -25,6 +25,7 @@
 // it has none, not even when the work was finished already and its result on the way.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/uv/timer.hpp>
 
 #include <uv.h>
@@ -46,7 +47,7 @@ class offload_pool;
 namespace detail {
 
 /// A work, its place for the result, and libuv's request: one block, that is armed and then with the pool.
-class offload_task : public boost::intrusive::list_base_hook<> {
+class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
  public:
   offload_task() noexcept { request.data = this; }
   offload_task(const offload_task&) = delete;
@@ -84,7 +85,7 @@ struct offload_options {
 /// libuv returns what is with the pool to the loop. In the child of a fork it works as before; but what was in flight then
 /// is the parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive: best fork when none
 /// is.
-class offload_pool {
+class TICKWHEEL_API offload_pool {
  public:
   offload_pool() noexcept = default;
   /// Closes.
@@ -121,7 +122,7 @@ class offload_pool {
 };
 
 /// What does not depend on the handler; `offload` is the one to embed.
-class offload_base : private timer {
+class TICKWHEEL_API offload_base : private timer {
  public:
   /// Neither its work nor its handler is heard of again; true when it was armed or in flight. Work that no thread of
   /// the pool has begun never runs; what runs, runs to its end, unheard.

@@ -11,6 +11,7 @@
 // Each loop copies its own `service_stats` for that, as they are not to be read by other threads.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/uv/service_stats.hpp>
 
 #include <iosfwd>
@@ -29,7 +30,7 @@ struct labelled_stats {
 /// and the histograms `tickwheel_lateness_seconds` and `tickwheel_handler_seconds`, whose buckets are powers of two of their
 /// unit, so that they are exact. Labels are written as they are: quotes in values are the caller's to escape.
 /// *Thread safety:* whoever owns the stats. Not on a hot path: streams may allocate.
-void write_prometheus(std::ostream&, std::span<const labelled_stats>);
-void write_prometheus(std::ostream&, const service_stats&);
+TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);
+TICKWHEEL_API void write_prometheus(std::ostream&, const service_stats&);
 
 }  // namespace tickwheel

@@ -26,6 +26,7 @@
 #include <tickwheel/detail/mailbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/export.h>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <uv.h>
@@ -53,7 +54,7 @@ concept remote_callable = std::is_trivially_copyable_v<F> && std::is_copy_constr
 /// It keeps 128 bytes until it is destroyed, assigned to or released. *Thread safety:* `cancel` may be called on any
 /// thread and on several at once; for all else it is an object like any other. *Complexity:* O(1), no allocation;
 /// cancelling may ring the loop. *Lifetime:* movable; destroying or assigning to it cancels. May outlive service and loop.
-class remote_timer {
+class TICKWHEEL_API remote_timer {
  public:
   enum class outcome {
     cancelled,  ///< by this timer: its handler has not run and never will

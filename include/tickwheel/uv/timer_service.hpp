@@ -18,6 +18,7 @@
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/this_thread.hpp>
 #include <tickwheel/detail/timeline.hpp>
+#include <tickwheel/export.h>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
@@ -71,7 +72,7 @@ using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 ///
 /// *Order:* handlers run after the poll. Under UV_RUN_ONCE one call may return for the wakeup and the next run the
 /// handler, where a uv_timer_t runs in the first.
-class timer_service final : private driver::client {
+class TICKWHEEL_API timer_service final : private driver::client {
  public:
   timer_service() noexcept = default;
   /// Closes.
