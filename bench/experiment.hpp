@@ -12,20 +12,23 @@
 
 namespace tickwheel::bench {
 
+/// An operation that knows the connection's address, as an I/O handler does. Looking it up by number would charge every
+/// subject with one more cache miss.
+template <class Connection>
+struct step {
+  Connection* to;
+  std::uint32_t delay_us;
+
+  bool heads() const noexcept { return delay_us % 2 != 0; }
+  std::chrono::microseconds delay() const noexcept { return std::chrono::microseconds{delay_us}; }
+};
+
 /// Requires, throughout its life: a `simulated_clock::scope`.
 template <class S>
 struct experiment {
+  using step = bench::step<typename S::connection>;
+
   experiment(const script& what, std::size_t connections) : plan{what}, subject(connections) { expired = {}; }
-
-  /// An operation that knows the connection's address, as an I/O handler does. Looking it up by number would charge
-  /// every subject with one more cache miss.
-  struct step {
-    typename S::connection* to;
-    std::uint32_t delay_us;
-
-    bool heads() const noexcept { return delay_us % 2 != 0; }
-    std::chrono::microseconds delay() const noexcept { return std::chrono::microseconds{delay_us}; }
-  };
 
   std::vector<step> steps_of(const std::vector<operation>& operations) {
     std::vector<step> steps;

@@ -4,7 +4,11 @@
 //
 // Names are workload/subject/N, N being the number of connections; an operation of a workload is an item. Times are CPU
 // times. Every subject runs the same script, drawn beforehand, under the same simulated time, and must come to the
-// outcome the script says: counter `checksum`.
+// outcome the script says: counter `checksum`. Workloads whose name ends in _fenced run each operation by itself. The
+// workload `floor` is no timer's: what memory takes, see floor.hpp.
+//
+// Ten million connections take up to 8 GB of memory, and the slower subjects minutes.
+#include "floor.hpp"
 #include "simulated_clock.hpp"
 #include "subjects/asio.hpp"
 #include "subjects/libev.hpp"
@@ -45,19 +49,29 @@ using renewable_subjects =
     subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
              timer_subject<true_time>, libuv_renewed_subject, libevent_subject, libev_subject, asio_subject>;
 
-// The last script is kept: the subjects of a workload come one after the other, and drawing it takes a while.
+// The last script is kept: the subjects of a workload come one after the other, and drawing it takes a while. Only the
+// last one is, as there are large ones.
 template <class Workload>
 const script& script_of(std::size_t connections) {
   struct drawn {
+    script (*plan)(std::size_t);
     std::size_t connections;
     script what;
   };
   static std::unique_ptr<drawn> last;
-  if (!last || last->connections != connections) {
+  if (!last || last->plan != &Workload::plan || last->connections != connections) {
     last.reset();
-    last = std::make_unique<drawn>(drawn{connections, Workload::plan(connections)});
+    last = std::make_unique<drawn>(drawn{&Workload::plan, connections, Workload::plan(connections)});
   }
   return last->what;
+}
+
+// So many an iteration.
+void count_items(benchmark::State& state, std::size_t items) {
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(items));
+  using benchmark::Counter;
+  state.counters["per_item"] =
+      Counter{static_cast<double>(items), Counter::kIsIterationInvariantRate | Counter::kInvert};
 }
 
 // An iteration is a whole run of the script by a new subject. What goes before is not timed, and neither is what the
@@ -87,16 +101,37 @@ void run(benchmark::State& state, std::size_t connections) {
     state.SkipWithError("the outcome is not what the script leads to");
     failed = true;
   }
-  const auto items = static_cast<double>(Workload::items(plan));
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(Workload::items(plan)));
   state.counters["checksum"] = static_cast<double>(now->result().checksum());
-  using benchmark::Counter;
-  state.counters["per_item"] = Counter{items, Counter::kIsIterationInvariantRate | Counter::kInvert};
+  count_items(state, Workload::items(plan));
   if constexpr (requires { Workload::wakeups(*now); })
     state.counters["wakeups"] = static_cast<double>(Workload::wakeups(*now));
   now.reset();
   if constexpr (requires { Workload::template count<S>(plan, connections, state.counters); })
     Workload::template count<S>(plan, connections, state.counters);
+}
+
+// An iteration is a pass over all that the pattern visits; it needs nothing made anew.
+template <class Pattern>
+void run_floor(benchmark::State& state, std::size_t connections) {
+  visits all{connections};
+  Pattern::prepare(all);
+  std::uint64_t passes = 0;
+  for (auto _ : state) Pattern::run(all, ++passes);
+  if (!Pattern::right(all, passes)) {
+    state.SkipWithError("not every connection was visited as it should be");
+    failed = true;
+  }
+  count_items(state, all.steps.size());
+}
+
+template <class Pattern>
+void add_floor(std::initializer_list<std::size_t> sizes) {
+  for (const std::size_t n : sizes) {
+    const std::string name = "floor/" + std::string{Pattern::name} + '/' + std::to_string(n);
+    benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+      run_floor<Pattern>(state, n);
+    })->Unit(benchmark::kMillisecond);
+  }
 }
 
 template <class Workload, class S>
@@ -113,7 +148,15 @@ void add_all(subjects<S...>, std::initializer_list<std::size_t> sizes) {
 }
 
 void add_benchmarks() {
-  const auto sizes = {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}, std::size_t{1'000'000}};
+  const auto sizes = {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}, std::size_t{1'000'000},
+                      std::size_t{10'000'000}};
+  add_floor<floor_store>(sizes);
+  add_floor<floor_store_each>(sizes);
+  add_floor<floor_update>(sizes);
+  add_floor<floor_array>(sizes);
+  add_floor<floor_chase>(sizes);
+  add_floor<floor_store_fenced>(sizes);
+  add_floor<floor_fence>({1});
   add_all<rearm>(all_subjects{}, sizes);
   add_all<arm_cancel>(all_subjects{}, sizes);
   add_all<touch>(all_subjects{}, sizes);
@@ -124,6 +167,10 @@ void add_benchmarks() {
   add_all<wait>(waiting_subjects{}, {100'000});
   add_all<sparse>(all_subjects{}, {1});
   add_all<lifecycle>(renewable_subjects{}, sizes);
+  add_all<fenced<rearm>>(all_subjects{}, sizes);
+  add_all<fenced<touch>>(all_subjects{}, sizes);
+  add_all<fenced<touch>>(touched_subjects{}, sizes);
+  add_all<fenced<arm>>(all_subjects{}, sizes);
 }
 
 std::string describe(const wheel_geometry& g) {

@@ -1,12 +1,11 @@
-// The workloads. Each says how its script is written, what goes before, and what is timed.
-//
-// Between operations the compiler is told that memory may have changed, as it has between the calls of two I/O
-// handlers; else it would merge what one operation stores with what the next one loads.
+// The workloads. Each says how its script is written, what goes before, and what is timed. Those that are also run with
+// each operation by itself are told what is between two: see separation.hpp.
 #pragma once
 
 #include "connection.hpp"
 #include "experiment.hpp"
 #include "script.hpp"
+#include "separation.hpp"
 #include "simulated_clock.hpp"
 #include "subject.hpp"
 
@@ -17,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -86,14 +86,14 @@ struct rearm {
     e.timed = e.steps_of(e.plan.timed);
   }
 
-  template <subject S>
+  template <class Separation = adjacent, subject S>
   static void run(experiment<S>& e) {
     for (const auto& step : e.timed) {
       e.subject.advance_to(e.now += an_operation);
       e.seen.cancels += e.subject.cancel(*step.to);
       benchmark::ClobberMemory();
       e.subject.arm(*step.to, step.delay());
-      benchmark::ClobberMemory();
+      Separation::end_operation();
     }
   }
 };
@@ -127,14 +127,14 @@ struct arm_cancel {
     e.subject.cancel(*e.timed.front().to);
   }
 
-  template <subject S>
+  template <class Separation = adjacent, subject S>
   static void run(experiment<S>& e) {
     auto& c = *e.timed.front().to;
     for (std::size_t i = 0; i < operations; ++i) {
       e.subject.arm(c, delay);
       benchmark::ClobberMemory();
       e.seen.cancels += e.subject.cancel(c);
-      benchmark::ClobberMemory();
+      Separation::end_operation();
     }
   }
 };
@@ -186,12 +186,12 @@ struct touch {
     e.timed = e.steps_of(e.plan.timed);
   }
 
-  template <subject S>
+  template <class Separation = adjacent, subject S>
   static void run(experiment<S>& e) {
     for (const auto& step : e.timed) {
       e.subject.advance_to(e.now += an_operation);
       e.subject.arm(*step.to, limit);
-      benchmark::ClobberMemory();
+      Separation::end_operation();
     }
   }
 };
@@ -215,11 +215,11 @@ struct arm {
     e.timed = e.steps_of(e.plan.first);
   }
 
-  template <subject S>
+  template <class Separation = adjacent, subject S>
   static void run(experiment<S>& e) {
     for (const auto& step : e.timed) {
       e.subject.arm(*step.to, step.delay());
-      benchmark::ClobberMemory();
+      Separation::end_operation();
     }
   }
 };
@@ -444,6 +444,17 @@ struct lifecycle {
       if (step.heads()) e.seen.cancels += e.subject.cancel(*step.to);
       benchmark::ClobberMemory();
     }
+  }
+};
+
+/// A workload with each of its operations by itself. The script is the same.
+template <class Workload>
+struct fenced : Workload {
+  static inline const std::string name = std::string{Workload::name} + "_fenced";
+
+  template <subject S>
+  static void run(experiment<S>& e) {
+    Workload::template run<isolated>(e);
   }
 };
 
