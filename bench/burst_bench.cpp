@@ -11,9 +11,12 @@
 // "last" is how late the last timer was, by the true clock. Repetitions are interleaved, their round trips are taken
 // together, and "before" and "last" are the worst.
 //
+// --json FILE writes {"rows": [{"name", "trips", "p50_us", "p99_us", "max_us", "before_us", "last_us"}, ...]}.
+//
 // Each handler reads the clock, and is checked: every timer has run, once, and none early, or the program ends with 1.
 #include "../examples/command_line.hpp"
 #include "connection.hpp"
+#include "json_file.hpp"
 #include "ping_pong.hpp"
 
 #include <tickwheel/uv/timer.hpp>
@@ -44,6 +47,7 @@ struct options {
   unsigned repetitions = 3;
   milliseconds lead = 1s;
   milliseconds baseline = 500ms;
+  json_file json;
 };
 
 struct mode {
@@ -145,15 +149,23 @@ int run(const options& o) {
               o.repetitions, uv_version_string());
   std::printf("%-10s %8s %10s %10s %10s %10s %10s\n", "", "trips", "p50", "p99", "max", "before", "last, ms");
   std::uint64_t wrong = 0;
+  nlohmann::json figures{{"timers", o.timers}};
   for (std::size_t m = 0; m < modes.size(); ++m) {
     result& r = results[m];
     std::sort(r.trips.begin(), r.trips.end());
     const std::string last = modes[m].has_timers ? std::to_string(r.last / 1ms) : "-";
     std::printf("%-10s %8zu %10.1f %10.1f %10.1f %10.1f %10s\n", modes[m].name, r.trips.size(), us(at(r.trips, 0.5)),
                 us(at(r.trips, 0.99)), us(r.trips.back()), us(r.before), last.c_str());
+    figures["rows"].push_back({{"name", modes[m].name},
+                               {"trips", r.trips.size()},
+                               {"p50_us", us(at(r.trips, 0.5))},
+                               {"p99_us", us(at(r.trips, 0.99))},
+                               {"max_us", us(r.trips.back())},
+                               {"before_us", us(r.before)},
+                               {"last_us", us(r.last)}});
     wrong += r.wrong;
   }
-  if (wrong == 0) return 0;
+  if (wrong == 0) return o.json.write(figures) ? 0 : exit_bad_usage;
   std::fprintf(stderr, "burst_bench: some timer did not run, ran twice, or ran early\n");
   return 1;
 }
@@ -176,6 +188,7 @@ int main(int argc, char** argv) {
                "how long before they are due the timers are armed: milliseconds, or with a unit [1s]");
   add_duration(app, "--baseline", o.baseline, milliseconds{1}, milliseconds{1},
                "how long round trips are counted without timers: milliseconds, or with a unit [500ms]");
+  o.json.add_option(app);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   return tickwheel::bench::run(o);
 }

@@ -19,12 +19,15 @@
 //
 // Instructions are counted by the processor where it has a counter to give, else by valgrind's callgrind, which a line
 // says; callgrind runs this program again, with the same options, and counts exactly the server's turns. Lines that
-// begin with # are for people: the last compare the medians of all.
+// begin with # are for people: the last compare the medians of all. --json FILE writes these medians, without --bare:
+// {"rows": [{"name", "messages", "instructions_per_message", "cpu_ns_per_message"}, ...]}, instructions being null when
+// they could not be counted, and messages how many of a repetition they are of.
 #include "../examples/command_line.hpp"
 #include "../examples/descriptor_limit.hpp"
 #include "echo_message.hpp"
 #include "echo_server.hpp"
 #include "instruction_counter.hpp"
+#include "json_file.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -64,6 +67,7 @@ struct options {
   milliseconds idle_limit = 5s;
   bool bare = false;
   std::string count;  // only this mode, for callgrind
+  json_file json;
 };
 
 constexpr std::size_t message_size = 512;
@@ -228,19 +232,28 @@ result measure_once(const options& o, const mode& m, const instruction_counter& 
   return r;
 }
 
-/// The medians of all repetitions, by mode, each compared with the first, which has no timers.
-void compare(const std::vector<std::vector<result>>& repetitions) {
-  const auto median_of = [&](std::size_t m, double result::*what) {
-    std::vector<double> all;
-    for (const auto& repetition : repetitions) all.push_back(repetition[m].*what);
-    return median(all);
-  };
-  const double base = median_of(0, &result::instructions), base_ns = median_of(0, &result::cpu_ns);
-  for (std::size_t m = 0; m < std::size(modes); ++m) {
-    const double count = median_of(m, &result::instructions), ns = median_of(m, &result::cpu_ns);
+/// The medians of all repetitions, by mode.
+std::vector<result> medians(const std::vector<std::vector<result>>& repetitions) {
+  std::vector<result> of(std::size(modes));
+  for (std::size_t m = 0; m < of.size(); ++m) {
+    for (double result::*const what : {&result::instructions, &result::cpu_ns, &result::turns}) {
+      std::vector<double> all;
+      for (const auto& repetition : repetitions) all.push_back(repetition[m].*what);
+      of[m].*what = median(all);
+    }
+  }
+  return of;
+}
+
+/// Each compared with the first, which has no timers.
+void compare(const std::vector<result>& by_mode) {
+  const result& base = by_mode.front();
+  for (std::size_t m = 0; m < by_mode.size(); ++m) {
+    const result& r = by_mode[m];
     std::printf("# %-9s %8.1f instructions, %+7.1f, %+.2f %%   %8.1f ns, %+.1f %%   %.0f messages an iteration\n",
-                modes[m].name, count, count - base, 100 * (count / base - 1), ns, 100 * (ns / base_ns - 1),
-                1 / median_of(m, &result::turns));
+                modes[m].name, r.instructions, r.instructions - base.instructions,
+                100 * (r.instructions / base.instructions - 1), r.cpu_ns, 100 * (r.cpu_ns / base.cpu_ns - 1),
+                1 / r.turns);
   }
 }
 
@@ -265,7 +278,16 @@ int run(const options& o) {
       std::fflush(stdout);
     }
   }
-  compare(repetitions);
+  const std::vector<result> all = medians(repetitions);
+  compare(all);
+  nlohmann::json figures;
+  for (std::size_t m = 0; m < all.size(); ++m)
+    figures["rows"].push_back(
+        {{"name", modes[m].name},
+         {"messages", std::uint64_t{o.burst} * (counter.available() ? o.rounds : o.counted_rounds)},
+         {"instructions_per_message", all[m].instructions},
+         {"cpu_ns_per_message", all[m].cpu_ns}});
+  if (!o.json.write(figures)) return exit_bad_usage;
   if (o.bare) return 0;
   std::printf("# bare, one repetition:\n");
   options bare = o;
@@ -273,7 +295,7 @@ int run(const options& o) {
   repetitions.resize(1);
   repetitions[0].clear();
   for (const mode& m : modes) repetitions[0].push_back(measure_once(bare, m, counter));
-  compare(repetitions);
+  compare(medians(repetitions));
   return 0;
 }
 
@@ -301,6 +323,7 @@ int main(int argc, char** argv) {
                "of each connection: milliseconds, or with a unit [5s]");
   app.add_flag("--bare", o.bare, "echo bytes as they come");
   app.add_option("--count", o.count, "measure this mode alone and print nothing: what callgrind is given to run");
+  o.json.add_option(app);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (o.burst > o.connections) {
     std::fprintf(stderr, "echo_bench: --burst: there are no more than --connections\n");

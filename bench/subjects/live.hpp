@@ -8,11 +8,12 @@
 
 namespace tickwheel::bench {
 
-/// Told of each timer that has come.
+/// Told of what happens on the loop. It may arm any timer, and stop the loop.
 class live_listener {
  public:
-  /// May arm any timer, and stop the loop.
   virtual void on_due(std::size_t timer) noexcept = 0;
+  /// What is watched is readable.
+  virtual void on_readable() noexcept = 0;
 
  protected:
   ~live_listener() = default;
@@ -29,8 +30,12 @@ class live_subject {
   /// Arms an unarmed timer, as its users would: the closest the subject comes to `delay` from now, and not below it where
   /// it lets its user choose.
   virtual void arm(std::size_t timer, std::chrono::nanoseconds delay) noexcept = 0;
-  /// Runs the loop until nothing is armed.
+  /// Has the listener told in each iteration in which `fd` is readable. Called once at most; `fd` is open until the subject
+  /// is destroyed.
+  virtual void watch(int fd) noexcept = 0;
+  /// Runs the loop until it is stopped; it may end by itself when nothing is armed and nothing is watched.
   virtual void run() noexcept = 0;
+  virtual void stop() noexcept = 0;
 };
 
 }  // namespace tickwheel::bench

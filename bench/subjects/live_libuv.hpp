@@ -2,6 +2,7 @@
 #pragma once
 
 #include "live.hpp"
+#include "live_watch.hpp"
 
 #include <uv.h>
 
@@ -15,7 +16,7 @@ namespace tickwheel::bench {
 
 class live_libuv final : public live_subject {
  public:
-  live_libuv(std::size_t n, live_listener& listener) {
+  live_libuv(std::size_t n, live_listener& listener) : watch_{listener} {
     if (uv_loop_init(&loop_) != 0) std::abort();
     for (std::size_t i = 0; i < n; ++i) {
       one& o = all_.emplace_back(one{{}, i, &listener});
@@ -25,6 +26,7 @@ class live_libuv final : public live_subject {
   }
   ~live_libuv() override {
     for (one& o : all_) uv_close(reinterpret_cast<uv_handle_t*>(&o.handle), nullptr);
+    watch_.close();
     uv_run(&loop_, UV_RUN_DEFAULT);
     if (uv_loop_close(&loop_) != 0) std::abort();
   }
@@ -33,7 +35,9 @@ class live_libuv final : public live_subject {
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(delay).count();
     uv_timer_start(&all_[timer].handle, &due, static_cast<std::uint64_t>(ms), 0);
   }
+  void watch(int fd) noexcept override { watch_.start(loop_, fd); }
   void run() noexcept override { uv_run(&loop_, UV_RUN_DEFAULT); }
+  void stop() noexcept override { uv_stop(&loop_); }
 
  private:
   struct one {
@@ -47,6 +51,7 @@ class live_libuv final : public live_subject {
   }
 
   uv_loop_t loop_{};
+  live_watch watch_;
   std::deque<one> all_;
 };
 
