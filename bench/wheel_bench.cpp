@@ -7,7 +7,7 @@
 // outcome the script says: counter `checksum`. Workloads whose name ends in _fenced run each operation by itself. The
 // workload `floor` is no timer's: what memory takes, see floor.hpp.
 //
-// Ten million connections take up to 8 GB of memory, and the slower subjects minutes.
+// Ten million connections take up to 5 GB of memory, and the slower subjects minutes.
 #include "floor.hpp"
 #include "simulated_clock.hpp"
 #include "subjects/asio.hpp"

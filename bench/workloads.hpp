@@ -18,6 +18,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -249,11 +250,27 @@ struct fire {
     run_first_arms(e);
   }
 
-  template <subject S>
+  template <class Separation = adjacent, subject S>
   static void run(experiment<S>& e) {
     for (const nanoseconds mark : marks) {
-      e.subject.run_out(mark);
+      if constexpr (std::is_same_v<Separation, adjacent>)
+        e.subject.run_out(mark);
+      else
+        run_in_steps<Separation>(e, mark);
       if (mark != std::end(marks)[-1]) e.mark();
+    }
+  }
+
+  /// Here operations are apart when this many are, on average.
+  static constexpr std::size_t due_in_a_step = 17;
+
+ private:
+  template <class Separation, subject S>
+  static void run_in_steps(experiment<S>& e, nanoseconds mark) {
+    const nanoseconds step = nanoseconds{59s} * due_in_a_step / static_cast<std::int64_t>(e.plan.first.size());
+    while (e.now < mark) {
+      e.subject.run_out(e.now = std::min(e.now + step, mark));
+      Separation::end_operation();
     }
   }
 };
