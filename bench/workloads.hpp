@@ -267,7 +267,7 @@ struct fire {
  private:
   template <class Separation, subject S>
   static void run_in_steps(experiment<S>& e, nanoseconds mark) {
-    const nanoseconds step = nanoseconds{59s} * due_in_a_step / static_cast<std::int64_t>(e.plan.first.size());
+    const auto step = std::chrono::ceil<microseconds>(nanoseconds{59s} * due_in_a_step / e.plan.first.size());
     while (e.now < mark) {
       e.subject.run_out(e.now = std::min(e.now + step, mark));
       Separation::end_operation();

@@ -50,7 +50,13 @@ class libev_loop {
   }
 
   void poll() noexcept { ev_run(loop_, EVRUN_NOWAIT); }
-  bool wait() noexcept { return ev_run(loop_, EVRUN_ONCE) != 0; }
+  // A timer is due when its time is over: at the very moment it is reached libev polls, which does not move the clock.
+  bool wait() noexcept {
+    const std::chrono::nanoseconds before = simulated_clock::now();
+    const bool more = ev_run(loop_, EVRUN_ONCE) != 0;
+    if (simulated_clock::now() == before) simulated_clock::set(before + std::chrono::microseconds{1});
+    return more;
+  }
 
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!ev_is_active(&c)) return {};
