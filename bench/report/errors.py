@@ -1,0 +1,5 @@
+"""What ends a report."""
+
+
+class ReportError(Exception):
+    """Its text is for who ran the report: one line."""

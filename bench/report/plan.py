@@ -1,0 +1,147 @@
+"""What is measured, how often, and for how long."""
+import collections
+import dataclasses
+import re
+import time
+
+MILLION = 1_000_000
+
+
+# for what takes too long with all
+MAIN = ("wheel", "timer_at", "timer", "libuv", "libev")
+LONG = ("pause", "lifecycle", "arm_cancel")  # workloads that are left out where only MAIN take part
+FENCED = "_fenced"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    name: str
+    sizes: tuple  # of N; workloads that have but one are measured at that
+    fenced_sizes: tuple
+    subjects: tuple  # those that wheel_bench is asked for; none: all
+    largest: dict  # by subject: the N beyond which it is left out
+    main_from: int  # the N from which on only MAIN take part
+    repetitions: int  # at most
+    minutes: float  # after which nothing of wheel_bench is begun again
+    patience: float  # seconds: a benchmark is repeated until its timed part has taken as long
+    remote: str  # which benchmarks
+    remote_repetitions: int
+    bursts: tuple  # messages an iteration of the echo server
+    cost_model: tuple  # options of each run
+    latency: tuple  # options
+    burst: tuple
+    echo: tuple
+
+    def describe(self):
+        return {**dataclasses.asdict(self), "main": MAIN, "left_out": LONG}
+
+    def measures(self, workload, subject, n):
+        if workload == FLOOR:
+            return n == 1 or n in self.sizes
+        if workload.endswith(FENCED):
+            return n in self.fenced_sizes and subject in MAIN
+        if self.subjects and subject not in self.subjects or n > self.largest.get(subject, n):
+            return False
+        if n >= self.main_from and workload in LONG:
+            return False
+        return n in self.sizes and (n < self.main_from or subject in MAIN)
+
+
+FULL = Plan(
+    name="full",
+    sizes=(1000, 10_000, 100_000, MILLION, 10 * MILLION),
+    fenced_sizes=(1000, 100_000, MILLION),
+    subjects=(),
+    largest={"wheel_hashed": 100_000},
+    main_from=10 * MILLION,
+    repetitions=5,
+    minutes=15,
+    patience=4,
+    remote=".",
+    remote_repetitions=3,
+    bursts=(1000, 100, 10),
+    latency=("--load", "--repetitions", "2"),
+    cost_model=((),),
+    burst=(),
+    echo=("--repetitions", "3"),
+)
+
+QUICK = Plan(
+    name="quick",
+    sizes=(1000, 10_000),
+    fenced_sizes=(10_000,),
+    subjects=("wheel", "timer_at", "timer", "timer_slack", "libuv", "libevent", "libevent_common", "libev", "asio", "multimap"),
+    largest={},
+    main_from=MILLION,
+    repetitions=1,
+    minutes=0,
+    patience=0,
+    remote="^post/",
+    remote_repetitions=1,
+    bursts=(1000, 10),
+    latency=("--load", "--fires", "2", "--repetitions", "1"),
+    cost_model=tuple(("--connections", "10000", "--only", f"touch/{s}") for s in ("wheel", "timer_at", "libuv")),
+    burst=("--repetitions", "1"),
+    echo=("--repetitions", "1", "--rounds", "20", "--counted-rounds", "5"),
+)
+
+FLOOR = "floor"
+
+
+def cells(names, plan):
+    """The benchmarks of wheel_bench that are measured, by workload and N: {(workload, N): [subject, ...]}."""
+    known = [(workload, subject, int(n)) for workload, subject, n in (name.split("/") for name in names)]
+    sizes = collections.defaultdict(set)
+    for workload, _, n in known:
+        sizes[workload].add(n)
+    chosen = collections.defaultdict(list)
+    for workload, subject, n in known:
+        if plan.measures(workload, subject, n) or len(sizes[workload]) == 1:
+            chosen[workload, n].append(subject)
+    return chosen
+
+
+def pattern(workload, subjects, n):
+    return f"^{workload}/({'|'.join(map(re.escape, subjects))})/{n}$"
+
+
+def measure_wheel(plan, programs):
+    """One process a workload and N, with all its subjects, so that these are compared within seconds; and one repetition of all
+    before the next, so that an hour that is bad for all is seen as spread."""
+    chosen = cells(programs.benchmarks("wheel_bench"), plan)
+    end = time.monotonic() + 60 * plan.minutes
+    timed = collections.Counter()  # seconds, by benchmark
+    took = {}
+    runs = []
+    for repetition in range(plan.repetitions):
+        for (workload, n), subjects in chosen.items():
+            if repetition > 0:
+                subjects = [s for s in subjects if timed[workload, s, n] < plan.patience]
+                if not subjects or time.monotonic() + took[workload, n] > end:
+                    continue
+            run = programs.google("wheel_bench", pattern(workload, subjects, n), "--benchmark_min_time=0.02",
+                                  repetition=repetition)
+            runs.append(run)
+            took[workload, n] = run["seconds"]
+            for b in run["output"]["benchmarks"]:
+                subject = b["name"].split("/")[1]
+                timed[workload, subject, n] += b["iterations"] * seconds_of(b)
+    return runs
+
+
+def seconds_of(benchmark):
+    return benchmark["cpu_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[benchmark["time_unit"]]
+
+
+def measure(plan, programs):
+    """All of it: the runs, as programs.run returns them."""
+    json_to = ["--json", "{}"]
+    # the short ones first: if one fails, little is lost
+    runs = [programs.run("cost_model", *options, out=json_to) for options in plan.cost_model]
+    runs.append(programs.run("burst_bench", *plan.burst, out=json_to))
+    for burst in plan.bursts:
+        runs.append(programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=json_to, burst=burst))
+    for repetition in range(plan.remote_repetitions):
+        runs.append(programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition))
+    runs.append(programs.run("latency_bench", *plan.latency, out=json_to))
+    return runs + measure_wheel(plan, programs)

@@ -1,0 +1,61 @@
+"""Runs the benchmark programs one after the other, and keeps what they said."""
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+from errors import ReportError
+
+
+class Programs:
+    def __init__(self, folder, core):
+        self.folder = pathlib.Path(folder)
+        self.core = core
+        self.begin = time.monotonic()
+
+    def build(self, directory):
+        if subprocess.run(["ninja", "--quiet", "-C", str(directory)]).returncode != 0:
+            raise ReportError(f"the build in {directory} failed")
+        self.begin = time.monotonic()  # what is built counts for nothing
+
+    def seconds(self):
+        return round(time.monotonic() - self.begin)
+
+    def run(self, program, *options, out, pinned=True, **labels):
+        """One run. `out`: the option by which the program is told to write its JSON to a file; the labels are kept with it."""
+        command = [program, *options]
+        print(f"{self.seconds():5d} s  {shlex.join(command)}", flush=True)
+        if not (self.folder / program).exists():
+            raise ReportError(f"{self.folder / program} was not built")
+        pin = ["taskset", "-c", str(self.core)] if pinned else []
+        begin = time.monotonic()
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            where = [o.format(file.name) for o in out]
+            done = subprocess.run([*pin, str(self.folder / program), *options, *where], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace")
+            text = pathlib.Path(file.name).read_text()
+        if done.returncode != 0:
+            # the lines that say what is wrong; of Google Benchmark's others there are many
+            wrong = [line for line in done.stdout.splitlines() if "ERROR" in line or line.startswith(program)]
+            raise ReportError(f"{shlex.join(command)} failed: " + "; ".join(wrong or done.stdout.splitlines()[-1:] or ["silently"]))
+        try:
+            output = json.loads(text)
+        except ValueError:
+            raise ReportError(f"{shlex.join(command)}: wrote no JSON") from None
+        return {"program": program, "command": shlex.join([*pin, *command]), "seconds": round(time.monotonic() - begin, 1),
+                **labels, "output": output}
+
+    def google(self, program, pattern, *options, **labels):
+        """Benchmarks of a program that is Google Benchmark's, once each, in the order in which it knows them."""
+        return self.run(program, f"--benchmark_filter={pattern}", *options,
+                        out=["--benchmark_out={}", "--benchmark_out_format=json"], **labels)
+
+    def benchmarks(self, program):
+        """The names of all it has."""
+        done = subprocess.run([str(self.folder / program), "--benchmark_list_tests"], stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise ReportError(f"{program} does not list its benchmarks")
+        return done.stdout.split()
