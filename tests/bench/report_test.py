@@ -1,0 +1,199 @@
+"""The report of the benchmarks, made of a small one whose figures stand for nothing."""
+import contextlib
+import copy
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+here = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(here.parents[1] / "bench/report"))
+
+import document  # noqa: E402 (the path first)
+import plan  # noqa: E402
+from errors import ReportError  # noqa: E402
+from figures import Figures  # noqa: E402
+
+REPORT = json.loads((here / "report.json").read_text())
+PLOTS = {"rearm": "rearm.svg"}
+
+
+def main():
+    spec = importlib.util.spec_from_file_location("report", here.parents[1] / "bench/report/__main__.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+def figures(change=lambda runs: None):
+    report = copy.deepcopy(REPORT)
+    change(report["runs"])
+    return Figures(report["context"], report["runs"])
+
+
+def benchmark(runs, name):
+    return next(b for r in runs for b in r["output"].get("benchmarks", ()) if b["name"] == name)
+
+
+class Medians(unittest.TestCase):
+    def test_are_of_all_repetitions(self):
+        sample = figures().ns("rearm", "wheel", 1000)
+        self.assertEqual(sample.count, 3)
+        self.assertAlmostEqual(sample.median, 1e9 * benchmark(REPORT["runs"], "rearm/wheel/1000")["per_item"])
+
+    def test_come_with_the_least_and_the_most(self):
+        sample = figures().ns("rearm", "wheel", 1000)
+        least, most = sample.spread
+        self.assertAlmostEqual(least / sample.median, 0.5, places=2)
+        self.assertAlmostEqual(most / sample.median, 3, places=2)
+
+    def test_of_what_was_not_measured_are_none(self):
+        self.assertIsNone(figures().ns("rearm", "wheel", 77))
+
+    def test_compare_a_peer_with_ours(self):
+        f = figures()
+        self.assertAlmostEqual(f.ratio("fire", "libuv", 1000, "wheel"),
+                               f.ns("fire", "libuv", 1000).median / f.ns("fire", "wheel", 1000).median)
+
+
+class WrongOutcome(unittest.TestCase):
+    def test_of_a_benchmark_ends_the_report_with_its_name(self):
+        def change(runs):
+            benchmark(runs, "touch/libuv/1000").update(error_occurred=True, error_message="the outcome is not what it should be")
+        with self.assertRaisesRegex(ReportError, "touch/libuv/1000: the outcome"):
+            figures(change)
+
+    def test_is_found_by_a_checksum_that_differs(self):
+        def change(runs):
+            benchmark(runs, "touch/libuv/1000")["checksum"] += 1
+        with self.assertRaisesRegex(ReportError, "touch/libuv/1000: its checksum"):
+            figures(change)
+
+    def test_of_a_part_that_is_missing_names_it(self):
+        for program in ("latency_bench", "burst_bench", "echo_bench", "remote_bench", "cost_model"):
+            with self.subTest(program), self.assertRaisesRegex(ReportError, program):
+                figures(lambda runs: runs.__setitem__(slice(None), [r for r in runs if r["program"] != program]))
+
+    def test_of_a_workload_that_is_missing_names_it(self):
+        def change(runs):
+            runs[:] = [r for r in runs if "^fire/" not in r["command"]]
+        with self.assertRaisesRegex(ReportError, "fire"):
+            figures(change)
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        self.page = document.write(figures(), PLOTS, "benchmarks")
+
+    def test_says_what_it_was_measured_on(self):
+        for what in ("Some Processor", "2026-01-02 03:04 UTC", "0123456789", "libuv 1.44.2", "Boost 1.74", "-O3"):
+            self.assertIn(what, self.page)
+
+    def test_has_a_table_for_each_workload_with_each_n(self):
+        for workload in ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause"):
+            section = self.page.split(f"\n### {workload}\n")[1].split("\n### ")[0]
+            self.assertIn("|  | 1,000 | 10,000 |", section)
+            self.assertIn("| `timer_at` |", section)
+
+    def test_says_how_many_repetitions_a_figure_has(self):
+        section = self.page.split("\n### rearm\n")[1].split("\n### ")[0]
+        self.assertRegex(section, r"\| `wheel` \| \S+ \(3\) \| \S+ \(1\) \|")
+
+    def test_shows_the_plots_there_are(self):
+        self.assertIn("(benchmarks/rearm.svg)", self.page)
+        self.assertNotIn("(benchmarks/touch.svg)", self.page)
+
+    def test_is_the_same_for_the_same_figures(self):
+        self.assertEqual(self.page, document.write(figures(), PLOTS, "benchmarks"))
+
+    def test_has_as_many_cells_in_each_row_as_in_its_head(self):
+        head = None
+        for line in self.page.splitlines():
+            if not line.startswith("|"):
+                head = None
+                continue
+            head = head or line.count("|")
+            self.assertEqual(line.count("|"), head, line)
+
+
+class Numbers(unittest.TestCase):
+    def test_have_three_digits_or_all_before_the_point(self):
+        written = [document.number(v) for v in (0.123, 9.949, 9.95, 99.44, 99.5, 1234.5, float("nan"))]
+        self.assertEqual(written, ["0.12", "9.95", "9.9", "99.4", "100", "1,234", "–"])
+
+
+class Plan(unittest.TestCase):
+    NAMES = [f"{w}/{s}/{n}" for w in ("rearm", "rearm_fenced", "floor") for s in ("wheel", "wheel_hashed", "asio")
+             for n in (1000, 10_000, 100_000, 10**6, 10**7)] + ["sparse/wheel/1", "floor/fence/1"]
+
+    def test_of_ten_million_takes_the_main_subjects_alone(self):
+        self.assertEqual(plan.cells(self.NAMES, plan.FULL)["rearm", 10**7], ["wheel"])
+        self.assertIn("asio", plan.cells(self.NAMES, plan.FULL)["rearm", 10**6])
+
+    def test_has_every_workload_when_quick(self):
+        self.assertEqual({w for w, _ in plan.cells(self.NAMES, plan.QUICK)}, {"rearm", "rearm_fenced", "floor", "sparse"})
+
+    def test_has_the_floor_at_each_n(self):
+        self.assertEqual([n for w, n in plan.cells(self.NAMES, plan.FULL) if w == "floor"], [*plan.FULL.sizes, 1])
+
+    def test_asks_for_a_cell_alone(self):
+        self.assertEqual(plan.pattern("arm", ["wheel", "timer"], 1000), "^arm/(wheel|timer)/1000$")
+
+
+class CommandLine(unittest.TestCase):
+    def run_with(self, *arguments):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            try:
+                code = main()(list(arguments))
+            except SystemExit as end:
+                code = end.code
+        return code, said.getvalue()
+
+    def assert_one_line(self, said, what):
+        self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn(what, said)
+
+    def test_answers_what_it_does_not_know_with_one_line(self):
+        for wrong in (["--fast"], ["--core", "x"], ["--report-only"], ["--quick", "--report-only", "a"], ["extra"]):
+            with self.subTest(wrong):
+                code, said = self.run_with(*wrong)
+                self.assertEqual(code, 2)
+                self.assert_one_line(said, "dev: bench: ")
+
+    def test_answers_a_file_that_is_not_there_with_one_line(self):
+        code, said = self.run_with("--report-only", "/nowhere/at/all.json")
+        self.assertEqual(code, 1)
+        self.assert_one_line(said, "/nowhere/at/all.json")
+
+    def test_answers_a_file_that_is_no_report_with_one_line(self):
+        for content in ("", "{}", "[]", '{"context": {}, "runs": []}', '{"context": {"plan": {"name": "full"}}, "runs": [1]}'):
+            with self.subTest(content), tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                file.write(content)
+                file.flush()
+                code, said = self.run_with("--report-only", file.name)
+                self.assertEqual(code, 1)
+                self.assert_one_line(said, "is no report")
+
+
+@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
+class Plots(unittest.TestCase):
+    def test_are_the_same_for_the_same_figures_small_and_without_a_date(self):
+        import plots
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            names = plots.draw_all(figures(), pathlib.Path(one))
+            plots.draw_all(figures(), pathlib.Path(other))
+            self.assertLessEqual({"rearm", "touch", "fire", "latency", "echo"}, names.keys())
+            for name in names.values():
+                drawn = (pathlib.Path(one) / name).read_bytes()
+                self.assertEqual(drawn, (pathlib.Path(other) / name).read_bytes(), name)
+                self.assertLess(len(drawn), 150_000, name)
+                self.assertNotIn(b"<dc:date>", drawn)
+
+
+if __name__ == "__main__":
+    unittest.main()
