@@ -27,8 +27,8 @@ class Plan:
     remote: str  # which benchmarks
     remote_repetitions: int
     bursts: tuple  # messages an iteration of the echo server
-    cost_model: tuple  # options of each run
-    latency: tuple  # options
+    cost_model: tuple  # options
+    latency: tuple
     burst: tuple
     echo: tuple
 
@@ -61,7 +61,7 @@ FULL = Plan(
     remote_repetitions=3,
     bursts=(1000, 100, 10),
     latency=("--load", "--repetitions", "2"),
-    cost_model=((),),
+    cost_model=(),
     burst=(),
     echo=("--repetitions", "3"),
 )
@@ -80,7 +80,7 @@ QUICK = Plan(
     remote_repetitions=1,
     bursts=(1000, 10),
     latency=("--load", "--fires", "2", "--repetitions", "1"),
-    cost_model=tuple(("--connections", "10000", "--only", f"touch/{s}") for s in ("wheel", "timer_at", "libuv")),
+    cost_model=("--connections", "10000", "--only", "touch"),
     burst=("--repetitions", "1"),
     echo=("--repetitions", "1", "--rounds", "20", "--counted-rounds", "5"),
 )
@@ -137,8 +137,7 @@ def measure(plan, programs):
     """All of it: the runs, as programs.run returns them."""
     json_to = ["--json", "{}"]
     # the short ones first: if one fails, little is lost
-    runs = [programs.run("cost_model", *options, out=json_to) for options in plan.cost_model]
-    runs.append(programs.run("burst_bench", *plan.burst, out=json_to))
+    runs = [programs.run("cost_model", *plan.cost_model, out=json_to), programs.run("burst_bench", *plan.burst, out=json_to)]
     for burst in plan.bursts:
         runs.append(programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=json_to, burst=burst))
     for repetition in range(plan.remote_repetitions):
