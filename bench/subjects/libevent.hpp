@@ -79,8 +79,8 @@ class libevent_loop {
 
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!armed(c)) return {};
-    constexpr long microseconds = 0xfffff;  // the bits above say which list it is in
-    return std::chrono::seconds{c.ev_timeout.tv_sec} + std::chrono::microseconds{c.ev_timeout.tv_usec & microseconds};
+    constexpr long below_a_second = 0xfffff;  // the bits above say which list it is in
+    return std::chrono::seconds{c.ev_timeout.tv_sec} + std::chrono::microseconds{c.ev_timeout.tv_usec & below_a_second};
   }
 
  private:

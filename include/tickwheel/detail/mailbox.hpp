@@ -13,10 +13,10 @@
 // uv_close. Nobody else takes it, but for drivers whose clock is their own.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/detail/inbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/remote_node.hpp>
-#include <tickwheel/export.h>
 #include <tickwheel/uv/driver.hpp>
 
 #include <uv.h>

@@ -24,9 +24,9 @@
 // keep I/O from its turn: a request that had arrived before its connection was told is served.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/detail/argument_handler.hpp>
 #include <tickwheel/detail/splitmix64.hpp>
-#include <tickwheel/export.h>
 #include <tickwheel/uv/timer.hpp>
 
 #include <boost/intrusive/list.hpp>

@@ -23,10 +23,10 @@
 // the loop uses uv_signal_t.
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/detail/mailbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/remote_node.hpp>
-#include <tickwheel/export.h>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <uv.h>

@@ -12,13 +12,13 @@
 //   uv_loop_close(&loop);
 #pragma once
 
+#include <tickwheel/export.h>
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/detail/inbox.hpp>
 #include <tickwheel/detail/lateness_account.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/this_thread.hpp>
 #include <tickwheel/detail/timeline.hpp>
-#include <tickwheel/export.h>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
