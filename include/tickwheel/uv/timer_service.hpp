@@ -188,6 +188,13 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// Requires: open, and no other thread is using the service.
   void use_on_this_thread() noexcept { thread_ = detail::this_thread(); }
 
+  /// Stops the process with a line when called on a thread that does not run the loop. Requires: open.
+  void check_thread() const noexcept {
+    detail::require(thread_ == detail::this_thread(),
+                    "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
+                    "(timer_service::use_on_this_thread hands it over)");
+  }
+
   /// Stops a debug build when called on a thread that does not run the loop; nothing in a release build.
   void check_thread_in_debug() const noexcept {
 #ifndef NDEBUG
@@ -222,11 +229,6 @@ class TICKWHEEL_API timer_service final : private driver::client {
   void set_ref(timer&, bool on) noexcept;
   tick tick_of(clock::time_point when) const noexcept { return timeline_.ceil(when); }
   clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }
-  void check_thread() const noexcept {
-    detail::require(thread_ == detail::this_thread(),
-                    "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
-                    "(timer_service::use_on_this_thread hands it over)");
-  }
 
   // driver::client
   void turn(clock::time_point now) noexcept override;

@@ -1,0 +1,229 @@
+/* tickwheel for C: timers of a libuv loop by libuv's own verbs, on one timing wheel.
+ *
+ * Take it where uv_timer_t is taken now, and there are many: tw_timer_start, tw_timer_stop and the rest answer what
+ * uv_timer_start and uv_timer_stop do; docs/from-uv-timer.md goes through them call by call, and lists what differs.
+ *
+ *   static void on_timeout(tw_timer_t* timer) { hang_up((connection*)timer->data); }
+ *
+ *   tw_service_t timers;                                      // one a loop
+ *   int error = tw_service_init(loop, &timers);
+ *   ...
+ *   tw_timer_init(&timers, &connection->timeout);             // embedded in what waits
+ *   connection->timeout.data = connection;
+ *   tw_timer_start(&connection->timeout, on_timeout, 60000, 0);
+ *   ...
+ *   tw_timer_touch(&connection->timeout);                     // bytes came: another 60 s
+ *   ...
+ *   tw_timer_close(&connection->timeout, on_timer_closed);    // which may free the connection
+ *   ...
+ *   tw_service_close(&timers, NULL);
+ *   uv_run(loop, UV_RUN_DEFAULT);                             // close callbacks
+ *
+ * Thread safety: a service and its timers belong to the thread that runs the loop. To start, stop, touch, init or close one
+ * on another stops the process with a line that says so. Other threads use a tw_remote_t.
+ *
+ * Complexity: every call is O(1), and none but tw_service_init and the calls of a tw_remote_t allocates; tw_service_close is
+ * O(timers).
+ *
+ * Errors: what returns a code answers 0 or a UV_E code, and UV_EINVAL for a null pointer where a handle or a callback is
+ * needed. Elsewhere a null handle is a violated precondition, as is whatever a `Requires:` names: the process stops with a
+ * line on stderr that names it.
+ *
+ * Time: milliseconds as libuv's; what ends in _ns takes or answers nanoseconds. No callback runs before its time has passed on
+ * the steady clock, counted from the call, not from uv_now; it is late by at most a tick (131 us), a millisecond of the poll,
+ * and what the loop was busy with. What lies more than 292 years ahead is due never, in effect, and active all the same.
+ *
+ * Callbacks run after the poll, when the I/O that was waiting has been handled; those due at different times in the order of
+ * those times, but for a loop that is late: then in any order. They may call anything here, for any timer, their own included.
+ */
+#ifndef TICKWHEEL_TICKWHEEL_H
+#define TICKWHEEL_TICKWHEEL_H
+
+#include <tickwheel/export.h>
+#include <tickwheel/version.h>
+
+#include <stdint.h>
+#include <uv.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that is linked, "major.minor.patch"; TICKWHEEL_VERSION is that of this header. Any thread. */
+TICKWHEEL_API const char* tw_version_string(void);
+
+/* --- the service: the timers of one loop ------------------------------------------------------------------------------ */
+
+typedef struct tw_service_s tw_service_t;
+typedef struct tw_timer_s tw_timer_t;
+
+typedef void (*tw_service_close_cb)(tw_service_t* service);
+typedef void (*tw_timer_cb)(tw_timer_t* timer);
+typedef void (*tw_timer_close_cb)(tw_timer_t* timer);
+
+/* It stays where it is from tw_service_init until its close callback. */
+struct tw_service_s {
+  void* data; /* yours; never touched */
+  void* private_[3];
+};
+
+/* Opens the timers of `loop`, as timer_service::open does with default options: some 250 KiB.
+ * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle finds no
+ * descriptor. On an error nothing is to be closed. */
+TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
+
+/* Stops all timers, at once: no callback of theirs runs any more, and to start one answers UV_ECANCELED. So does what other
+ * threads post from now on; what they had posted is dropped. `cb`, which may be null, is called in the loop's closing phase
+ * after the close callbacks of timers that were closed before; the service's memory is then free again.
+ *
+ * Timers that were not closed may be closed at any time, before and after that, while the loop lives; to be forgotten they need
+ * not be: their memory may go once `cb` was called. Until then each call answers as of a timer that is not active.
+ * Requires: it was initialised, and is not closing. May be called in any callback. */
+TICKWHEEL_API void tw_service_close(tw_service_t* service, tw_service_close_cb cb);
+
+/* True from tw_service_close on. */
+TICKWHEEL_API int tw_service_is_closing(const tw_service_t* service);
+
+/* Whether active timers keep the loop alive. They do until tw_service_unref. */
+TICKWHEEL_API void tw_service_ref(tw_service_t* service);
+TICKWHEEL_API void tw_service_unref(tw_service_t* service);
+TICKWHEEL_API int tw_service_has_ref(const tw_service_t* service);
+
+/* True for a libuv handle of this service, for a uv_walk that closes everything else: it must leave these alone. */
+TICKWHEEL_API int tw_service_owns(const tw_service_t* service, const uv_handle_t* handle);
+
+/* Makes the calling thread the loop's: where a loop changes threads before it has run on the new one, or was run by one that
+ * has ended. Requires: no other thread is using the service. */
+TICKWHEEL_API void tw_service_use_on_this_thread(tw_service_t* service);
+
+/* In the child of a fork, after uv_loop_fork. 0; UV_EINVAL; UV_ECANCELED when it is closing. */
+TICKWHEEL_API int tw_service_after_fork(tw_service_t* service);
+
+/* --- timers ------------------------------------------------------------------------------------------------------------ */
+
+/* Embed it. It stays where it is from tw_timer_init until its close callback. */
+struct tw_timer_s {
+  void* data; /* yours; never touched, tw_timer_init included */
+  union {
+    uint64_t words[18];
+    void* pointer;
+  } private_;
+};
+
+/* A timer that is not active. 0; UV_EINVAL; UV_ECANCELED when the service is closing, and then there is nothing to close. */
+TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
+
+/* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless that is 0. A timeout of 0 is
+ * due in the next pass over the timers, never in the one now running. One that is active starts anew.
+ *
+ * Repeats do not drift: each counts from when the last was due, as long as that is ahead; what was missed is skipped.
+ *
+ * 0; UV_EINVAL when `cb` is null or the timer is closing; UV_ECANCELED when the service is. On an error nothing has changed. */
+TICKWHEEL_API int tw_timer_start(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout, uint64_t repeat);
+TICKWHEEL_API int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout_ns, uint64_t repeat_ns);
+
+/* The callback does not run until the timer is started again, even when it was due already. 0, also when it was not active;
+ * UV_EINVAL for null. */
+TICKWHEEL_API int tw_timer_stop(tw_timer_t* timer);
+
+/* Starts it anew with its repeat as timeout; without effect when that is 0, or the timer is closing. 0; UV_EINVAL when it was never
+ * started; UV_ECANCELED when its service is closing. */
+TICKWHEEL_API int tw_timer_again(tw_timer_t* timer);
+
+/* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with every
+ * message: it is counted from this iteration of the loop (timer_service::now), so that no clock is read, and costs a few comparisons
+ * and a store. Without effect on one that is not active. 0; UV_EINVAL for null. */
+TICKWHEEL_API int tw_timer_touch(tw_timer_t* timer);
+
+/* What follows the next callback; a timer that is active is not moved. In its own callback the next one is set already, by the
+ * repeat from before. */
+TICKWHEEL_API void tw_timer_set_repeat(tw_timer_t* timer, uint64_t repeat);
+TICKWHEEL_API void tw_timer_set_repeat_ns(tw_timer_t* timer, uint64_t repeat_ns);
+/* Of what was set in nanoseconds: rounded up. What is beyond 2^64 ns, 584 years, is for ever: UINT64_MAX. */
+TICKWHEEL_API uint64_t tw_timer_get_repeat(const tw_timer_t* timer);
+TICKWHEEL_API uint64_t tw_timer_get_repeat_ns(const tw_timer_t* timer);
+
+/* How long until it is due, rounded up; 0 when that has passed, or it was never started. Of one that was stopped: how long it
+ * would have been. Reads the clock. */
+TICKWHEEL_API uint64_t tw_timer_get_due_in(const tw_timer_t* timer);
+TICKWHEEL_API uint64_t tw_timer_get_due_in_ns(const tw_timer_t* timer);
+
+/* True from when it is started until it is stopped, or runs without a repeat. */
+TICKWHEEL_API int tw_timer_is_active(const tw_timer_t* timer);
+
+/* Whether it keeps the loop alive while it is active. It does until tw_timer_unref. */
+TICKWHEEL_API void tw_timer_ref(tw_timer_t* timer);
+TICKWHEEL_API void tw_timer_unref(tw_timer_t* timer);
+TICKWHEEL_API int tw_timer_has_ref(const tw_timer_t* timer);
+
+/* Stops it, and calls `cb`, unless null, in the loop's closing phase, never from within this call; then its memory is free
+ * again, or may be initialised anew. Callbacks come in the order in which the timers were closed. Until then the loop is
+ * alive. Requires: it is not closing. */
+TICKWHEEL_API void tw_timer_close(tw_timer_t* timer, tw_timer_close_cb cb);
+
+/* True from tw_timer_close on. */
+TICKWHEEL_API int tw_timer_is_closing(const tw_timer_t* timer);
+
+/* --- other threads ------------------------------------------------------------------------------------------------------ */
+
+/* Posts to one service from any thread, several at once; may outlive service and loop, and then answers UV_ECANCELED. Not in a
+ * signal handler. What C copies is no second handle: tw_remote_copy makes one, and each is released once. */
+typedef struct tw_remote_s {
+  void* private_;
+} tw_remote_t;
+
+/* What tw_remote_arm gives, to cancel it. 128 bytes are kept until it is released. */
+typedef struct tw_remote_timer_s {
+  void* private_[2];
+} tw_remote_timer_t;
+
+/* Keeps a loop alive while somebody still intends to post to it. */
+typedef struct tw_hold_s {
+  void* private_;
+} tw_hold_t;
+
+typedef void (*tw_remote_cb)(void* arg);
+
+/* On the loop's thread, or before others are started. 0; UV_EINVAL; UV_ECANCELED when the service is closing. On an error it is
+ * empty: to post answers UV_ECANCELED, and it need not be released. */
+TICKWHEEL_API int tw_remote_init(tw_service_t* service, tw_remote_t* remote);
+/* Any thread. 0, or UV_EINVAL. */
+TICKWHEEL_API int tw_remote_copy(const tw_remote_t* from, tw_remote_t* to);
+/* Any thread; leaves it empty. Null: nothing. */
+TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
+
+/* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call; 0: in the next pass.
+ * 0: it will run, unless the service closes first. UV_EINVAL; UV_EAGAIN when 65536 are waiting to be taken by the loop;
+ * UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. */
+TICKWHEEL_API int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout);
+TICKWHEEL_API int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns);
+
+/* As tw_remote_post, and `timer` can cancel it. It need not be initialised, is overwritten, and on an error is empty. It is
+ * written before this returns, but maybe after `cb` has run. */
+TICKWHEEL_API int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout,
+                                tw_remote_timer_t* timer);
+TICKWHEEL_API int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns,
+                                   tw_remote_timer_t* timer);
+
+enum tw_outcome {
+  TW_CANCELLED = 0, /* by this timer: the callback has not run and never will */
+  TW_TOO_LATE = 1,  /* the callback runs, or has run; also of an empty one */
+  TW_CLOSED = 2     /* the service was closed first: the callback has not run and never will */
+};
+
+/* Any thread, several at once. Exactly one of this, the callback and the closing of the service wins; asked again it answers the
+ * same. Does not wait for a callback that runs. An outcome, or UV_EINVAL for null. */
+TICKWHEEL_API int tw_remote_timer_cancel(tw_remote_timer_t* timer);
+/* Lets go of it, and leaves it armed. Once for each; leaves it empty. Null: nothing. */
+TICKWHEEL_API void tw_remote_timer_release(tw_remote_timer_t* timer);
+
+/* On the loop's thread. 0; UV_EINVAL; UV_ECANCELED when the service is closing, and then it is empty. */
+TICKWHEEL_API int tw_hold_init(tw_service_t* service, tw_hold_t* hold);
+/* Any thread; leaves it empty. What was posted before is delivered before the loop may end. Null: nothing. */
+TICKWHEEL_API void tw_hold_release(tw_hold_t* hold);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+#include "service_block.hpp"
+
+#include <tickwheel/version.hpp>
+
+#include <new>
+#include <utility>
+
+namespace tickwheel::c {
+
+int service_block::open(uv_loop_t& loop, tw_service_t& handle) noexcept {
+  auto* const made = new (std::nothrow) service_block{loop, handle};
+  if (made == nullptr) return UV_ENOMEM;
+  if (const int error = made->timers_.open(loop)) {
+    delete made;
+    return error;
+  }
+  handle.private_[0] = made;
+  return 0;
+}
+
+void service_block::close(timer& t) noexcept {
+  closed_.splice(closed_.end(), open_, open_.iterator_to(t));
+  call_later();
+}
+
+void service_block::close(tw_service_close_cb told) noexcept {
+  told_ = told;
+  timers_.close();
+  call_later();
+}
+
+void service_block::call_later() noexcept {
+  if (std::exchange(called_later_, true)) return;
+  uv_idle_init(&loop_, &closer_);
+  closer_.data = this;
+  uv_close(reinterpret_cast<uv_handle_t*>(&closer_), [](uv_handle_t* h) { static_cast<service_block*>(h->data)->call(); });
+}
+
+// What callbacks close is told in the next iteration, as by libuv.
+void service_block::call() noexcept {
+  called_later_ = false;
+  timer_list closed;
+  closed.swap(closed_);
+  while (!closed.empty()) {
+    timer& t = closed.front();
+    closed.pop_front();
+    t.finish();
+  }
+  if (is_closing() && !called_later_) finish();
+}
+
+void service_block::finish() noexcept {
+  open_.clear_and_dispose([](timer* t) { t->detach(); });
+  tw_service_t& handle = handle_;
+  const tw_service_close_cb told = told_;
+  handle.private_[0] = nullptr;
+  delete this;
+  if (told != nullptr) told(&handle);
+}
+
+}  // namespace tickwheel::c
+
+using tickwheel::c::service_block;
+
+const char* tw_version_string() { return tickwheel::version(); }
+
+int tw_service_init(uv_loop_t* loop, tw_service_t* handle) {
+  if (loop == nullptr || handle == nullptr) return UV_EINVAL;
+  return service_block::open(*loop, *handle);
+}
+
+void tw_service_close(tw_service_t* handle, tw_service_close_cb cb) {
+  service_block& s = service_block::of(handle);
+  tickwheel::detail::require(!s.is_closing(), "tw_service_close: it is closing already");
+  s.close(cb);
+}
+
+int tw_service_is_closing(const tw_service_t* handle) { return service_block::of(handle).is_closing(); }
+
+void tw_service_ref(tw_service_t* handle) { service_block::of(handle).timers().ref(); }
+void tw_service_unref(tw_service_t* handle) { service_block::of(handle).timers().unref(); }
+int tw_service_has_ref(const tw_service_t* handle) { return service_block::of(handle).timers().has_ref(); }
+
+int tw_service_owns(const tw_service_t* handle, const uv_handle_t* h) { return service_block::of(handle).timers().owns(h); }
+
+void tw_service_use_on_this_thread(tw_service_t* handle) {
+  if (service_block& s = service_block::of(handle); !s.is_closing()) s.timers().use_on_this_thread();
+}
+
+int tw_service_after_fork(tw_service_t* handle) {
+  if (handle == nullptr) return UV_EINVAL;
+  service_block& s = service_block::of(handle);
+  if (s.is_closing()) return UV_ECANCELED;
+  s.timers().after_fork();
+  return 0;
+}

@@ -1,0 +1,164 @@
+#include "timer.hpp"
+
+#include "service_block.hpp"
+
+#include <tickwheel/detail/nanoseconds.hpp>
+
+#include <memory>
+
+namespace tickwheel::c {
+
+namespace {
+
+// One that is closed when its service is gone, and with it the handle that told others.
+struct late_closing {
+  uv_idle_t closer{};
+  timer& of;
+};
+
+}  // namespace
+
+timer::timer(service_block& of) noexcept : tickwheel::timer{of.timers(), &expire}, block_{&of}, loop_{&of.loop()} {}
+
+timer& timer::make(service_block& of, tw_timer_t& handle) noexcept {
+  timer& made = *::new (static_cast<void*>(&handle.private_)) timer{of};
+  of.add(made);
+  return made;
+}
+
+int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noexcept {
+  if (call == nullptr || closing_) return UV_EINVAL;
+  if (block_ == nullptr) return UV_ECANCELED;
+  const clock::time_point due = detail::add_saturating(clock::now(), to_chrono(timeout));
+  if (block_->is_closing()) return UV_ECANCELED;
+  if (const int error = arm_at(due)) return error;
+  call_ = call;
+  due_ = due;
+  waits_ = timeout;
+  repeat_ = repeat;
+  return 0;
+}
+
+int timer::again() noexcept {
+  if (call_ == nullptr) return UV_EINVAL;
+  if (repeat_ == 0 || closing_) return 0;
+  return start(call_, repeat_, repeat_);
+}
+
+void timer::touch() noexcept {
+  if (!armed()) return;
+  due_ = detail::add_saturating(service().now(), to_chrono(waits_));
+  arm_at(due_);
+}
+
+nanoseconds timer::due_in() const noexcept {
+  const clock::time_point now = clock::now();
+  return due_ > now ? static_cast<nanoseconds>((due_ - now).count()) : 0;
+}
+
+void timer::set_ref(bool on) noexcept {
+  if (block_ == nullptr) return;
+  if (on)
+    ref();
+  else
+    unref();
+}
+
+// Armed before the call, so that the callback may stop, start or close it. By then its time is as a rule some part of a
+// millisecond ago, which is not to add up; when it is a repeat ago, the loop was away.
+void timer::expire(wheel_entry& entry) noexcept {
+  auto& self = static_cast<timer&>(tickwheel::timer::from(entry));
+  if (self.repeat_ != 0) {
+    const std::chrono::nanoseconds repeat = to_chrono(self.repeat_);
+    const clock::time_point now = self.service().now();
+    const clock::time_point next = detail::add_saturating(self.due_, repeat);
+    self.due_ = next > now ? next : detail::add_saturating(now, repeat);
+    self.waits_ = self.repeat_;
+    self.arm_again_at(self.due_);
+  }
+  self.call_(self.handle());
+}
+
+void timer::close(tw_timer_close_cb told) noexcept {
+  if (block_ != nullptr && !block_->is_closing()) block_->timers().check_thread();
+  cancel();
+  told_ = told;
+  closing_ = true;
+  if (block_ != nullptr) {
+    block_->close(*this);
+    return;
+  }
+  auto* const late = new (std::nothrow) late_closing{{}, *this};
+  detail::require(late != nullptr, "tw_timer_close: no memory is left to close a timer whose service is gone");
+  uv_idle_init(loop_, &late->closer);
+  late->closer.data = late;
+  uv_close(reinterpret_cast<uv_handle_t*>(&late->closer), [](uv_handle_t* h) {
+    const std::unique_ptr<late_closing> closed{static_cast<late_closing*>(h->data)};
+    closed->of.finish();
+  });
+}
+
+void timer::finish() noexcept {
+  tw_timer_t* const user = handle();
+  const tw_timer_close_cb told = told_;
+  this->~timer();
+  if (told != nullptr) told(user);
+}
+
+}  // namespace tickwheel::c
+
+using tickwheel::c::timer;
+
+int tw_timer_init(tw_service_t* service, tw_timer_t* handle) {
+  if (service == nullptr || handle == nullptr) return UV_EINVAL;
+  auto& of = tickwheel::c::service_block::of(service);
+  if (of.is_closing()) return UV_ECANCELED;
+  of.timers().check_thread();
+  timer::make(of, *handle);
+  return 0;
+}
+
+int tw_timer_start(tw_timer_t* handle, tw_timer_cb cb, uint64_t timeout, uint64_t repeat) {
+  return tw_timer_start_ns(handle, cb, tickwheel::c::from_ms(timeout), tickwheel::c::from_ms(repeat));
+}
+int tw_timer_start_ns(tw_timer_t* handle, tw_timer_cb cb, uint64_t timeout, uint64_t repeat) {
+  return handle == nullptr ? UV_EINVAL : timer::of(handle).start(cb, timeout, repeat);
+}
+
+int tw_timer_stop(tw_timer_t* handle) {
+  if (handle == nullptr) return UV_EINVAL;
+  timer::of(handle).stop();
+  return 0;
+}
+
+int tw_timer_again(tw_timer_t* handle) { return handle == nullptr ? UV_EINVAL : timer::of(handle).again(); }
+
+int tw_timer_touch(tw_timer_t* handle) {
+  if (handle == nullptr) return UV_EINVAL;
+  timer::of(handle).touch();
+  return 0;
+}
+
+void tw_timer_set_repeat(tw_timer_t* handle, uint64_t repeat) {
+  timer::of(handle).set_repeat(tickwheel::c::from_ms(repeat));
+}
+void tw_timer_set_repeat_ns(tw_timer_t* handle, uint64_t repeat) { timer::of(handle).set_repeat(repeat); }
+uint64_t tw_timer_get_repeat(const tw_timer_t* handle) { return tickwheel::c::to_ms(timer::of(handle).repeat()); }
+uint64_t tw_timer_get_repeat_ns(const tw_timer_t* handle) { return timer::of(handle).repeat(); }
+
+uint64_t tw_timer_get_due_in(const tw_timer_t* handle) { return tickwheel::c::to_ms(timer::of(handle).due_in()); }
+uint64_t tw_timer_get_due_in_ns(const tw_timer_t* handle) { return timer::of(handle).due_in(); }
+
+int tw_timer_is_active(const tw_timer_t* handle) { return timer::of(handle).armed(); }
+
+void tw_timer_ref(tw_timer_t* handle) { timer::of(handle).set_ref(true); }
+void tw_timer_unref(tw_timer_t* handle) { timer::of(handle).set_ref(false); }
+int tw_timer_has_ref(const tw_timer_t* handle) { return timer::of(handle).has_ref(); }
+
+void tw_timer_close(tw_timer_t* handle, tw_timer_close_cb cb) {
+  timer& t = timer::of(handle);
+  tickwheel::detail::require(!t.is_closing(), "tw_timer_close: it is closing already");
+  t.close(cb);
+}
+
+int tw_timer_is_closing(const tw_timer_t* handle) { return timer::of(handle).is_closing(); }
