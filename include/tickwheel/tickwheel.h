@@ -35,6 +35,8 @@
  *
  * Callbacks run after the poll, when the I/O that was waiting has been handled; those due at different times in the order of
  * those times, but for a loop that is late: then in any order. They may call anything here, for any timer, their own included.
+ *
+ * C99 or newer; uv.h wants POSIX of the C library as well: -std=gnu99, or _POSIX_C_SOURCE=200809L.
  */
 #ifndef TICKWHEEL_TICKWHEEL_H
 #define TICKWHEEL_TICKWHEEL_H
