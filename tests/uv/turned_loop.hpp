@@ -172,6 +172,7 @@ class turned_loop {
         }
         if (first == nullptr) return;
         uv_timer_stop(first);
+        uv_timer_again(first);  // one that repeats
         first->timer_cb(first);
       }
     });

@@ -1,0 +1,1093 @@
+/* The C interface, compiled as C: what a program relies on that has used uv_timer_t until now. */
+#include "check.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tickwheel/tickwheel.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* --- a loop with a service, and timers that count ------------------------------------------------------------------------ */
+
+static uv_loop_t loop;
+static tw_service_t service;
+static int service_closed;
+
+static void on_service_closed(tw_service_t* s) {
+  CHECK(s == &service);
+  ++service_closed;
+}
+
+static void open_service(void) {
+  service_closed = 0;
+  memset(&service, 0x5a, sizeof service); /* what was there before does not matter */
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init(&loop, &service), 0);
+}
+
+static void run(void) { uv_run(&loop, UV_RUN_DEFAULT); }
+
+static void end_loop(void) {
+  run();
+  CHECK_EQUAL(uv_loop_close(&loop), 0);
+}
+
+static void close_service(void) {
+  tw_service_close(&service, on_service_closed);
+  CHECK_EQUAL(service_closed, 0);
+  end_loop();
+  CHECK_EQUAL(service_closed, 1);
+}
+
+typedef struct {
+  tw_timer_t timer;
+  int ran;
+  int closed;
+  int order; /* of the closing */
+  tw_timer_cb then;
+} counted;
+
+static int closings;
+
+static void on_closed(tw_timer_t* t) {
+  counted* c = (counted*)t->data;
+  ++c->closed;
+  c->order = ++closings;
+}
+
+static void on_timeout(tw_timer_t* t) {
+  counted* c = (counted*)t->data;
+  ++c->ran;
+  if (c->then != NULL) c->then(t);
+}
+
+static void init(counted* c) {
+  memset(c, 0x5a, sizeof *c);
+  CHECK_EQUAL(tw_timer_init(&service, &c->timer), 0);
+  c->timer.data = c;
+  c->ran = c->closed = c->order = 0;
+  c->then = NULL;
+}
+
+static void close_timer(counted* c) { tw_timer_close(&c->timer, on_closed); }
+
+static int start(counted* c, uint64_t timeout, uint64_t repeat) {
+  return tw_timer_start(&c->timer, on_timeout, timeout, repeat);
+}
+
+static void stop_it(tw_timer_t* t) { CHECK_EQUAL(tw_timer_stop(t), 0); }
+static void close_it(tw_timer_t* t) { tw_timer_close(t, on_closed); }
+static void close_its_service(tw_timer_t* t) {
+  (void)t;
+  tw_service_close(&service, on_service_closed);
+}
+
+/* --- start, stop, repeat ------------------------------------------------------------------------------------------------- */
+
+static void the_version_is_that_of_the_header(void) { CHECK(strcmp(tw_version_string(), TICKWHEEL_VERSION) == 0); }
+
+static void a_timer_runs_once_and_never_early(void) {
+  counted c;
+  open_service();
+  init(&c);
+  uv_sleep(15); /* the loop's own time is behind now */
+  const uint64_t before = uv_hrtime();
+  CHECK_EQUAL(start(&c, 10, 0), 0);
+  CHECK(tw_timer_is_active(&c.timer));
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK(uv_hrtime() - before >= 10 * 1000000);
+  CHECK(!tw_timer_is_active(&c.timer));
+  close_timer(&c);
+  close_service();
+}
+
+static void nanoseconds_are_no_less_exact(void) {
+  counted c;
+  open_service();
+  init(&c);
+  const uint64_t before = uv_hrtime();
+  CHECK_EQUAL(tw_timer_start_ns(&c.timer, on_timeout, 1500000, 0), 0);
+  const uint64_t due = tw_timer_get_due_in_ns(&c.timer);
+  CHECK(due <= 1500000);
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK(uv_hrtime() - before >= 1500000);
+  close_timer(&c);
+  close_service();
+}
+
+static void stop_after_three(tw_timer_t* t) {
+  counted* c = (counted*)t->data;
+  CHECK(tw_timer_is_active(t)); /* armed again before it is called */
+  if (c->ran == 3) CHECK_EQUAL(tw_timer_stop(t), 0);
+}
+
+static void a_repeat_goes_on_until_it_is_stopped_in_its_callback(void) {
+  counted c;
+  open_service();
+  init(&c);
+  c.then = stop_after_three;
+  CHECK_EQUAL(start(&c, 0, 2), 0);
+  run();
+  CHECK_EQUAL(c.ran, 3);
+  CHECK(!tw_timer_is_active(&c.timer));
+  close_timer(&c);
+  close_service();
+}
+
+static void start_anew_until_three(tw_timer_t* t) {
+  counted* c = (counted*)t->data;
+  CHECK(!tw_timer_is_active(t));
+  if (c->ran < 3) CHECK_EQUAL(start(c, 0, 0), 0);
+}
+
+static void a_callback_may_start_its_timer_anew(void) {
+  counted c;
+  open_service();
+  init(&c);
+  c.then = start_anew_until_three;
+  CHECK_EQUAL(start(&c, 0, 0), 0);
+  run();
+  CHECK_EQUAL(c.ran, 3);
+  close_timer(&c);
+  close_service();
+}
+
+static void a_stopped_timer_does_not_run(void) {
+  counted c, other;
+  open_service();
+  init(&c);
+  init(&other);
+  CHECK_EQUAL(start(&c, 1, 1), 0);
+  CHECK_EQUAL(start(&other, 5, 0), 0);
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  run();
+  CHECK_EQUAL(c.ran, 0);
+  CHECK_EQUAL(other.ran, 1);
+  close_timer(&c);
+  close_timer(&other);
+  close_service();
+}
+
+static counted pair[2];
+static void stop_the_other(tw_timer_t* t) { CHECK_EQUAL(tw_timer_stop(&pair[t == &pair[0].timer].timer), 0); }
+
+static void one_that_is_due_in_the_same_pass_can_be_stopped(void) {
+  open_service();
+  for (int i = 0; i != 2; ++i) {
+    init(&pair[i]);
+    pair[i].then = stop_the_other;
+    CHECK_EQUAL(start(&pair[i], 1, 0), 0);
+  }
+  uv_sleep(5);
+  run();
+  CHECK_EQUAL(pair[0].ran + pair[1].ran, 1); /* whichever was first */
+  CHECK(!tw_timer_is_active(&pair[0].timer));
+  CHECK(!tw_timer_is_active(&pair[1].timer));
+  close_timer(&pair[0]);
+  close_timer(&pair[1]);
+  close_service();
+}
+
+static void starting_an_active_timer_moves_it(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 100000, 0), 0);
+  CHECK_EQUAL(start(&c, 1, 0), 0);
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  close_timer(&c);
+  close_service();
+}
+
+static void a_start_without_a_callback_changes_nothing(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(tw_timer_start(&c.timer, NULL, 1, 7), UV_EINVAL);
+  CHECK(!tw_timer_is_active(&c.timer));
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 0);
+  CHECK_EQUAL(start(&c, 2, 0), 0);
+  CHECK_EQUAL(tw_timer_start(&c.timer, NULL, 100000, 7), UV_EINVAL);
+  CHECK(tw_timer_is_active(&c.timer));
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 0);
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  close_timer(&c);
+  close_service();
+}
+
+static void again_needs_a_start_before(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(tw_timer_again(&c.timer), UV_EINVAL);
+  tw_timer_set_repeat(&c.timer, 5);
+  CHECK_EQUAL(tw_timer_again(&c.timer), UV_EINVAL);
+  CHECK(!tw_timer_is_active(&c.timer));
+  close_timer(&c);
+  close_service();
+}
+
+static void again_without_a_repeat_leaves_it_as_it_is(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 2, 0), 0);
+  CHECK_EQUAL(tw_timer_again(&c.timer), 0);
+  CHECK(tw_timer_is_active(&c.timer));
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK_EQUAL(tw_timer_again(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  close_timer(&c);
+  close_service();
+}
+
+static void again_waits_for_the_repeat(void) {
+  counted c;
+  open_service();
+  init(&c);
+  c.then = stop_it;
+  CHECK_EQUAL(start(&c, 100000, 2), 0);
+  CHECK_EQUAL(tw_timer_again(&c.timer), 0);
+  CHECK(tw_timer_get_due_in(&c.timer) <= 2);
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK_EQUAL(tw_timer_again(&c.timer), 0); /* also when it was stopped */
+  run();
+  CHECK_EQUAL(c.ran, 2);
+  close_timer(&c);
+  close_service();
+}
+
+static void repeats_are_kept_in_nanoseconds(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 0);
+  tw_timer_set_repeat(&c.timer, 5);
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 5);
+  CHECK_EQUAL(tw_timer_get_repeat_ns(&c.timer), 5000000);
+  tw_timer_set_repeat_ns(&c.timer, 1000001);
+  CHECK_EQUAL(tw_timer_get_repeat_ns(&c.timer), 1000001);
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 2);
+  tw_timer_set_repeat(&c.timer, UINT64_MAX);
+  CHECK(tw_timer_get_repeat(&c.timer) == UINT64_MAX);
+  CHECK(tw_timer_get_repeat_ns(&c.timer) == UINT64_MAX);
+  close_timer(&c);
+  close_service();
+}
+
+static void what_is_too_far_away_is_active_and_never_due(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, UINT64_MAX, UINT64_MAX), 0);
+  CHECK(tw_timer_is_active(&c.timer));
+  CHECK(tw_timer_get_due_in(&c.timer) > (uint64_t)200 * 365 * 86400 * 1000);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  CHECK_EQUAL(c.ran, 0);
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK(tw_timer_is_active(&c.timer));
+  close_timer(&c);
+  close_service();
+}
+
+static void due_in_counts_down_and_rounds_up(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(tw_timer_get_due_in(&c.timer), 0);
+  CHECK_EQUAL(start(&c, 100000, 0), 0);
+  const uint64_t first = tw_timer_get_due_in(&c.timer);
+  CHECK(first <= 100000 && first > 90000);
+  uv_sleep(2);
+  CHECK(tw_timer_get_due_in(&c.timer) < 100000);
+  CHECK(tw_timer_get_due_in_ns(&c.timer) <= 100000ull * 1000000 - 2000000);
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK(tw_timer_get_due_in(&c.timer) > 0); /* of one that was stopped: how long it would have been */
+  close_timer(&c);
+  close_service();
+}
+
+static counted touched;
+static void touch_the_other(tw_timer_t* t) {
+  counted* c = (counted*)t->data;
+  CHECK_EQUAL(touched.ran, 0);
+  CHECK_EQUAL(tw_timer_touch(&touched.timer), 0);
+  if (c->ran == 10) CHECK_EQUAL(tw_timer_stop(t), 0);
+}
+
+static void touching_gives_a_timer_its_whole_time_again(void) {
+  counted c;
+  open_service();
+  init(&c);
+  init(&touched);
+  c.then = touch_the_other;
+  CHECK_EQUAL(start(&touched, 200, 0), 0);
+  CHECK_EQUAL(start(&c, 30, 30), 0);
+  const uint64_t before = uv_hrtime();
+  run();
+  CHECK_EQUAL(touched.ran, 1);
+  CHECK(uv_hrtime() - before >= 500 * 1000000ull); /* ten times 30 ms, and then 200 */
+  close_timer(&c);
+  close_timer(&touched);
+  close_service();
+}
+
+static void touching_one_that_waits_for_its_repeat_gives_it_the_repeat(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 0, 50000), 0);
+  while (c.ran == 0) uv_run(&loop, UV_RUN_ONCE);
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  const uint64_t due = tw_timer_get_due_in(&c.timer);
+  CHECK(due > 40000 && due <= 50000);
+  close_timer(&c);
+  close_service();
+}
+
+static void touching_one_that_is_not_active_does_nothing(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  CHECK_EQUAL(start(&c, 1, 0), 0);
+  run();
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  close_timer(&c);
+  close_service();
+}
+
+static void init_leaves_data_alone(void) {
+  int mine;
+  tw_timer_t t;
+  open_service();
+  t.data = &mine;
+  CHECK_EQUAL(tw_timer_init(&service, &t), 0);
+  CHECK(t.data == &mine);
+  tw_timer_close(&t, NULL);
+  close_service();
+}
+
+/* --- references ------------------------------------------------------------------------------------------------------------ */
+
+static void a_timer_without_a_reference_does_not_hold_the_loop(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK(tw_timer_has_ref(&c.timer));
+  CHECK_EQUAL(start(&c, 100000, 0), 0);
+  CHECK(uv_loop_alive(&loop));
+  tw_timer_unref(&c.timer);
+  tw_timer_unref(&c.timer);
+  CHECK(!tw_timer_has_ref(&c.timer));
+  CHECK(!uv_loop_alive(&loop));
+  tw_timer_ref(&c.timer);
+  CHECK(tw_timer_has_ref(&c.timer));
+  CHECK(uv_loop_alive(&loop));
+  close_timer(&c);
+  close_service();
+}
+
+static void a_service_without_a_reference_does_not_hold_the_loop(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK(tw_service_has_ref(&service));
+  CHECK_EQUAL(start(&c, 100000, 0), 0);
+  tw_service_unref(&service);
+  CHECK(!tw_service_has_ref(&service));
+  CHECK(!uv_loop_alive(&loop));
+  tw_service_ref(&service);
+  CHECK(uv_loop_alive(&loop));
+  close_timer(&c);
+  close_service();
+}
+
+/* --- closing --------------------------------------------------------------------------------------------------------------- */
+
+static void closing_stops_at_once_and_tells_later_in_order(void) {
+  counted a, b, never_started;
+  open_service();
+  closings = 0;
+  init(&a);
+  init(&b);
+  init(&never_started);
+  CHECK_EQUAL(start(&a, 0, 1), 0);
+  CHECK_EQUAL(start(&b, 0, 1), 0);
+  CHECK(!tw_timer_is_closing(&a.timer));
+  close_timer(&b);
+  close_timer(&a);
+  close_timer(&never_started);
+  CHECK(tw_timer_is_closing(&a.timer));
+  CHECK(!tw_timer_is_active(&a.timer));
+  CHECK_EQUAL(closings, 0);
+  CHECK(uv_loop_alive(&loop));
+  run();
+  CHECK_EQUAL(b.order, 1);
+  CHECK_EQUAL(a.order, 2);
+  CHECK_EQUAL(never_started.order, 3);
+  CHECK_EQUAL(a.ran + b.ran, 0);
+  close_service();
+}
+
+static void a_closing_timer_answers_as_libuvs(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 5, 5), 0);
+  close_timer(&c);
+  CHECK_EQUAL(start(&c, 1, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK_EQUAL(tw_timer_again(&c.timer), 0);
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  run();
+  CHECK_EQUAL(c.ran, 0);
+  CHECK_EQUAL(c.closed, 1);
+  close_service();
+}
+
+static void a_timer_may_be_closed_in_its_own_callback(void) {
+  counted c;
+  open_service();
+  init(&c);
+  c.then = close_it;
+  CHECK_EQUAL(start(&c, 0, 1), 0);
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK_EQUAL(c.closed, 1);
+  close_service();
+}
+
+static int freed;
+static void free_it(tw_timer_t* t) {
+  free(t);
+  ++freed;
+}
+
+static void a_close_callback_may_free_the_timer(void) {
+  open_service();
+  freed = 0;
+  for (int i = 0; i != 3; ++i) {
+    tw_timer_t* t = malloc(sizeof *t);
+    CHECK_EQUAL(tw_timer_init(&service, t), 0);
+    CHECK_EQUAL(tw_timer_start(t, on_timeout, 1000, 1000), 0);
+    CHECK_EQUAL(tw_timer_stop(t), 0);
+    tw_timer_close(t, free_it);
+  }
+  run();
+  CHECK_EQUAL(freed, 3);
+  close_service();
+}
+
+static counted closed_by_another;
+static void close_the_other(tw_timer_t* t) {
+  on_closed(t);
+  close_timer(&closed_by_another);
+  CHECK_EQUAL(closed_by_another.closed, 0);
+}
+
+static void a_close_callback_may_close_others_which_are_told_later(void) {
+  counted c;
+  open_service();
+  init(&c);
+  init(&closed_by_another);
+  tw_timer_close(&c.timer, close_the_other);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  CHECK_EQUAL(c.closed, 1);
+  CHECK_EQUAL(closed_by_another.closed, 0);
+  CHECK(uv_loop_alive(&loop));
+  run();
+  CHECK_EQUAL(closed_by_another.closed, 1);
+  close_service();
+}
+
+static void init_again(tw_timer_t* t) {
+  on_closed(t);
+  CHECK_EQUAL(tw_timer_init(&service, t), 0);
+  CHECK_EQUAL(tw_timer_start(t, on_timeout, 1, 0), 0);
+}
+
+static void what_was_closed_may_be_initialised_anew(void) {
+  counted c;
+  open_service();
+  init(&c);
+  tw_timer_close(&c.timer, init_again);
+  run();
+  CHECK_EQUAL(c.closed, 1);
+  CHECK_EQUAL(c.ran, 1);
+  close_timer(&c);
+  close_service();
+}
+
+static void nobody_need_be_told(void) {
+  counted c;
+  open_service();
+  init(&c);
+  tw_timer_close(&c.timer, NULL);
+  tw_service_close(&service, NULL);
+  end_loop();
+  CHECK_EQUAL(c.closed + service_closed, 0);
+}
+
+/* --- closing the service ----------------------------------------------------------------------------------------------------- */
+
+static void a_loop_is_not_closed_before_its_service(void) {
+  open_service();
+  CHECK_EQUAL(uv_loop_close(&loop), UV_EBUSY);
+  tw_service_close(&service, NULL);
+  CHECK_EQUAL(uv_loop_close(&loop), UV_EBUSY);
+  end_loop();
+}
+
+static void closing_the_service_stops_its_timers_and_starts_none(void) {
+  counted c, other;
+  open_service();
+  init(&c);
+  init(&other);
+  CHECK_EQUAL(start(&c, 0, 1), 0);
+  CHECK(!tw_service_is_closing(&service));
+  tw_service_close(&service, on_service_closed);
+  CHECK(tw_service_is_closing(&service));
+  CHECK(!tw_timer_is_active(&c.timer));
+  CHECK_EQUAL(start(&c, 1, 0), UV_ECANCELED);
+  CHECK_EQUAL(tw_timer_again(&c.timer), UV_ECANCELED);
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK_EQUAL(tw_timer_init(&service, &other.timer), UV_ECANCELED);
+  tw_timer_unref(&c.timer);
+  CHECK(!tw_timer_has_ref(&c.timer));
+  tw_service_use_on_this_thread(&service);
+  CHECK_EQUAL(tw_service_after_fork(&service), UV_ECANCELED);
+  end_loop();
+  CHECK_EQUAL(c.ran, 0);
+  CHECK_EQUAL(service_closed, 1);
+}
+
+static counted told_before;
+static void on_closed_last(tw_service_t* s) {
+  on_service_closed(s);
+  CHECK_EQUAL(told_before.closed, 1);
+}
+
+static void a_service_is_closed_after_the_timers_that_were_closed_before(void) {
+  open_service();
+  init(&told_before);
+  tw_service_close(&service, on_closed_last);
+  close_timer(&told_before);
+  end_loop();
+  CHECK_EQUAL(service_closed, 1);
+}
+
+static void a_timer_may_be_closed_when_its_service_is_gone(void) {
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 1, 1), 0);
+  tw_service_close(&service, on_service_closed);
+  run();
+  CHECK_EQUAL(service_closed, 1);
+  memset(&service, 0x5a, sizeof service);
+  CHECK_EQUAL(start(&c, 1, 0), UV_ECANCELED);
+  CHECK_EQUAL(tw_timer_again(&c.timer), UV_ECANCELED);
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  tw_timer_unref(&c.timer);
+  tw_timer_ref(&c.timer);
+  close_timer(&c);
+  CHECK_EQUAL(c.closed, 0);
+  CHECK_EQUAL(start(&c, 1, 0), UV_EINVAL);
+  end_loop();
+  CHECK_EQUAL(c.closed, 1);
+  CHECK_EQUAL(c.ran, 0);
+}
+
+static void a_timers_callback_may_close_the_service(void) {
+  counted c, other;
+  open_service();
+  init(&c);
+  init(&other);
+  c.then = close_its_service;
+  CHECK_EQUAL(start(&c, 1, 1), 0);
+  CHECK_EQUAL(start(&other, 5, 1), 0);
+  end_loop();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK_EQUAL(other.ran, 0);
+  CHECK_EQUAL(service_closed, 1);
+}
+
+static void close_service_of_closed(tw_timer_t* t) {
+  on_closed(t);
+  tw_service_close(&service, on_service_closed);
+  CHECK_EQUAL(service_closed, 0);
+}
+
+static void a_close_callback_may_close_the_service(void) {
+  counted c;
+  open_service();
+  init(&c);
+  tw_timer_close(&c.timer, close_service_of_closed);
+  end_loop();
+  CHECK_EQUAL(c.closed, 1);
+  CHECK_EQUAL(service_closed, 1);
+}
+
+static void free_service(tw_service_t* s) {
+  free(s);
+  ++service_closed;
+}
+
+static void a_services_close_callback_may_free_it(void) {
+  tw_service_t* s = malloc(sizeof *s);
+  service_closed = 0;
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init(&loop, s), 0);
+  tw_service_close(s, free_service);
+  end_loop();
+  CHECK_EQUAL(service_closed, 1);
+}
+
+static void reopen(tw_service_t* s) {
+  ++service_closed;
+  CHECK_EQUAL(tw_service_init(&loop, s), 0);
+}
+
+static void a_closed_service_may_be_opened_anew(void) {
+  open_service();
+  tw_service_close(&service, reopen);
+  run();
+  CHECK_EQUAL(service_closed, 1);
+  service_closed = 0;
+  close_service();
+}
+
+static void close_what_is_not_ours(uv_handle_t* h, void* arg) {
+  int* left = (int*)arg;
+  if (tw_service_owns(&service, h))
+    ++*left;
+  else if (!uv_is_closing(h))
+    uv_close(h, NULL);
+}
+
+static void a_walk_can_tell_what_is_the_services(void) {
+  uv_timer_t other;
+  counted c;
+  int left = 0;
+  open_service();
+  init(&c);
+  uv_timer_init(&loop, &other);
+  close_timer(&c);
+  uv_walk(&loop, close_what_is_not_ours, &left);
+  CHECK(left > 0);
+  CHECK(uv_is_closing((uv_handle_t*)&other));
+  run();
+  CHECK_EQUAL(c.closed, 1);
+  close_service();
+}
+
+static void a_loop_that_was_closed_has_no_service(void) {
+  uv_loop_t ended;
+  tw_service_t s;
+  CHECK_EQUAL(uv_loop_init(&ended), 0);
+  CHECK_EQUAL(uv_loop_close(&ended), 0);
+  CHECK_EQUAL(tw_service_init(&ended, &s), UV_EINVAL);
+}
+
+/* --- other threads ----------------------------------------------------------------------------------------------------------- */
+
+static tw_remote_t remote;
+static tw_hold_t hold;
+static uv_thread_t loop_thread;
+
+static void add_one(void* arg) {
+  uv_thread_t self = uv_thread_self();
+  CHECK(uv_thread_equal(&self, &loop_thread));
+  ++*(int*)arg;
+}
+
+static void post_and_let_go(void* arg) {
+  tw_remote_t mine;
+  CHECK_EQUAL(tw_remote_copy(&remote, &mine), 0);
+  uv_sleep(3);
+  CHECK_EQUAL(tw_remote_post(&mine, add_one, arg, 0), 0);
+  CHECK_EQUAL(tw_remote_post(&mine, add_one, arg, 2), 0);
+  CHECK_EQUAL(tw_remote_post_ns(&mine, add_one, arg, 1000), 0);
+  tw_remote_release(&mine);
+  tw_hold_release(&hold);
+}
+
+static void another_thread_posts_to_a_loop_that_is_held(void) {
+  uv_thread_t other;
+  int ran = 0;
+  open_service();
+  loop_thread = uv_thread_self();
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_hold_init(&service, &hold), 0);
+  CHECK(uv_loop_alive(&loop));
+  CHECK_EQUAL(uv_thread_create(&other, post_and_let_go, &ran), 0);
+  run(); /* until the hold is released, and what was posted has run */
+  uv_thread_join(&other);
+  CHECK_EQUAL(ran, 3);
+  tw_remote_release(&remote);
+  tw_hold_release(&hold); /* again: nothing */
+  close_service();
+}
+
+static void a_posted_timer_is_cancelled_or_runs_or_is_closed_with_the_service(void) {
+  tw_remote_timer_t cancelled, late, closed;
+  int ran = 0;
+  open_service();
+  loop_thread = uv_thread_self();
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_hold_init(&service, &hold), 0);
+  CHECK_EQUAL(tw_remote_arm(&remote, add_one, &ran, 0, &cancelled), 0);
+  CHECK_EQUAL(tw_remote_timer_cancel(&cancelled), TW_CANCELLED);
+  CHECK_EQUAL(tw_remote_timer_cancel(&cancelled), TW_CANCELLED);
+  CHECK_EQUAL(tw_remote_arm_ns(&remote, add_one, &ran, 1, &late), 0);
+  while (ran == 0) uv_run(&loop, UV_RUN_ONCE);
+  CHECK_EQUAL(tw_remote_timer_cancel(&late), TW_TOO_LATE);
+  CHECK_EQUAL(tw_remote_arm(&remote, add_one, &ran, 100000, &closed), 0);
+  tw_hold_release(&hold);
+  close_service();
+  CHECK_EQUAL(tw_remote_timer_cancel(&closed), TW_CLOSED);
+  CHECK_EQUAL(ran, 1);
+  tw_remote_timer_release(&cancelled);
+  tw_remote_timer_release(&late);
+  tw_remote_timer_release(&closed);
+  CHECK_EQUAL(tw_remote_timer_cancel(&closed), TW_TOO_LATE); /* empty */
+  tw_remote_timer_release(&closed);
+  tw_remote_release(&remote);
+}
+
+static void a_released_timer_runs_all_the_same(void) {
+  tw_remote_timer_t t;
+  int ran = 0;
+  open_service();
+  loop_thread = uv_thread_self();
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_remote_arm(&remote, add_one, &ran, 1, &t), 0);
+  tw_remote_timer_release(&t);
+  CHECK_EQUAL(tw_hold_init(&service, &hold), 0);
+  tw_hold_release(&hold);
+  run();
+  CHECK_EQUAL(ran, 1);
+  tw_remote_release(&remote);
+  close_service();
+}
+
+static void a_remote_outlives_its_service_and_is_refused(void) {
+  tw_remote_t copy;
+  tw_remote_timer_t t;
+  open_service();
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_remote_copy(&remote, &copy), 0);
+  tw_remote_release(&remote);
+  CHECK_EQUAL(tw_remote_post(&remote, add_one, NULL, 0), UV_ECANCELED); /* empty */
+  tw_service_close(&service, NULL);
+  CHECK_EQUAL(tw_remote_post(&copy, add_one, NULL, 0), UV_ECANCELED);
+  CHECK_EQUAL(tw_remote_init(&service, &remote), UV_ECANCELED);
+  CHECK_EQUAL(tw_remote_post(&remote, add_one, NULL, 0), UV_ECANCELED);
+  CHECK_EQUAL(tw_hold_init(&service, &hold), UV_ECANCELED);
+  tw_hold_release(&hold);
+  end_loop();
+  CHECK_EQUAL(tw_remote_arm(&copy, add_one, NULL, 5, &t), UV_ECANCELED);
+  CHECK_EQUAL(tw_remote_timer_cancel(&t), TW_TOO_LATE);
+  tw_remote_timer_release(&t);
+  tw_remote_release(&copy);
+}
+
+/* --- bad input ------------------------------------------------------------------------------------------------------------- */
+
+static void null_is_refused_where_a_code_is_returned(void) {
+  counted c;
+  tw_remote_timer_t t;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_service_init(NULL, &service), UV_EINVAL);
+  CHECK_EQUAL(tw_service_init(&loop, NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_service_after_fork(NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_init(NULL, &c.timer), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_init(&service, NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_start(NULL, on_timeout, 1, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_start_ns(NULL, on_timeout, 1, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_start_ns(&c.timer, NULL, 1, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_stop(NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_again(NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_timer_touch(NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_init(NULL, &remote), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_init(&service, NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_remote_copy(NULL, &remote), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_copy(&remote, NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_post(NULL, add_one, NULL, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_post(&remote, NULL, NULL, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_post_ns(NULL, add_one, NULL, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_arm(NULL, add_one, NULL, 0, &t), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_arm(&remote, NULL, NULL, 0, &t), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_timer_cancel(&t), TW_TOO_LATE);
+  CHECK_EQUAL(tw_remote_arm(&remote, add_one, NULL, 0, NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_arm_ns(NULL, add_one, NULL, 0, &t), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_timer_cancel(NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_hold_init(NULL, &hold), UV_EINVAL);
+  CHECK_EQUAL(tw_hold_init(&service, NULL), UV_EINVAL);
+  tw_remote_release(NULL);
+  tw_remote_timer_release(NULL);
+  tw_hold_release(NULL);
+  tw_remote_release(&remote);
+  close_timer(&c);
+  close_service();
+}
+
+/* Runs `misuse` in a child, which must stop with a line that begins "tickwheel: " and has `named` in it. */
+static void stops(const char* what, void (*misuse)(void), const char* named) {
+  int out[2];
+  char said[512];
+  size_t length = 0;
+  ssize_t got;
+  int status = 0;
+  fflush(stdout);
+  CHECK_EQUAL(pipe(out), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);
+    dup2(out[1], STDERR_FILENO);
+    misuse();
+    _exit(0);
+  }
+  close(out[1]);
+  while (length < sizeof said - 1 && (got = read(out[0], said + length, sizeof said - 1 - length)) > 0)
+    length += (size_t)got;
+  said[length] = '\0';
+  close(out[0]);
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || strstr(said, "tickwheel: ") == NULL ||
+      strstr(said, named) == NULL) {
+    printf("%s: was to stop and name '%s'; it said '%s'\n", what, named, said);
+    ++failures;
+  }
+}
+#define STOPS(misuse, named) stops(#misuse, misuse, named)
+
+static void is_active_of_null(void) { tw_timer_is_active(NULL); }
+static void is_closing_of_null(void) { tw_timer_is_closing(NULL); }
+static void has_ref_of_null(void) { tw_timer_has_ref(NULL); }
+static void ref_of_null(void) { tw_timer_ref(NULL); }
+static void unref_of_null(void) { tw_timer_unref(NULL); }
+static void set_repeat_of_null(void) { tw_timer_set_repeat(NULL, 1); }
+static void set_repeat_ns_of_null(void) { tw_timer_set_repeat_ns(NULL, 1); }
+static void get_repeat_of_null(void) { tw_timer_get_repeat(NULL); }
+static void get_repeat_ns_of_null(void) { tw_timer_get_repeat_ns(NULL); }
+static void get_due_in_of_null(void) { tw_timer_get_due_in(NULL); }
+static void get_due_in_ns_of_null(void) { tw_timer_get_due_in_ns(NULL); }
+static void close_of_null(void) { tw_timer_close(NULL, NULL); }
+static void service_close_of_null(void) { tw_service_close(NULL, NULL); }
+static void service_is_closing_of_null(void) { tw_service_is_closing(NULL); }
+static void service_ref_of_null(void) { tw_service_ref(NULL); }
+static void service_unref_of_null(void) { tw_service_unref(NULL); }
+static void service_has_ref_of_null(void) { tw_service_has_ref(NULL); }
+static void service_owns_of_null(void) { tw_service_owns(NULL, NULL); }
+static void service_use_of_null(void) { tw_service_use_on_this_thread(NULL); }
+
+static void null_is_a_violated_precondition_elsewhere(void) {
+  STOPS(is_active_of_null, "tw_timer_t was null");
+  STOPS(is_closing_of_null, "tw_timer_t was null");
+  STOPS(has_ref_of_null, "tw_timer_t was null");
+  STOPS(ref_of_null, "tw_timer_t was null");
+  STOPS(unref_of_null, "tw_timer_t was null");
+  STOPS(set_repeat_of_null, "tw_timer_t was null");
+  STOPS(set_repeat_ns_of_null, "tw_timer_t was null");
+  STOPS(get_repeat_of_null, "tw_timer_t was null");
+  STOPS(get_repeat_ns_of_null, "tw_timer_t was null");
+  STOPS(get_due_in_of_null, "tw_timer_t was null");
+  STOPS(get_due_in_ns_of_null, "tw_timer_t was null");
+  STOPS(close_of_null, "tw_timer_t was null");
+  STOPS(service_close_of_null, "tw_service_t was null");
+  STOPS(service_is_closing_of_null, "tw_service_t was null");
+  STOPS(service_ref_of_null, "tw_service_t was null");
+  STOPS(service_unref_of_null, "tw_service_t was null");
+  STOPS(service_has_ref_of_null, "tw_service_t was null");
+  STOPS(service_owns_of_null, "tw_service_t was null");
+  STOPS(service_use_of_null, "tw_service_t was null");
+}
+
+static counted misused;
+
+static void close_twice(void) {
+  close_timer(&misused);
+  close_timer(&misused);
+}
+static void close_service_twice(void) {
+  tw_service_close(&service, NULL);
+  tw_service_close(&service, NULL);
+}
+static void use_a_closed_service(void) {
+  tw_service_close(&service, NULL);
+  run();
+  tw_service_ref(&service);
+}
+
+static void closing_twice_is_a_violated_precondition(void) {
+  open_service();
+  init(&misused);
+  STOPS(close_twice, "tw_timer_close: it is closing already");
+  STOPS(close_service_twice, "tw_service_close: it is closing already");
+  STOPS(use_a_closed_service, "tw_service_t was null, or closed");
+  close_timer(&misused);
+  close_service();
+}
+
+static void on_another_thread(void (*call)(void*)) {
+  uv_thread_t other;
+  uv_thread_create(&other, call, NULL);
+  uv_thread_join(&other);
+}
+static void start_elsewhere(void* unused) {
+  (void)unused;
+  start(&misused, 1, 0);
+}
+static void stop_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_stop(&misused.timer);
+}
+static void close_elsewhere(void* unused) {
+  (void)unused;
+  close_timer(&misused);
+}
+static void init_elsewhere(void* unused) {
+  tw_timer_t t;
+  (void)unused;
+  tw_timer_init(&service, &t);
+}
+static void hold_elsewhere(void* unused) {
+  (void)unused;
+  tw_hold_init(&service, &hold);
+}
+static void touch_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_touch(&misused.timer);
+}
+
+static void start_on_the_wrong_thread(void) { on_another_thread(start_elsewhere); }
+static void stop_on_the_wrong_thread(void) {
+  start(&misused, 100, 0);
+  on_another_thread(stop_elsewhere);
+}
+static void touch_on_the_wrong_thread(void) {
+  start(&misused, 100, 0);
+  on_another_thread(touch_elsewhere);
+}
+static void close_on_the_wrong_thread(void) { on_another_thread(close_elsewhere); }
+static void init_on_the_wrong_thread(void) { on_another_thread(init_elsewhere); }
+static void hold_on_the_wrong_thread(void) { on_another_thread(hold_elsewhere); }
+
+static void use_and_start_elsewhere(void* unused) {
+  (void)unused;
+  tw_service_use_on_this_thread(&service);
+  CHECK_EQUAL(start(&misused, 1, 0), 0);
+  run();
+  CHECK_EQUAL(misused.ran, 1);
+}
+
+static void another_thread_is_named_unless_the_service_was_handed_over(void) {
+  open_service();
+  init(&misused);
+  STOPS(start_on_the_wrong_thread, "wrong thread");
+  STOPS(stop_on_the_wrong_thread, "wrong thread");
+  STOPS(touch_on_the_wrong_thread, "wrong thread");
+  STOPS(close_on_the_wrong_thread, "wrong thread");
+  STOPS(init_on_the_wrong_thread, "wrong thread");
+  STOPS(hold_on_the_wrong_thread, "wrong thread");
+  on_another_thread(use_and_start_elsewhere);
+  tw_service_use_on_this_thread(&service);
+  close_timer(&misused);
+  close_service();
+}
+
+static void a_forked_child_has_timers_of_its_own(void) {
+  counted c;
+  int status = 0;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 5, 0), 0);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (uv_loop_fork(&loop) != 0 || tw_service_after_fork(&service) != 0) _exit(2);
+    run();
+    _exit(c.ran == 1 ? 0 : 3);
+  }
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status));
+  CHECK_EQUAL(WEXITSTATUS(status), 0);
+  close_timer(&c);
+  close_service();
+}
+
+int main(void) {
+  RUN(the_version_is_that_of_the_header);
+  RUN(a_timer_runs_once_and_never_early);
+  RUN(nanoseconds_are_no_less_exact);
+  RUN(a_repeat_goes_on_until_it_is_stopped_in_its_callback);
+  RUN(a_callback_may_start_its_timer_anew);
+  RUN(a_stopped_timer_does_not_run);
+  RUN(one_that_is_due_in_the_same_pass_can_be_stopped);
+  RUN(starting_an_active_timer_moves_it);
+  RUN(a_start_without_a_callback_changes_nothing);
+  RUN(again_needs_a_start_before);
+  RUN(again_without_a_repeat_leaves_it_as_it_is);
+  RUN(again_waits_for_the_repeat);
+  RUN(repeats_are_kept_in_nanoseconds);
+  RUN(what_is_too_far_away_is_active_and_never_due);
+  RUN(due_in_counts_down_and_rounds_up);
+  RUN(touching_gives_a_timer_its_whole_time_again);
+  RUN(touching_one_that_waits_for_its_repeat_gives_it_the_repeat);
+  RUN(touching_one_that_is_not_active_does_nothing);
+  RUN(init_leaves_data_alone);
+  RUN(a_timer_without_a_reference_does_not_hold_the_loop);
+  RUN(a_service_without_a_reference_does_not_hold_the_loop);
+  RUN(closing_stops_at_once_and_tells_later_in_order);
+  RUN(a_closing_timer_answers_as_libuvs);
+  RUN(a_timer_may_be_closed_in_its_own_callback);
+  RUN(a_close_callback_may_free_the_timer);
+  RUN(a_close_callback_may_close_others_which_are_told_later);
+  RUN(what_was_closed_may_be_initialised_anew);
+  RUN(nobody_need_be_told);
+  RUN(a_loop_is_not_closed_before_its_service);
+  RUN(closing_the_service_stops_its_timers_and_starts_none);
+  RUN(a_service_is_closed_after_the_timers_that_were_closed_before);
+  RUN(a_timer_may_be_closed_when_its_service_is_gone);
+  RUN(a_timers_callback_may_close_the_service);
+  RUN(a_close_callback_may_close_the_service);
+  RUN(a_services_close_callback_may_free_it);
+  RUN(a_closed_service_may_be_opened_anew);
+  RUN(a_walk_can_tell_what_is_the_services);
+  RUN(a_loop_that_was_closed_has_no_service);
+  RUN(another_thread_posts_to_a_loop_that_is_held);
+  RUN(a_posted_timer_is_cancelled_or_runs_or_is_closed_with_the_service);
+  RUN(a_released_timer_runs_all_the_same);
+  RUN(a_remote_outlives_its_service_and_is_refused);
+  RUN(null_is_refused_where_a_code_is_returned);
+  RUN(null_is_a_violated_precondition_elsewhere);
+  RUN(closing_twice_is_a_violated_precondition);
+  RUN(another_thread_is_named_unless_the_service_was_handed_over);
+  RUN(a_forked_child_has_timers_of_its_own);
+  return report();
+}
