@@ -33,7 +33,8 @@ void service_block::call_later() noexcept {
   if (std::exchange(called_later_, true)) return;
   uv_idle_init(&loop_, &closer_);
   closer_.data = this;
-  uv_close(reinterpret_cast<uv_handle_t*>(&closer_), [](uv_handle_t* h) { static_cast<service_block*>(h->data)->call(); });
+  uv_close(reinterpret_cast<uv_handle_t*>(&closer_),
+           [](uv_handle_t* h) { static_cast<service_block*>(h->data)->call(); });
 }
 
 // What callbacks close is told in the next iteration, as by libuv.
@@ -81,7 +82,9 @@ void tw_service_ref(tw_service_t* handle) { service_block::of(handle).timers().r
 void tw_service_unref(tw_service_t* handle) { service_block::of(handle).timers().unref(); }
 int tw_service_has_ref(const tw_service_t* handle) { return service_block::of(handle).timers().has_ref(); }
 
-int tw_service_owns(const tw_service_t* handle, const uv_handle_t* h) { return service_block::of(handle).timers().owns(h); }
+int tw_service_owns(const tw_service_t* handle, const uv_handle_t* h) {
+  return service_block::of(handle).timers().owns(h);
+}
 
 void tw_service_use_on_this_thread(tw_service_t* handle) {
   if (service_block& s = service_block::of(handle); !s.is_closing()) s.timers().use_on_this_thread();

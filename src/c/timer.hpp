@@ -1,8 +1,8 @@
 // What is in a tw_timer_t.
 #pragma once
 
-#include <tickwheel/detail/check.hpp>
 #include <tickwheel/tickwheel.h>
+#include <tickwheel/detail/check.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <uv.h>
@@ -22,7 +22,9 @@ class service_block;
 using nanoseconds = std::uint64_t;
 inline constexpr nanoseconds for_ever = std::numeric_limits<nanoseconds>::max();
 
-constexpr nanoseconds from_ms(std::uint64_t ms) noexcept { return ms > for_ever / 1'000'000 ? for_ever : ms * 1'000'000; }
+constexpr nanoseconds from_ms(std::uint64_t ms) noexcept {
+  return ms > for_ever / 1'000'000 ? for_ever : ms * 1'000'000;
+}
 constexpr std::uint64_t to_ms(nanoseconds ns) noexcept {
   return ns == for_ever ? for_ever : ns / 1'000'000 + (ns % 1'000'000 != 0);
 }

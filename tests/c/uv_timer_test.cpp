@@ -95,7 +95,8 @@ class script {
   script(loop_order order, unsigned seed) : random_{seed}, loop_{order} {
     EXPECT_EQ(tw_service_init(&loop(), &service_), 0);
     uv_timer_init(&loop(), &holding_);
-    uv_timer_start(&holding_, [](uv_timer_t*) {}, 1'000'000'000, 0);
+    uv_timer_start(
+        &holding_, [](uv_timer_t*) {}, 1'000'000'000, 0);
     for (pair& p : pairs_) p.init(loop(), service_);
   }
 
@@ -140,7 +141,8 @@ class script {
         const std::uint64_t timeout = pick(0, 3) == 0 ? 0 : pick(10, 150), repeat = pick(0, 1) == 0 ? 0 : pick(15, 90);
         said << "start " << timeout << ' ' << repeat;
         SCOPED_TRACE(said.str());
-        EXPECT_EQ(tw_timer_start(&p.tw, pair::on_tw, timeout, repeat), uv_timer_start(&p.uv, pair::on_uv, timeout, repeat));
+        EXPECT_EQ(tw_timer_start(&p.tw, pair::on_tw, timeout, repeat),
+                  uv_timer_start(&p.uv, pair::on_uv, timeout, repeat));
         if (uv_is_closing(p.base()) == 0) p.restarted = false;
         break;
       }
@@ -266,7 +268,9 @@ TEST(a_c_timer, allocates_nothing) {
   tw_timer_t timer;
   ASSERT_EQ(tw_timer_init(&service, &timer), 0);
   for (int i = 0; i != 100; ++i) {
-    ASSERT_EQ(tw_timer_start(&timer, [](tw_timer_t*) {}, 0, 1), 0);
+    ASSERT_EQ(tw_timer_start(
+                  &timer, [](tw_timer_t*) {}, 0, 1),
+              0);
     uv_run(&loop, UV_RUN_NOWAIT);
     ASSERT_EQ(tw_timer_touch(&timer), 0);
     ASSERT_EQ(tw_timer_again(&timer), 0);
@@ -283,8 +287,8 @@ TEST(a_c_service, that_finds_no_memory_says_so_and_leaves_nothing) {
   uv_loop_t loop;
   ASSERT_EQ(uv_loop_init(&loop), 0);
   const auto before = allocations::outstanding();
+  tw_service_t service;
   for (std::size_t spared = 0;; ++spared) {
-    tw_service_t service;
     int code;
     bool struck;
     {
