@@ -22,8 +22,8 @@
  * Thread safety: a service and its timers belong to the thread that runs the loop. To start, stop, touch, init or close one
  * on another stops the process with a line that says so. Other threads use a tw_remote_t.
  *
- * Complexity: every call is O(1), and none but tw_service_init and the calls of a tw_remote_t allocates; tw_service_close is
- * O(timers).
+ * Complexity: every call is O(1), but tw_service_close, which is O(timers). None allocates but tw_service_init, the calls of a
+ * tw_remote_t, and closing a timer whose service is gone.
  *
  * Errors: what returns a code answers 0 or a UV_E code, and UV_EINVAL for a null pointer where a handle or a callback is
  * needed. Elsewhere a null handle is a violated precondition, as is whatever a `Requires:` names: the process stops with a

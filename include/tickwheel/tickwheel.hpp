@@ -36,3 +36,4 @@
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
+#include <tickwheel/version.hpp>

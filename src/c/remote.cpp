@@ -14,7 +14,8 @@ namespace {
 
 template <class Cpp, class C>
 void make(C& at, Cpp&& from) noexcept {
-  static_assert(sizeof(Cpp) == sizeof(C) && alignof(Cpp) == alignof(C), "tickwheel.h has another size");
+  static_assert(sizeof(Cpp) <= sizeof(C), "tickwheel.h sets aside too little");
+  static_assert(alignof(Cpp) <= alignof(C), "tickwheel.h sets aside what is not aligned");
   ::new (static_cast<void*>(&at)) Cpp{std::forward<Cpp>(from)};
 }
 template <class Cpp, class C>

@@ -1,7 +1,5 @@
 #include "service_block.hpp"
 
-#include <tickwheel/version.hpp>
-
 #include <new>
 #include <utility>
 
@@ -60,40 +58,3 @@ void service_block::finish() noexcept {
 }
 
 }  // namespace tickwheel::c
-
-using tickwheel::c::service_block;
-
-const char* tw_version_string() { return tickwheel::version(); }
-
-int tw_service_init(uv_loop_t* loop, tw_service_t* handle) {
-  if (loop == nullptr || handle == nullptr) return UV_EINVAL;
-  return service_block::open(*loop, *handle);
-}
-
-void tw_service_close(tw_service_t* handle, tw_service_close_cb cb) {
-  service_block& s = service_block::of(handle);
-  tickwheel::detail::require(!s.is_closing(), "tw_service_close: it is closing already");
-  s.close(cb);
-}
-
-int tw_service_is_closing(const tw_service_t* handle) { return service_block::of(handle).is_closing(); }
-
-void tw_service_ref(tw_service_t* handle) { service_block::of(handle).timers().ref(); }
-void tw_service_unref(tw_service_t* handle) { service_block::of(handle).timers().unref(); }
-int tw_service_has_ref(const tw_service_t* handle) { return service_block::of(handle).timers().has_ref(); }
-
-int tw_service_owns(const tw_service_t* handle, const uv_handle_t* h) {
-  return service_block::of(handle).timers().owns(h);
-}
-
-void tw_service_use_on_this_thread(tw_service_t* handle) {
-  if (service_block& s = service_block::of(handle); !s.is_closing()) s.timers().use_on_this_thread();
-}
-
-int tw_service_after_fork(tw_service_t* handle) {
-  if (handle == nullptr) return UV_EINVAL;
-  service_block& s = service_block::of(handle);
-  if (s.is_closing()) return UV_ECANCELED;
-  s.timers().after_fork();
-  return 0;
-}

@@ -28,9 +28,8 @@ timer& timer::make(service_block& of, tw_timer_t& handle) noexcept {
 
 int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noexcept {
   if (call == nullptr || closing_) return UV_EINVAL;
-  if (block_ == nullptr) return UV_ECANCELED;
+  if (block_ == nullptr || block_->is_closing()) return UV_ECANCELED;
   const clock::time_point due = detail::add_saturating(clock::now(), to_chrono(timeout));
-  if (block_->is_closing()) return UV_ECANCELED;
   if (const int error = arm_at(due)) return error;
   call_ = call;
   due_ = due;
@@ -106,59 +105,3 @@ void timer::finish() noexcept {
 }
 
 }  // namespace tickwheel::c
-
-using tickwheel::c::timer;
-
-int tw_timer_init(tw_service_t* service, tw_timer_t* handle) {
-  if (service == nullptr || handle == nullptr) return UV_EINVAL;
-  auto& of = tickwheel::c::service_block::of(service);
-  if (of.is_closing()) return UV_ECANCELED;
-  of.timers().check_thread();
-  timer::make(of, *handle);
-  return 0;
-}
-
-int tw_timer_start(tw_timer_t* handle, tw_timer_cb cb, uint64_t timeout, uint64_t repeat) {
-  return tw_timer_start_ns(handle, cb, tickwheel::c::from_ms(timeout), tickwheel::c::from_ms(repeat));
-}
-int tw_timer_start_ns(tw_timer_t* handle, tw_timer_cb cb, uint64_t timeout, uint64_t repeat) {
-  return handle == nullptr ? UV_EINVAL : timer::of(handle).start(cb, timeout, repeat);
-}
-
-int tw_timer_stop(tw_timer_t* handle) {
-  if (handle == nullptr) return UV_EINVAL;
-  timer::of(handle).stop();
-  return 0;
-}
-
-int tw_timer_again(tw_timer_t* handle) { return handle == nullptr ? UV_EINVAL : timer::of(handle).again(); }
-
-int tw_timer_touch(tw_timer_t* handle) {
-  if (handle == nullptr) return UV_EINVAL;
-  timer::of(handle).touch();
-  return 0;
-}
-
-void tw_timer_set_repeat(tw_timer_t* handle, uint64_t repeat) {
-  timer::of(handle).set_repeat(tickwheel::c::from_ms(repeat));
-}
-void tw_timer_set_repeat_ns(tw_timer_t* handle, uint64_t repeat) { timer::of(handle).set_repeat(repeat); }
-uint64_t tw_timer_get_repeat(const tw_timer_t* handle) { return tickwheel::c::to_ms(timer::of(handle).repeat()); }
-uint64_t tw_timer_get_repeat_ns(const tw_timer_t* handle) { return timer::of(handle).repeat(); }
-
-uint64_t tw_timer_get_due_in(const tw_timer_t* handle) { return tickwheel::c::to_ms(timer::of(handle).due_in()); }
-uint64_t tw_timer_get_due_in_ns(const tw_timer_t* handle) { return timer::of(handle).due_in(); }
-
-int tw_timer_is_active(const tw_timer_t* handle) { return timer::of(handle).armed(); }
-
-void tw_timer_ref(tw_timer_t* handle) { timer::of(handle).set_ref(true); }
-void tw_timer_unref(tw_timer_t* handle) { timer::of(handle).set_ref(false); }
-int tw_timer_has_ref(const tw_timer_t* handle) { return timer::of(handle).has_ref(); }
-
-void tw_timer_close(tw_timer_t* handle, tw_timer_close_cb cb) {
-  timer& t = timer::of(handle);
-  tickwheel::detail::require(!t.is_closing(), "tw_timer_close: it is closing already");
-  t.close(cb);
-}
-
-int tw_timer_is_closing(const tw_timer_t* handle) { return timer::of(handle).is_closing(); }

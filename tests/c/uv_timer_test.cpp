@@ -259,6 +259,29 @@ TEST_P(beside_uv_timer, a_repeat_that_was_missed_is_skipped) {
   uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
+TEST_P(beside_uv_timer, touching_gives_a_timer_its_whole_time_again) {
+  turned_loop loop{GetParam()};
+  tw_service_t service;
+  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+  pair p;
+  p.init(loop, service);
+  const time_point began = turned_loop::now();
+  ASSERT_EQ(tw_timer_start(&p.tw, pair::on_tw, 100, 0), 0);
+  for (int i = 1; i <= 5; ++i)
+    loop.readable_at(began + i * 90ms, [&] {
+      EXPECT_EQ(p.tw_ran, 0);
+      EXPECT_EQ(tw_timer_touch(&p.tw), 0);
+      EXPECT_EQ(tw_timer_get_due_in(&p.tw), 100U);
+    });
+  while (p.tw_ran == 0) loop.turn();
+  EXPECT_GE(p.ran_at, began + 450ms + 100ms);
+  EXPECT_LE(p.ran_at, began + 450ms + 100ms + 1ms + std::chrono::nanoseconds{1 << 17});
+  uv_close(p.base(), nullptr);
+  tw_timer_close(&p.tw, nullptr);
+  tw_service_close(&service, nullptr);
+  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+}
+
 TEST(a_c_timer, allocates_nothing) {
   uv_loop_t loop;
   tw_service_t service;

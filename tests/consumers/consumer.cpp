@@ -1,6 +1,5 @@
 // What a program that has tickwheel from elsewhere uses of it: something of each layer, inline, template and linked.
 #include <tickwheel/tickwheel.hpp>
-#include <tickwheel/version.hpp>
 
 #include <uv.h>
 
