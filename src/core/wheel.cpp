@@ -6,8 +6,7 @@
 
 namespace tickwheel {
 
-// The members below that are `inline` are so because in a shared library others are not inlined into each other: they
-// might be replaced when the program is loaded. Together a twentieth of what a timer costs.
+// What each entry passes through is `inline`, and what is called once or seldom is `cold`, which is to say, for size.
 
 // The advance that is running. It lives on the stack, so that it outlives a wheel destroyed by a callback.
 struct wheel::pass {
@@ -27,7 +26,7 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
 
 }  // namespace
 
-wheel::wheel(wheel_geometry geometry, tick now)
+[[gnu::cold]] wheel::wheel(wheel_geometry geometry, tick now)
     : levels_{std::make_unique<hierarchy>(checked(geometry))}, geometry_{geometry} {
   set_now(std::min(now, last_tick));
 }
@@ -219,7 +218,7 @@ void wheel::find_attention() noexcept {
   set_expiry(levels_->attention());
 }
 
-void wheel::sweep(std::size_t work) noexcept {
+[[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
   if (armed() != 0 || work == 0 || pass_ != nullptr || empty()) return;
   levels_->undo_drains();
   levels_->all_of([&](auto& level) noexcept {
@@ -248,7 +247,7 @@ void wheel::cancel_pass() noexcept {
 }
 
 // Unlinks entries until one of them was armed, and returns that one; null when nothing is linked any more.
-wheel_entry* wheel::detach_one() noexcept {
+[[gnu::cold]] wheel_entry* wheel::detach_one() noexcept {
   wheel_entry* found = nullptr;
   levels_->undo_drains();
   levels_->all_of([&](auto& level) noexcept {
@@ -284,7 +283,7 @@ void wheel::refine_expiry() const noexcept {
   expiry_exact_ = true;
 }
 
-void wheel::walk_armed(void (*visit)(void*, wheel_entry&), void* context) const {
+[[gnu::cold]] void wheel::walk_armed(void (*visit)(void*, wheel_entry&), void* context) const {
   const auto walk = [&](chain& entries) {
     for (wheel_entry& e : entries)
       if (e.armed()) visit(context, e);
