@@ -61,7 +61,7 @@ FULL = Plan(
     remote_repetitions=3,
     bursts=(1000, 100, 10),
     latency=("--load", "--repetitions", "2"),
-    cost_model=(),
+    cost_model=("--connections", "10000"),
     burst=(),
     echo=("--repetitions", "3"),
 )
