@@ -90,19 +90,19 @@ struct wheel_level {
 
       std::size_t taken = 0;
       bool back = false;
-      for (unsigned next = 0; taken != most && wet != 0; ++taken) {
-        if (next >= wet) {
-          next = 0;
+      for (unsigned which = 0; taken != most && wet != 0; ++taken) {
+        if (which >= wet) {
+          which = 0;
           back = !back;
         }
-        open_chain& from = open[next];
+        open_chain& from = open[which];
         if (from.at(back).deadline_ <= now) break;
         wheel_entry& e = from.take(back);
         if (from.empty()) {
           from.mend();
           from = open[--wet];
         } else {
-          ++next;
+          ++which;
         }
         move(e);
       }
