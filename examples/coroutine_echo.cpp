@@ -1,0 +1,154 @@
+// An echo session with timeouts as one coroutine, and clients that try it: one that talks, one that is silent, one that
+// does not read. Takes no options, ends by itself, and answers 0 when each was treated as it should be.
+//
+//   serve              the session
+//   talk, stay_silent, never_read
+//                      the clients, coroutines as well
+//
+// What they await besides time is in awaitable_connection.hpp.
+#include "awaitable_connection.hpp"
+#include "event_loop.hpp"
+
+#include <tickwheel/uv/coroutine.hpp>
+
+#include <uv.h>
+
+#include <array>
+#include <chrono>
+#include <coroutine>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+using tickwheel::sleep_for;
+using tickwheel::timer_service;
+using tickwheel::with_timeout;
+
+// A coroutine that nobody waits for: runs at once, and its frame goes when it returns.
+struct session_task {
+  struct promise_type {
+    session_task get_return_object() const noexcept { return {}; }
+    std::suspend_never initial_suspend() const noexcept { return {}; }
+    std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const noexcept { std::terminate(); }  // libuv's C frames cannot be unwound
+  };
+};
+
+constexpr auto idle_limit = 400ms, write_limit = 600ms;
+
+struct server {
+  event_loop loop;
+  uv_tcp_t listener{};
+  sockaddr_in address{};
+  int clients = 0, failed = 0, idle_closes = 0, write_closes = 0;
+};
+
+// --- the session -----------------------------------------------------------------------------------------------------
+
+session_task serve(server& on, awaitable_connection::owner peer) {
+  timer_service& timers = on.loop.timers();
+  for (;;) {
+    const auto got = co_await with_timeout(timers, peer->read(), idle_limit);
+    if (got.timed_out()) ++on.idle_closes;
+    if (!got || *got < 0) co_return;  // `peer` goes with the frame, and closes the connection
+    const auto sent = co_await with_timeout(timers, peer->write(static_cast<std::size_t>(*got)), write_limit);
+    if (sent.timed_out()) ++on.write_closes;
+    if (!sent || *sent != 0) co_return;
+  }
+}
+
+// --- clients ---------------------------------------------------------------------------------------------------------
+
+// The last one ends the server: without a listener, and once the sessions are over, the loop has nothing left to do.
+void leave(server& on, const char* who, bool well) {
+  std::printf("%-28s %s\n", who, well ? "yes" : "no");
+  if (!well) ++on.failed;
+  if (--on.clients == 0) uv_close(reinterpret_cast<uv_handle_t*>(&on.listener), nullptr);
+}
+
+session_task talk(server& on) {
+  constexpr std::string_view words = "hello";
+  const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
+  bool well = co_await us->connect(on.address) == 0;
+  for (int i = 0; i < 20 && well; ++i) {  // longer in all than the idle limit, which each message begins anew
+    words.copy(us->buffer.data(), words.size());
+    const ssize_t sent = co_await us->write(words.size());
+    us->buffer.fill(0);
+    const ssize_t received = co_await us->read();
+    well = sent == 0 && received == ssize_t{words.size()} && words == us->buffer.data();
+    co_await sleep_for(on.loop.timers(), 50ms);
+  }
+  leave(on, "who talks is answered", well);
+}
+
+session_task stay_silent(server& on) {
+  const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
+  const auto began = on.loop.timers().now();
+  const ssize_t connected = co_await us->connect(on.address);
+  const auto got = co_await with_timeout(on.loop.timers(), us->read(), idle_limit + 2s);
+  const bool well = connected == 0 && got && *got == UV_EOF && on.loop.timers().now() - began >= idle_limit;
+  leave(on, "who is silent is closed", well && on.idle_closes == 1);
+}
+
+session_task never_read(server& on) {
+  const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
+  bool goes_on = co_await us->connect(on.address) == 0;
+  while (goes_on) {  // until all buffers on the way are full, so that the session cannot write
+    const auto sent = co_await with_timeout(on.loop.timers(), us->write(us->buffer.size()), 200ms);
+    goes_on = sent && *sent == 0;
+  }
+  co_await sleep_for(on.loop.timers(), write_limit);
+  leave(on, "who does not read is closed", on.write_closes == 1);
+}
+
+// Where the kernel likes, which `address` says afterwards. 0 or a UV_ code.
+int listen(server& on) noexcept {
+  on.listener.data = &on;
+  const auto accept = [](uv_stream_t* listener, int error) {
+    server& self = *static_cast<server*>(listener->data);
+    auto peer = awaitable_connection::make(self.loop.uv());
+    if (error == 0 && uv_accept(listener, peer->stream()) == 0) serve(self, std::move(peer));
+  };
+  auto* const address = reinterpret_cast<sockaddr*>(&on.address);
+  int size = sizeof on.address;
+  if (const int error = uv_ip4_addr("127.0.0.1", 0, &on.address)) return error;
+  if (const int error = uv_tcp_bind(&on.listener, address, 0)) return error;
+  if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&on.listener), 16, accept)) return error;
+  return uv_tcp_getsockname(&on.listener, address, &size);
+}
+
+int run(server& on) {
+  if (const int error = on.loop.open()) return error;
+  if (const int error = uv_tcp_init(&on.loop.uv(), &on.listener)) return error;
+  if (const int error = listen(on)) {
+    uv_close(reinterpret_cast<uv_handle_t*>(&on.listener), nullptr);
+    return error;
+  }
+  on.clients = 3;
+  talk(on);
+  stay_silent(on);
+  never_read(on);
+  on.loop.run();
+  return on.loop.close();
+}
+
+}  // namespace
+
+int main() {
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a peer that is gone is an error of that peer, not the end of us
+  server on;
+  if (const int error = run(on)) {
+    std::fprintf(stderr, "coroutine_echo: %s\n", uv_strerror(error));
+    return 2;
+  }
+  const bool right = on.failed == 0 && on.clients == 0;
+  std::printf("verdict: %s\n", right ? "right" : "wrong");
+  return right ? 0 : 1;
+}
