@@ -41,7 +41,7 @@ struct session_task {
   };
 };
 
-constexpr auto idle_limit = 400ms, write_limit = 600ms;
+constexpr auto idle_limit = 1s, write_limit = 1s;
 
 struct server {
   event_loop loop;
@@ -77,7 +77,7 @@ session_task talk(server& on) {
   constexpr std::string_view words = "hello";
   const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
   bool well = co_await us->connect(on.address) == 0;
-  for (int i = 0; i < 20 && well; ++i) {  // longer in all than the idle limit, which each message begins anew
+  for (int i = 0; i < 30 && well; ++i) {  // longer in all than the idle limit, which each message begins anew
     words.copy(us->buffer.data(), words.size());
     const ssize_t sent = co_await us->write(words.size());
     us->buffer.fill(0);
