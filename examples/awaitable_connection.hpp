@@ -79,6 +79,7 @@ class awaitable_connection::operation {
       uv_read_stop(on_.stream());
     }
 
+    // NOLINTNEXTLINE(readability-convert-member-functions-to-static): the language calls it on an object
     bool await_ready() const noexcept { return false; }
     bool await_suspend(std::coroutine_handle<> waiting) const noexcept {
       on_.waiting_ = waiting;

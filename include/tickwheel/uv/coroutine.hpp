@@ -61,6 +61,7 @@ class sleep_awaiter {
  public:
   sleep_awaiter(timer_service& service, clock::time_point until) noexcept : until_{until}, due_{service, *this} {}
 
+  // NOLINTNEXTLINE(readability-convert-member-functions-to-static): the language calls it on an object
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
