@@ -5,10 +5,10 @@
 //
 //   task poll(tickwheel::timer_service& timers, upstream& from) {
 //     for (;;) {
-//       if (co_await tickwheel::sleep_for(timers, 1s) != 0) co_return;                         // 0: it came
+//       const int error = co_await tickwheel::sleep_for(timers, 1s);
+//       if (error != 0) co_return;
 //       const auto answer = co_await tickwheel::with_timeout(timers, from.ask(), 200ms);
-//       if (answer.timed_out()) continue;                                                     // `ask` was cancelled
-//       use(*answer);
+//       if (answer) use(*answer);             // else `ask` was cancelled, or not begun: answer.error says which
 //     }
 //   }
 //
@@ -356,7 +356,7 @@ class [[nodiscard]] timed_awaitable {
 /// or less it is begun, and has until the loop's next pass. Reads the clock.
 ///
 ///   const auto got = co_await tickwheel::with_timeout(timers, socket.read(), 30s);
-///   if (got.timed_out()) co_return;
+///   if (!got) co_return;
 ///   use(*got);
 ///
 /// When the time is up the awaitable and its awaiter are destroyed, then the coroutine goes on, with UV_ETIMEDOUT. With
