@@ -12,10 +12,11 @@
 
 namespace tickwheel {
 
-/// *Thread safety:* none. *Complexity:* `record` is O(1), a shift and three additions; `percentile` and
+/// Counts of values by size. *Thread safety:* none. *Complexity:* `record` is O(1), a shift and three additions; `percentile` and
 /// `count_up_to` walk the buckets.
 class log_histogram {
  public:
+  /// Counts one more `value`.
   void record(std::uint64_t value) noexcept {
     ++count_;
     sum_ += value;

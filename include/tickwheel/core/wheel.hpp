@@ -51,7 +51,7 @@ struct advance_result {
 struct wheel_counts {
   std::uint64_t armed = 0;      ///< times an unarmed entry was armed; moving an armed one does not count
   std::uint64_t cancelled = 0;  ///< by `cancel`, or by clearing or destroying the wheel
-  std::uint64_t fired = 0;
+  std::uint64_t fired = 0;      ///< their callbacks ran
 };
 
 /// A hashed or hierarchical timing wheel over entries that the caller owns.
@@ -64,6 +64,7 @@ struct wheel_counts {
 /// inside a callback.
 class TICKWHEEL_API wheel {
  public:
+  /// No bound of the work of an `advance`.
   static constexpr std::size_t npos = unlimited;
 
   /// Told of each entry just before its callback; see `on_fire`.
@@ -149,9 +150,12 @@ class TICKWHEEL_API wheel {
   /// How many entries were ever armed, and how many of them are no longer: `armed()` is the difference. Each only grows,
   /// so a caller who watches for `armed()` to reach a bound can tell from one of them that it is not there yet.
   std::uint64_t arms() const noexcept { return arms_; }
+  /// See `arms`.
   std::uint64_t ended() const noexcept { return ended_; }
 
+  /// What was armed, cancelled and fired so far.
   wheel_counts counts() const noexcept { return {arms_, ended_ - lateness_.count(), lateness_.count()}; }
+  /// What it was made with.
   wheel_geometry geometry() const noexcept { return geometry_; }
 
   /// How late each entry that fired was, in ticks: `now()` less its deadline.

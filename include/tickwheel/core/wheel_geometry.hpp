@@ -13,7 +13,7 @@ namespace tickwheel {
 
 /// An aggregate `{levels, slots}`. Whether it can be built is what `valid()` says.
 struct wheel_geometry {
-  unsigned levels = 3;
+  unsigned levels = 3;    ///< at least 1
   unsigned slots = 1024;  ///< of each level; the lowest of several has twice as many
 
   /// One level: a timer beyond one revolution waits in its slot for its round.

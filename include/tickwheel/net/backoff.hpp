@@ -24,7 +24,12 @@
 
 namespace tickwheel {
 
-enum class jitter_kind : std::uint8_t { none, full, additive };
+/// Where a delay lies, once chance had its part: see above.
+enum class jitter_kind : std::uint8_t {
+  none,      ///< the delay itself
+  full,      ///< up to the delay: never later
+  additive,  ///< from the delay on: never earlier
+};
 
 /// An aggregate; the defaults suit a client of a service nearby.
 struct backoff_options {
@@ -40,6 +45,7 @@ struct backoff_options {
 
   /// How much of the delay is up to chance, in 0..1.
   double jitter = 1;
+  /// Where that part of the delay lies.
   jitter_kind kind = jitter_kind::full;
 
   /// What is wrong with the first field that is, by its name, such as "backoff_options::cap is shorter than base"; null
@@ -96,6 +102,7 @@ class backoff {
   /// How many delays there were since the beginning, or `reset`.
   unsigned steps() const noexcept { return steps_; }
 
+  /// What it was made with.
   const backoff_options& options() const noexcept { return options_; }
 
  private:

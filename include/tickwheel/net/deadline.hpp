@@ -42,6 +42,7 @@ struct deadline {
   /// No limit: looser than any other, and what `tighter` leaves out.
   static constexpr deadline never() noexcept { return {}; }
 
+  /// Passes at `when`.
   static constexpr deadline at(clock::time_point when) noexcept { return {when}; }
 
   /// Passes once `budget`, any std::chrono duration, rounded up to nanoseconds, has passed since `now`. A budget of
@@ -58,6 +59,7 @@ struct deadline {
     return after(budget, clock::now());
   }
 
+  /// True for one that does not pass, however late it is.
   constexpr bool is_never() const noexcept { return when == clock::time_point::max(); }
 
   /// True from that very moment on: nothing is left then.

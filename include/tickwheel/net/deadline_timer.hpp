@@ -31,6 +31,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class deadline_timer : private timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the object that embeds it.
@@ -60,9 +61,9 @@ class deadline_timer : private timer {
   using timer::armed;
   using timer::callback;
   using timer::deadline;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
   /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &run; }

@@ -83,13 +83,15 @@ class TICKWHEEL_API drain_group : private timer {
   std::size_t size() const noexcept { return untold_.size() + waiting_.size() + stopped_.size(); }
 
   using timer::handler;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
  protected:
+  /// Called when the last member has left.
   using drained = void (*)(drain_group&) noexcept;
 
+  /// Requires: `done` is not null; `service` outlives every `start`.
   drain_group(timer_service& service, drained done) noexcept : timer{service, &visit}, done_{done} {}
   ~drain_group();
 
@@ -153,6 +155,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class drain : public drain_group {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as this does; `service` outlives every `start`.
@@ -174,6 +177,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_argument_handler<Member, drain_call>
 class drain_member : private drain_group::member {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::argument_handler<decltype(Member), drain_call>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.

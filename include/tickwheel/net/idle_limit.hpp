@@ -42,8 +42,11 @@ class idle_limit {
     return minimum_ + std::min(range, detail::to_nanoseconds(part));
   }
 
+  /// The limit at full load; the limit itself if it is not scaled.
   std::chrono::nanoseconds minimum() const noexcept { return minimum_; }
+  /// The limit without load; the limit itself if it is not scaled.
   std::chrono::nanoseconds maximum() const noexcept { return maximum_; }
+  /// True when it follows a `load_factor`.
   bool is_scaled() const noexcept { return load_ != nullptr; }
 
   /// The field that cannot be, and why; null when all can.

@@ -35,6 +35,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class idle_timeout : public silence_timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.

@@ -54,6 +54,7 @@ class jitter {
     return lengthened(detail::to_nanoseconds(delay), detail::to_nanoseconds(most));
   }
 
+  /// What it was made with.
   double share() const noexcept { return share_; }
 
  private:

@@ -37,6 +37,7 @@ class load_factor {
     return load >= 0 && load <= 1 ? nullptr : "load: must be a number from 0 to 1";  // NaN compares as neither
   }
 
+  /// What was set last; 0 at first.
   double get() const noexcept { return load_.load(std::memory_order_relaxed); }
 
  private:

@@ -64,6 +64,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class minimum_rate : private timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
@@ -127,9 +128,9 @@ class minimum_rate : private timer {
   const rate_limits& limits() const noexcept { return limits_; }
 
   using timer::callback;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
   /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &check; }

@@ -46,7 +46,7 @@ class pending_call;
 /// What became of the calls of a `pending_calls` since it was opened. At any time
 /// `started == answered + expired + failed + cancelled + pending`.
 struct pending_calls_stats {
-  std::uint64_t started = 0;
+  std::uint64_t started = 0;    ///< by `start`, without an error
   std::uint64_t answered = 0;   ///< by `complete`
   std::uint64_t expired = 0;    ///< their deadline passed
   std::uint64_t failed = 0;     ///< by `fail_all`
@@ -156,7 +156,9 @@ class pending_call {
 
   /// Whether it keeps the loop alive while it is pending. It does until `unref()`.
   void ref() noexcept { expiry_.ref(); }
+  /// See `ref`.
   void unref() noexcept { expiry_.unref(); }
+  /// See `ref`; true at first.
   bool has_ref() const noexcept { return expiry_.has_ref(); }
 
  private:

@@ -73,9 +73,13 @@ constexpr const char* name_of(request_phase phase) noexcept {
 
 /// How long each phase may take. All limits are positive; nanoseconds::max() is none.
 struct phase_limits {
+  /// From the first byte of a request, or the start of the connection, to the end of its header.
   std::chrono::nanoseconds header = std::chrono::seconds{10};
+  /// From there to the end of its body.
   std::chrono::nanoseconds body = std::chrono::seconds{60};
+  /// From the end of an answer to the first byte of the next request.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{75};
+  /// From the start of the connection on; ends it between two requests alone.
   std::chrono::nanoseconds max_age = std::chrono::nanoseconds::max();
   /// How long a connection that is too old waits for the next request all the same. A peer that is asking all the time
   /// does so within it, and hears with the answer that it was the last. Not negative.
@@ -111,6 +115,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_argument_handler<Member, request_phase>
 class phase_timeouts : private timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::argument_handler<decltype(Member), request_phase>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
@@ -179,9 +184,9 @@ class phase_timeouts : private timer {
   const phase_limits& limits() const noexcept { return limits_; }
 
   using timer::callback;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
   /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &visit; }

@@ -76,10 +76,12 @@ class retry_budget {
     return static_cast<unsigned>(balance_ / whole);
   }
 
-  /// How many retries were made, and how many were not.
+  /// How many retries were granted.
   std::uint64_t withdrawn() const noexcept { return withdrawn_; }
+  /// How many were not.
   std::uint64_t refused() const noexcept { return refused_; }
 
+  /// What it was made with.
   const retry_budget_options& options() const noexcept { return options_; }
 
  private:

@@ -64,6 +64,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class retry_timer : private timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// With a `budget`, what is started deposits in it, and each retry takes from it. Requires: `self` lives as long as
@@ -148,9 +149,9 @@ class retry_timer : private timer {
   using timer::deadline;
 
   using timer::callback;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
   /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &run; }

@@ -74,14 +74,15 @@ class TICKWHEEL_API silence_timer : private timer {
   std::chrono::nanoseconds silence() const noexcept { return service().judged_at() - service().stalled_for() - last_; }
 
   using timer::handler;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
  protected:
   using timer::callback;
-  using timer::wheel_entry;
+  using timer::wheel_entry;  ///< what callbacks take
 
+  /// Requires: `run` is not null; `service` outlives every start.
   silence_timer(timer_service& service, callback run) noexcept : timer{service, run} {}
 
   /// The timeout that a callback was called with.

@@ -44,6 +44,7 @@ requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>
 class write_idle_timeout : public silence_timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.

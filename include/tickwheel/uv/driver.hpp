@@ -20,6 +20,7 @@ struct uv_handle_s;
 
 namespace tickwheel {
 
+/// All times are on the steady clock, which nobody sets.
 using clock = std::chrono::steady_clock;
 
 /// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Lifetime:* outlives the service it
@@ -78,6 +79,7 @@ class TICKWHEEL_API driver {
   /// True for a handle of the driver's own.
   virtual bool owns(const uv_handle_s*) const noexcept = 0;
 
+  /// Who is woken; null: nobody.
   client* bound() const noexcept { return client_; }
   /// How often a client was bound. Tells who was unbound meanwhile from who is bound now, even where both are at one
   /// address.
@@ -99,7 +101,9 @@ class TICKWHEEL_API driver {
  protected:
   ~driver() = default;
 
+  /// A client was bound.
   virtual void on_bind() noexcept {}
+  /// It is gone.
   virtual void on_unbind() noexcept {}
 
  private:

@@ -25,7 +25,7 @@ namespace tickwheel {
 
 /// Who kept the loop from a handler that was due.
 enum class stalled_by : std::uint8_t {
-  nobody,
+  nobody,  ///< it was not kept
   /// Callbacks of the loop that are not ours: of sockets, of the user's own handles. Which of them, libuv does not tell. Or
   /// the system, which stopped the process, or had no processor for it.
   loop_callbacks,
@@ -37,6 +37,7 @@ enum class stalled_by : std::uint8_t {
 ///
 /// `late == rounding + poll + carried + stall`, and `due + late - rounding == ran`.
 struct expiry_report {
+  /// Tells handlers apart: a callback of a timer.
   using handler_id = wheel_entry::callback;
 
   /// When it was due: what was asked for, rounded up to a tick; what `timer::deadline()` said. Of a post without a delay:
@@ -63,6 +64,7 @@ struct expiry_report {
   /// Who had the largest part in `stall`, and how large that was: a handler, all its calls together, or the loop's own
   /// callbacks, among which `on_slow_handler`'s hook is counted.
   stalled_by by = stalled_by::nobody;
+  /// See `by`; zero when that is nobody.
   std::chrono::nanoseconds by_for{};
   /// If it was a handler: which. Compare it with `timer::handler()`. Of a handler that another thread posted it identifies
   /// the callable's type, and is not to be called.
@@ -74,6 +76,7 @@ using handler_names = const char* (*)(wheel_entry::callback) noexcept;
 
 /// Writes a line without its end, in milliseconds. Not on a hot path: streams may allocate.
 TICKWHEEL_API void describe(std::ostream&, const expiry_report&, handler_names = nullptr);
+/// As `describe`, with addresses for names.
 TICKWHEEL_API std::ostream& operator<<(std::ostream&, const expiry_report&);
 
 }  // namespace tickwheel

@@ -64,6 +64,7 @@ class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
 
 }  // namespace detail
 
+/// An aggregate.
 struct offload_options {
   /// How many works may be with the pool at once, waiting for a thread of it or running; at least 1. The pool, of four
   /// threads unless UV_THREADPOOL_SIZE says otherwise, is the whole process's, which also reads its files and resolves
@@ -100,6 +101,7 @@ class TICKWHEEL_API offload_pool {
   /// handler is called. What is armed is answered with UV_ECANCELED when its time has come. Idempotent; O(in flight).
   void close() noexcept;
 
+  /// True between `open` and `close`.
   bool is_open() const noexcept { return loop_ != nullptr; }
 
   /// How many works are with the pool, those included that nobody waits for any more: they take their place until they
@@ -135,20 +137,23 @@ class TICKWHEEL_API offload_base : private timer {
 
   using timer::deadline;
   using timer::handler;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
  protected:
-  using task = detail::offload_task;
+  using task = detail::offload_task;  ///< a work and room for its result
+  /// Tells the handler: an error, or a task with its result.
   using teller = void (*)(offload_base&, int error, task*) noexcept;
 
+  /// Requires: `tell` is not null; `service` and `pool` outlive every `arm` and `run`.
   offload_base(timer_service& service, offload_pool& pool, teller tell) noexcept
       : timer{service, &expire}, pool_{pool}, tell_{tell} {}
   ~offload_base() { cancel(); }
 
-  // Both take what was made, null when memory was short, and free it when they refuse it.
+  /// As `offload::arm`. Takes what was made, null when memory was short, and frees it when it refuses it.
   int arm(task* made, std::chrono::nanoseconds after) noexcept;
+  /// As `offload::run`, likewise.
   int run(task* made) noexcept;
 
  private:
@@ -172,12 +177,14 @@ struct offload_handler {
 template <class R, class Owner>
 struct offload_handler<R (Owner::*)(int) noexcept> {
   static constexpr bool is_noexcept = true;
+  /// The class that `Member` is of.
   using owner = Owner;
   using result = void;
 };
 template <class R, class Owner, class Result>
 struct offload_handler<R (Owner::*)(int, Result*) noexcept> {
   static constexpr bool is_noexcept = true;
+  /// The class that `Member` is of.
   using owner = Owner;
   using result = Result;
 };
@@ -238,7 +245,9 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_offload_handler<Member>
 class offload : public offload_base {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::offload_handler<decltype(Member)>::owner;
+  /// What the work answers with, and the handler is given.
   using result = typename detail::offload_handler<decltype(Member)>::result;
 
   /// Requires: `self` lives as long as this does; `pool` outlives each `arm` and `run`.

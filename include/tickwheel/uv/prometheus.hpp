@@ -22,7 +22,8 @@ namespace tickwheel {
 
 /// The labels, as they stand between the braces (`loop="0",host="a"`), or empty; and what they are of.
 struct labelled_stats {
-  std::string_view labels;
+  std::string_view labels;  ///< without the braces; may be empty
+  /// Outlives the call.
   const service_stats& stats;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): a view, as the other
 };
 
@@ -31,6 +32,7 @@ struct labelled_stats {
 /// unit, so that they are exact. Labels are written as they are: quotes in values are the caller's to escape.
 /// *Thread safety:* whoever owns the stats. Not on a hot path: streams may allocate.
 TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);
+/// As above, for one service and without labels.
 TICKWHEEL_API void write_prometheus(std::ostream&, const service_stats&);
 
 }  // namespace tickwheel

@@ -56,6 +56,7 @@ concept remote_callable = std::is_trivially_copyable_v<F> && std::is_copy_constr
 /// cancelling may ring the loop. *Lifetime:* movable; destroying or assigning to it cancels. May outlive service and loop.
 class TICKWHEEL_API remote_timer {
  public:
+  /// What became of a timer.
   enum class outcome {
     cancelled,  ///< by this timer: its handler has not run and never will
     too_late,   ///< the handler runs, or has run; also for one that was never armed, moved from, or released
@@ -68,6 +69,7 @@ class TICKWHEEL_API remote_timer {
     cancel();
     release();
   }
+  /// Leaves `from` as one that was never armed.
   remote_timer(remote_timer&& from) noexcept
       : node_{std::exchange(from.node_, nullptr)}, box_{std::exchange(from.box_, nullptr)} {}
   /// Cancels the one it had.
@@ -116,10 +118,13 @@ class remote_handle {
   ~remote_handle() {
     if (box_ != nullptr) box_->release();
   }
+  /// Posts to the same service.
   remote_handle(const remote_handle& from) noexcept : box_{from.box_} {
     if (box_ != nullptr) box_->retain();
   }
+  /// Leaves `from` empty.
   remote_handle(remote_handle&& from) noexcept : box_{std::exchange(from.box_, nullptr)} {}
+  /// From now on posts where `from` does.
   remote_handle& operator=(remote_handle from) noexcept {
     std::swap(box_, from.box_);
     return *this;
@@ -215,8 +220,11 @@ class remote_hold {
   /// Holds nothing.
   remote_hold() noexcept = default;
   ~remote_hold() { release(); }
+  /// One hold more, of the same loop.
   remote_hold(const remote_hold& from) noexcept : box_{from.box_} { add(); }
+  /// Leaves `from` holding nothing.
   remote_hold(remote_hold&& from) noexcept : box_{std::exchange(from.box_, nullptr)} {}
+  /// Lets go of what it held.
   remote_hold& operator=(remote_hold from) noexcept {
     std::swap(box_, from.box_);
     return *this;

@@ -20,6 +20,7 @@ enum class wake_by {
   timerfd,
 };
 
+/// An aggregate; what cannot be, `timer_service::open` answers with UV_EINVAL.
 struct service_options {
   /// Length of a tick; rounded down to a power of two of nanoseconds (`timer_service::tick_duration()` reads it back).
   /// Must be positive. A finer one than libuv's millisecond costs nothing and halves the mean lateness.

@@ -19,6 +19,7 @@ class duration_histogram {
  public:
   /// Nothing yet, in nanoseconds.
   duration_histogram() noexcept : duration_histogram{{}, tick_length::at_most(std::chrono::nanoseconds{1})} {}
+  /// What was recorded in ticks of `length`.
   duration_histogram(const log_histogram& in_ticks, tick_length length) noexcept : ticks_{in_ticks}, length_{length} {}
 
   /// An upper bound of `fraction` (0..1) of all; zero when there is none.

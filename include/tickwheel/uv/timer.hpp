@@ -39,7 +39,8 @@ namespace tickwheel {
 /// may be called.
 class timer : private wheel_entry {
  public:
-  using wheel_entry = tickwheel::wheel_entry;  // nameable in what derives from timer, though the base is private
+  /// What callbacks take; nameable in what derives from timer, though the base is private.
+  using wheel_entry = tickwheel::wheel_entry;
 
   /// Called with the timer that expired; `timer::from` has it back.
   using callback = wheel_entry::callback;
@@ -88,7 +89,9 @@ class timer : private wheel_entry {
 
   /// Whether it keeps the loop alive while it is armed. It does until `unref()`, as a uv_timer_t does.
   void ref() noexcept { service().set_ref(*this, true); }
+  /// See `ref`.
   void unref() noexcept { service().set_ref(*this, false); }
+  /// See `ref`; true at first.
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
@@ -96,6 +99,7 @@ class timer : private wheel_entry {
   /// still, and cannot be refused.
   void arm_again_at(clock::time_point when) noexcept { service().arm_again(*this, service().tick_of(when)); }
 
+  /// Whose timer it is.
   timer_service& service() const noexcept {
     return *reinterpret_cast<timer_service*>(service_ & ~tag_bits);  // NOLINT(performance-no-int-to-ptr): a tagged one
   }
@@ -136,6 +140,7 @@ struct member_handler {
 template <class R, class Owner>
 struct member_handler<R (Owner::*)() noexcept> {
   static constexpr bool is_noexcept = true;
+  /// The class that `Member` is of.
   using owner = Owner;
 };
 
@@ -160,11 +165,13 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class member_timer : public timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as the timer does; usually it is the object that embeds it.
   member_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
 
+  /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &run; }
 
  private:
@@ -178,9 +185,11 @@ class member_timer : public timer {
 template <noexcept_handler F>
 class callback_timer : public timer {
  public:
+  /// Requires: `service` outlives every arm.
   callback_timer(timer_service& service, F call) noexcept(std::is_nothrow_move_constructible_v<F>)
       : timer{service, &run}, call_{std::move(call)} {}
 
+  /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &run; }
 
  private:
@@ -201,6 +210,7 @@ template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class interval_timer : private timer {
  public:
+  /// The class that `Member` is of.
   using owner = typename detail::member_handler<decltype(Member)>::owner;
 
   /// Requires: `self` lives as long as the timer does.
@@ -220,14 +230,16 @@ class interval_timer : private timer {
     return 0;
   }
 
+  /// True when it was started. Afterwards the handler does not run until it is started again.
   bool cancel() noexcept { return timer::cancel(); }
   using timer::armed;
   using timer::callback;
   using timer::deadline;
-  using timer::has_ref;
-  using timer::ref;
-  using timer::unref;
+  using timer::has_ref;  ///< as of `timer`
+  using timer::ref;      ///< as of `timer`
+  using timer::unref;    ///< as of `timer`
 
+  /// Tells its handler from others; see `timer::handler`.
   static callback handler() noexcept { return &run; }
 
  private:

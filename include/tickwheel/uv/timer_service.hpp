@@ -48,7 +48,7 @@ struct remote_node;
 /// A handler that took `service_options::slow_handler` or longer.
 struct slow_handler {
   expiry_report::handler_id handler;  ///< as `timer::handler()` says; see `expiry_report::handler`
-  std::chrono::nanoseconds took;
+  std::chrono::nanoseconds took;      ///< how long
 };
 
 /// Told of a slow handler, after it has returned. May do what a handler may.
@@ -172,7 +172,9 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
   /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do.
   void ref() noexcept;
+  /// See `ref`.
   void unref() noexcept;
+  /// See `ref`; true at first.
   bool has_ref() const noexcept { return ref_; }
 
   /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread, and armed timers
