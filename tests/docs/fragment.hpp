@@ -1,12 +1,14 @@
-// What a code block of the documentation that is no program finds: durations as literals, and within a function a service
-// on a clock turned by hand.
+// What a code block of the documentation that is no program finds: durations as literals, `assert` as a check of the test, and
+// within a function a service on a clock turned by hand.
 #pragma once
 
 #include <tickwheel/tickwheel.hpp>
 
 #include <gtest/gtest.h>
 
+#include <cassert>
 #include <chrono>
+#include <cstdlib>
 
 namespace tickwheel_docs {
 
@@ -22,3 +24,7 @@ struct fragment : testing::Test {
 }  // namespace tickwheel_docs
 
 using namespace std::chrono_literals;
+
+// in any build, and reported as a test's
+#undef assert
+#define assert(...) EXPECT_TRUE((__VA_ARGS__))
