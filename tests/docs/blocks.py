@@ -131,10 +131,11 @@ def fragments(document, blocks, named):
         if not block.in_function:
             source.add(block.text, block.line, block.document)
         if block.in_function or block.then:
+            test = f"{name}_{block.line}"
             # answers an error, as a function of a program may
-            source.body.append(f"struct run_{block.line} : tickwheel_docs::fragment {{ int run() noexcept; }};")
-            source.body.append(f"TEST_F(run_{block.line}, {name}) {{ EXPECT_EQ(run(), 0); }}")
-            source.body.append(f"int run_{block.line}::run() noexcept {{")
+            source.body.append(f"struct {test} : tickwheel_docs::fragment {{ int run() noexcept; }};")
+            source.body.append(f"TEST_F({test}, runs) {{ EXPECT_EQ(run(), 0); }}")
+            source.body.append(f"int {test}::run() noexcept {{")
             if block.in_function:
                 source.add(block.first)
                 source.add(block.text, block.line, block.document)

@@ -5,7 +5,9 @@ import subprocess
 import sys
 import unittest
 
-root = pathlib.Path(sys.argv.pop(1)).resolve()
+root = pathlib.Path(sys.argv[1]).resolve()
+BUILT = {pathlib.Path(argument).resolve() for argument in sys.argv[2:]}
+del sys.argv[1:]
 DOCUMENTS = sorted([*root.glob("*.md"), *root.glob("docs/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./dev ([a-z]+)")
@@ -53,6 +55,10 @@ class TheDocuments(unittest.TestCase):
                 if target in DOCUMENTS and target not in reached:
                     waiting.append(target)
         self.assertEqual([], [str(d.relative_to(root)) for d in DOCUMENTS if d.parent != root and d not in reached])
+
+    def test_are_all_known_to_the_build(self):
+        unknown = {root / "README.md", *root.glob("docs/*.md")} - BUILT
+        self.assertEqual(set(), unknown, "new ones are compiled after: meson setup --reconfigure")
 
 
 if __name__ == "__main__":
