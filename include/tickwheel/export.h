@@ -5,7 +5,7 @@
 #ifndef TICKWHEEL_EXPORT_H
 #define TICKWHEEL_EXPORT_H
 
-/** Marks what the shared library exports. */
+/* Marks what the shared library exports. */
 #if defined(__GNUC__) && !defined(_WIN32)
 #define TICKWHEEL_API __attribute__((visibility("default")))
 #else

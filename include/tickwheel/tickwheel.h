@@ -56,11 +56,16 @@ TICKWHEEL_API const char* tw_version_string(void);
 
 /* --- the service: the timers of one loop ------------------------------------------------------------------------------ */
 
+/* The timers of one loop. */
 typedef struct tw_service_s tw_service_t;
+/* One timer. */
 typedef struct tw_timer_s tw_timer_t;
 
+/* Called when the service is closed, and its memory free again. */
 typedef void (*tw_service_close_cb)(tw_service_t* service);
+/* Called when the time has passed: on the loop's thread, after the poll. */
 typedef void (*tw_timer_cb)(tw_timer_t* timer);
+/* Called when the timer is closed, and its memory free again. */
 typedef void (*tw_timer_close_cb)(tw_timer_t* timer);
 
 /* It stays where it is from tw_service_init until its close callback. */
@@ -184,6 +189,7 @@ typedef struct tw_hold_s {
   void* private_;
 } tw_hold_t;
 
+/* Called on the loop's thread with what was posted with it. */
 typedef void (*tw_remote_cb)(void* arg);
 
 /* On the loop's thread, or before others are started. 0; UV_EINVAL; UV_ECANCELED when the service is closing. On an error it is
@@ -207,6 +213,7 @@ TICKWHEEL_API int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void
 TICKWHEEL_API int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns,
                                    tw_remote_timer_t* timer);
 
+/* What became of a posted timer. */
 enum tw_outcome {
   TW_CANCELLED = 0, /* by this timer: the callback has not run and never will */
   TW_TOO_LATE = 1,  /* the callback runs, or has run; also of an empty one */

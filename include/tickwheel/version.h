@@ -5,6 +5,7 @@
 #ifndef TICKWHEEL_VERSION_H
 #define TICKWHEEL_VERSION_H
 
+/* One of the three parts. */
 #define TICKWHEEL_VERSION_MAJOR 0
 #define TICKWHEEL_VERSION_MINOR 1
 #define TICKWHEEL_VERSION_PATCH 0
