@@ -114,7 +114,7 @@ class Source:
 
 def program(block, named):
     source = Source(named)
-    source.add(block.given)
+    source.add(block.given, block.line, block.document)
     source.add(block.text, block.line, block.document)
     return source.text()
 
@@ -127,7 +127,7 @@ def fragments(document, blocks, named):
         if not block.continues:
             namespace = f"{name}::line_{block.line}"
         source.body.append(f"namespace {namespace} {{")
-        source.add(block.given)
+        source.add(block.given, block.line, block.document)
         if not block.in_function:
             source.add(block.text, block.line, block.document)
         if block.in_function or block.then:
@@ -137,9 +137,9 @@ def fragments(document, blocks, named):
             source.body.append(f"TEST_F({test}, runs) {{ EXPECT_EQ(run(), 0); }}")
             source.body.append(f"int {test}::run() noexcept {{")
             if block.in_function:
-                source.add(block.first)
+                source.add(block.first, block.line, block.document)
                 source.add(block.text, block.line, block.document)
-            source.add(block.then)
+            source.add(block.then, block.line, block.document)
             source.body.append("return 0;\n}")
         source.body.append(f"}}  // namespace {namespace}")
     return source.text('#include "fragment.hpp"')
