@@ -74,7 +74,7 @@ struct tw_service_s {
   void* private_[3];
 };
 
-/* Opens the timers of `loop`, as timer_service::open does with default options: some 250 KiB.
+/* Opens the timers of `loop`, as timer_service::open does with default options: some 212 KiB.
  * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle finds no
  * descriptor. On an error nothing is to be closed. */
 TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
