@@ -60,10 +60,11 @@ struct hierarchy {
     for (unsigned k = 0; k < count; ++k) coarse[k].undo_drain();
   }
 
-  /// Finds all anew, when the cursor has skipped time. Requires: nothing is being emptied.
-  void find_attention(tick cursor) noexcept {
+  /// Finds all anew, but for what is being emptied: when the cursor has skipped time, or to look farther than `look_ahead`.
+  void find_attention(tick cursor, unsigned limit) noexcept {
     finest.attention = finest.slots != 0 ? finest.next_visit(cursor) : never;
-    for (unsigned k = 0; k < count; ++k) coarse[k].find_next(cursor, look_ahead);
+    for (unsigned k = 0; k < count; ++k)
+      if (!coarse[k].being_emptied()) coarse[k].find_next(cursor, limit);
     find_next_coarse();
   }
 

@@ -214,7 +214,7 @@ void wheel::skip_idle_time() noexcept {
 
 // Requires: nothing is being emptied.
 void wheel::find_attention() noexcept {
-  levels_->find_attention(cursor());
+  levels_->find_attention(cursor(), hierarchy::look_ahead);
   set_expiry(levels_->attention());
 }
 
@@ -273,13 +273,10 @@ bool wheel::empty() const noexcept {
   });
 }
 
+// The levels are to know, too: `link` leaves `expiry_` alone for what they do not have to attend to earlier.
 void wheel::refine_expiry() const noexcept {
-  tick next = never;
-  levels_->all_of([&](auto& level) noexcept {
-    next = std::min(next, level.exact_attention(cursor()));
-    return true;
-  });
-  expiry_ = std::clamp(next, now(), last_tick);
+  levels_->find_attention(cursor(), wheel_level::unlimited_slots);
+  expiry_ = std::clamp(levels_->attention(), now(), last_tick);
   expiry_exact_ = true;
 }
 

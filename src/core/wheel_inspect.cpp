@@ -125,6 +125,8 @@ bool wheel::validate(std::string* why) const {
   if (!slots_are_right) return false;
 
   if (armed_seen != armed()) return fails({armed(), " entries count as armed, but ", armed_seen, " are linked"});
+  if (pass_ == nullptr && armed() != 0 && expiry_ > now() && expiry_ > levels_->attention())
+    return fails({"next expiry ", expiry_, ", but the levels need a visit at ", levels_->attention()});
   const tick next = expiry_ <= now() ? cursor() : expiry_;
   if (pass_ == nullptr && armed() != 0 && next > earliest)
     return fails({"next expiry ", next, ", expected <= the earliest deadline ", earliest});

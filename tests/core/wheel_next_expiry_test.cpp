@@ -166,6 +166,27 @@ TEST_P(wheel_wakeups_test, a_timer_moved_later_again_and_again_costs_a_wakeup_a_
   EXPECT_LE(wakeups, 60U * 8U);
 }
 
+// More slots of later rounds than a wheel looks at by itself: where it looked at all of them because it was asked, it must still
+// see what is armed in between.
+TEST_P(wheel_wakeups_test, what_is_armed_before_many_timers_of_later_rounds_is_not_late) {
+  const tick width = tick{1} << geometry.width_bits(geometry.levels - 1);
+  const tick turn = width * geometry.slots;
+  wheel timers{geometry};
+  probe first{timers};
+  probes far{timers, std::min(geometry.slots, 100U)};
+  timers.arm(first, 3 * width);
+  for (std::size_t i = 0; i < far.size(); ++i) timers.arm(far[i], 2 * turn + (i + 5) * width);
+  timers.advance(3 * width);
+  ASSERT_GT(timers.next_expiry(), turn / 2);
+  const tick deadline = 3 * width + turn / 2 + width / 2;
+  probe between{timers};
+  EXPECT_TRUE(timers.arm(between, deadline));
+  EXPECT_LE(timers.next_expiry(), deadline);
+  EXPECT_TRUE(valid(timers));
+  run_until(timers, deadline);
+  EXPECT_EQ(between.fired_at(), std::vector<tick>{deadline});
+}
+
 INSTANTIATE_TEST_SUITE_P(all, wheel_wakeups_test,
                          testing::Values(wheel_geometry{}, wheel_geometry::hashed(4096), wheel_geometry{1, 256},
                                          wheel_geometry{1, 8192}, wheel_geometry{4, 16}, wheel_geometry{7, 64}),
