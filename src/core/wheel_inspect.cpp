@@ -4,7 +4,9 @@
 #include "hierarchy.hpp"
 
 #include <algorithm>
+#include <cinttypes>
 #include <concepts>
+#include <cstdio>
 #include <initializer_list>
 #include <ostream>
 
@@ -22,8 +24,13 @@ struct word {
   std::uint64_t number = 0;
 };
 
+// Not by std::to_string: with it the library exports a table of digits that is the standard library's.
 void append(std::string& sentence, std::initializer_list<word> words) {
-  for (const word& w : words) w.text != nullptr ? sentence += w.text : sentence += std::to_string(w.number);
+  for (const word& w : words) {
+    char digits[sizeof "18446744073709551615"];
+    if (w.text == nullptr) std::snprintf(digits, sizeof digits, "%" PRIu64, w.number);
+    sentence += w.text != nullptr ? w.text : digits;
+  }
 }
 
 }  // namespace
