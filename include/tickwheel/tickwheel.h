@@ -164,8 +164,8 @@ TICKWHEEL_API void tw_timer_unref(tw_timer_t* timer);
 TICKWHEEL_API int tw_timer_has_ref(const tw_timer_t* timer);
 
 /* Stops it, and calls `cb`, unless null, in the loop's closing phase, never from within this call; then its memory is free
- * again, or may be initialised anew. Callbacks come in the order in which the timers were closed. Until then the loop is
- * alive. Requires: it is not closing. */
+ * again, or may be initialised anew. Callbacks come in the order in which the timers were closed; where the service was gone
+ * by then, the last first, as libuv's. Until then the loop is alive. Requires: it is not closing. */
 TICKWHEEL_API void tw_timer_close(tw_timer_t* timer, tw_timer_close_cb cb);
 
 /* True from tw_timer_close on. */
