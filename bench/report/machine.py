@@ -31,7 +31,7 @@ def describe(root, build):
         "cpu_model": f"family {field['cpu family']}, model {field['model']}",
         "cores": len(os.sched_getaffinity(0)),
         "virtual": "hypervisor" in field["flags"].split(),
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {platform.release().split('-')[0]}",
         "libc": os.confstr("CS_GNU_LIBC_VERSION"),
         "huge_pages": huge_pages(),
         "compiler": compiler,

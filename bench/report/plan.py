@@ -80,7 +80,7 @@ QUICK = Plan(
     remote_repetitions=1,
     bursts=(1000, 10),
     latency=("--load", "--fires", "2", "--repetitions", "1"),
-    cost_model=("--connections", "10000", "--only", "touch"),
+    cost_model=("--connections", "10000", "--only", "touch/wheel"),
     burst=("--repetitions", "1"),
     echo=("--repetitions", "1", "--rounds", "20", "--counted-rounds", "5"),
 )
