@@ -91,6 +91,7 @@ class sleep_awaiter {
 /// the coroutine is not resumed.
 class [[nodiscard]] sleep_awaitable {
  public:
+  /// What `sleep_until(service, until)` answers.
   sleep_awaitable(timer_service& service, clock::time_point until) noexcept : service_{&service}, until_{until} {}
 
   /// 0 when the time has come. At once, without having waited: UV_ECANCELED when the service is closed, UV_ENOBUFS when
@@ -172,6 +173,7 @@ class stoppable_sleep_awaiter {
 /// of `sleep_awaitable`; the stop may be requested when the service is long gone, and then resumes nobody.
 class [[nodiscard]] stoppable_sleep_awaitable {
  public:
+  /// What `sleep_until(service, until, stop)` answers.
   stoppable_sleep_awaitable(timer_service& service, clock::time_point until, std::stop_token stop) noexcept
       : service_{&service}, until_{until}, stop_{std::move(stop)} {}
 
@@ -209,22 +211,28 @@ struct [[nodiscard]] timed_result {
   int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS when there could be no limit: it was not begun
   std::optional<T> value;  ///< set when `error` is 0
 
+  /// True when the time was up first.
   bool timed_out() const noexcept { return error == UV_ETIMEDOUT; }
   /// True when it came in time.
   explicit operator bool() const noexcept { return error == 0; }
   /// The value. Requires: it came in time.
   T& operator*() noexcept { return *value; }
+  /// The value. Requires: it came in time.
   const T& operator*() const noexcept { return *value; }
+  /// The value's members. Requires: it came in time.
   T* operator->() noexcept { return &*value; }
+  /// The value's members. Requires: it came in time.
   const T* operator->() const noexcept { return &*value; }
 };
 
 /// Of what has no value.
 template <>
 struct [[nodiscard]] timed_result<void> {
-  int error = 0;
+  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS when there could be no limit: it was not begun
 
+  /// True when the time was up first.
   bool timed_out() const noexcept { return error == UV_ETIMEDOUT; }
+  /// True when it came in time.
   explicit operator bool() const noexcept { return error == 0; }
 };
 
@@ -336,6 +344,7 @@ class timeout_awaiter {
 template <owned_awaitable Awaitable>
 class [[nodiscard]] timed_awaitable {
  public:
+  /// What `with_timeout` answers whose limit ends at `until`.
   timed_awaitable(timer_service& service, Awaitable&& awaitable, clock::time_point until)
       : service_{&service}, awaitable_(std::move(awaitable)), until_{until} {}
 
