@@ -153,6 +153,7 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
   const std::size_t step = from.begin_step(running.now);
   const std::size_t granted = std::min(step, running.work);
   std::size_t left = granted;
+  // as long as nothing is due: a callback may destroy what is left, so from the first on each is unlinked as it leaves
   left -= from.take_what_is_not_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
