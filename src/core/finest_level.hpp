@@ -59,7 +59,6 @@ struct finest_level {
 
   static constexpr bool being_emptied() noexcept { return false; }
   static constexpr std::span<chain> emptying() noexcept { return {}; }
-  tick exact_attention(tick cursor) const noexcept { return next_visit(cursor); }
 
   slot_bitmap occupied;
   std::unique_ptr<chain[]> ring;

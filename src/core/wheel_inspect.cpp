@@ -123,7 +123,7 @@ bool wheel::validate(std::string* why) const {
             return at({"less than a turn ahead of cursor ", cursor()});
         }
     // an entry of a later round makes the next round of its slot longer, and its pace late until that begins
-    const tick need = level.being_emptied() ? level.exact_attention(cursor()) : level.next_visit(cursor());
+    const tick need = level.next_visit(cursor());
     if (pass_ == nullptr && armed() != 0 && level.attention > need)
       return fails({"level ", k, ": next visit at ", level.attention, ", expected <= ", need});
     ++k;

@@ -250,9 +250,9 @@ struct wheel_level {
 
   bool being_emptied() const noexcept { return draining.active(); }
   std::span<chain> emptying() noexcept { return draining.chains; }
-  tick next_visit(tick cursor) const noexcept { return next_slot(cursor, unlimited_slots).visit; }
-  tick exact_attention(tick cursor) const noexcept {
-    return draining.active() ? draining.attention() : next_slot(cursor, unlimited_slots).attention;
+  /// The latest tick by which it has to be visited: by the pace of what is being emptied, else when the next slot begins.
+  tick next_visit(tick cursor) const noexcept {
+    return draining.active() ? draining.attention() : next_slot(cursor, unlimited_slots).visit;
   }
 
   slot_bitmap occupied;
