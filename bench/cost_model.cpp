@@ -20,10 +20,10 @@
 //
 // --json FILE writes {"rows": [{"workload", "subject", "n", "instructions", "cache_lines", "cold_lines"}, ...]}.
 #include "../examples/command_line.hpp"
+#include "../tests/support/simulated_clock.hpp"
 #include "counted.hpp"
 #include "experiment.hpp"
 #include "json_file.hpp"
-#include "simulated_clock.hpp"
 #include "subjects/asio.hpp"
 #include "subjects/libev.hpp"
 #include "subjects/libevent.hpp"

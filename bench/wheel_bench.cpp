@@ -8,8 +8,8 @@
 // workload `floor` is no timer's: what memory takes, see floor.hpp.
 //
 // Ten million connections take up to 5 GB of memory, and the slower subjects minutes.
+#include "../tests/support/simulated_clock.hpp"
 #include "floor.hpp"
-#include "simulated_clock.hpp"
 #include "subjects/asio.hpp"
 #include "subjects/libev.hpp"
 #include "subjects/libevent.hpp"
@@ -194,7 +194,7 @@ void add_context() {
 }  // namespace tickwheel::bench
 
 int main(int argc, char** argv) {
-  tickwheel::bench::simulated_clock::require_effect();
+  simulated_clock::require_effect();
   // What takes a tenth of a second takes long enough, as a run is a large batch already; arguments given come later.
   std::vector<char*> arguments{argv, argv + argc};
   std::string min_time = "--benchmark_min_time=0.1";

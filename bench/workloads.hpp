@@ -2,11 +2,11 @@
 // each operation by itself are told what is between two: see separation.hpp.
 #pragma once
 
+#include "../tests/support/simulated_clock.hpp"
 #include "connection.hpp"
 #include "experiment.hpp"
 #include "script.hpp"
 #include "separation.hpp"
-#include "simulated_clock.hpp"
 #include "subject.hpp"
 
 #include <benchmark/benchmark.h>

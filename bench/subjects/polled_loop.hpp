@@ -1,8 +1,8 @@
 // Loops that are not libuv's, under simulated time: they are turned as often as it is, and wait by themselves.
 #pragma once
 
+#include "../../tests/support/simulated_clock.hpp"
 #include "../connection.hpp"
-#include "../simulated_clock.hpp"
 #include "simulated_loop.hpp"
 
 #include <chrono>

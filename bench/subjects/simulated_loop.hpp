@@ -1,7 +1,7 @@
 // A real uv_loop_t under simulated time.
 #pragma once
 
-#include "../simulated_clock.hpp"
+#include "../../tests/support/simulated_clock.hpp"
 
 #include <uv.h>
 

@@ -1,7 +1,7 @@
 // Delays between retries: a sequence, no clock.
 #include <tickwheel/net/backoff.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

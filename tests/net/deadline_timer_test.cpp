@@ -1,7 +1,7 @@
 // Deadlines that come, on a clock turned by hand.
 #include <tickwheel/net/deadline_timer.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>

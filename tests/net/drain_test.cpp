@@ -1,7 +1,7 @@
 // Draining connections on a clock turned by hand.
 #include <tickwheel/net/drain.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>

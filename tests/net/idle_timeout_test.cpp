@@ -1,7 +1,7 @@
 // Idle peers on a clock turned by hand.
 #include <tickwheel/net/idle_timeout.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 #include "connection.hpp"
 

@@ -1,7 +1,7 @@
 // Slow peers on a clock turned by hand.
 #include <tickwheel/net/minimum_rate.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>

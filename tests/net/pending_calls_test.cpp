@@ -1,7 +1,7 @@
 // Calls and their answers, on a clock turned by hand.
 #include <tickwheel/net/pending_calls.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The phases of a request on a clock turned by hand.
 #include <tickwheel/net/phase_timeouts.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Attempts, on a clock turned by hand.
 #include <tickwheel/net/retry_timer.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // What all idle timeouts can do, shown with the one that is touched: repeated notices, pauses, and use in a pool.
 #include <tickwheel/net/silence_timer.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 #include "connection.hpp"
 

@@ -1,7 +1,7 @@
 // Slow and stuck readers on a clock turned by hand.
 #include <tickwheel/net/write_idle_timeout.hpp>
 
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 #include "../../examples/command_line.hpp"
 #include "../../examples/descriptor_limit.hpp"
-#include "../uv/allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "clients.hpp"
 #include "memory_trend.hpp"
 #include "server.hpp"

@@ -1,6 +1,6 @@
 // Each allocation of each call fails in turn: what the call answers, that nothing of it is left, and that the object can
 // be used afterwards. What is documented to allocate nothing works while every allocation fails, libuv's own included.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 #include "remote_checks.hpp"

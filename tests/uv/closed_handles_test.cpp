@@ -1,7 +1,7 @@
 // The user closes the service's libuv handles, on a uv_walk over the loop: whatever the service is at, and in whatever
 // phase of the loop. It does not hold the loop any more and nothing fires; every call answers as before; it can be
 // closed, destroyed and opened again.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 #include "remote_checks.hpp"

@@ -1,5 +1,5 @@
 // Sleeping coroutines, and limits on what they wait for, on a clock turned by hand.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "probe.hpp"
 
 #include <tickwheel/uv/coroutine.hpp>

@@ -1,5 +1,5 @@
 // A process that has no descriptor left: what still works, what is refused, and that it can be tried again.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 #include "sanitizers.hpp"

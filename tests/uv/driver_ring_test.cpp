@@ -1,5 +1,5 @@
 // The bell by which other threads ask a driver for a pass.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

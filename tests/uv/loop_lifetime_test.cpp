@@ -1,5 +1,5 @@
 // A service may end at any time and in any order with its loop, and leaves nothing behind.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

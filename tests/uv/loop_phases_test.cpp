@@ -1,5 +1,5 @@
 // The same behaviour whatever phase of the loop a timer is armed in, and whatever phase blocks.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

@@ -1,5 +1,5 @@
 // What a service costs in memory, and that it allocates when it opens and never later.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

@@ -1,5 +1,5 @@
 // Offloading without memory: each allocation of each call fails in turn. (The rest of the library: allocation_failure_test.)
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

@@ -1,6 +1,6 @@
 // Cancelling from other threads, step by step: exactly one of the handler, who cancels and closing wins, and what was
 // cancelled is let go before its time.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "probe.hpp"
 #include "remote_checks.hpp"
 

@@ -1,5 +1,5 @@
 // Posting from other threads, on a clock turned by hand: when what is posted runs, in which order, and what can be posted.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "probe.hpp"
 #include "remote_checks.hpp"
 

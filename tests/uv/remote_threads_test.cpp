@@ -1,6 +1,6 @@
 // Several threads at once: producers against the loop, against close, and those who cancel against what fires. Run them
 // under ThreadSanitizer, too: `./dev test --thread`.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "long_runs.hpp"
 #include "probe.hpp"

@@ -1,5 +1,5 @@
 // Opening and closing a service: what is refused, and what is left of it.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

@@ -1,6 +1,6 @@
 // A timerfd as what wakes the loop: when it is set, whose it is, and what becomes of its descriptor. What it has in
 // common with a uv_timer_t is in the tests of the live loop.
-#include "allocation_probe.hpp"
+#include "../support/allocation_probe.hpp"
 #include "live_loop.hpp"
 #include "probe.hpp"
 

@@ -3,10 +3,10 @@
 //
 // The loop, its handles and what starts and stops them are libuv's; only uv_run is done here, in public terms: callbacks
 // of active handles are called phase by phase, and what would be waited for at the poll, as uv_backend_timeout says, moves
-// the clock. The program is to be linked with bench/simulated_clock.cpp.
+// the clock. The program is to be linked with simulated_clock.cpp.
 #pragma once
 
-#include "../../bench/simulated_clock.hpp"
+#include "../support/simulated_clock.hpp"
 #include "live_loop.hpp"
 
 #include <tickwheel/uv/driver.hpp>
@@ -45,9 +45,9 @@ class turned_loop {
 
   explicit turned_loop(loop_order order) : order_{order} {
     // not on a millisecond, so that what libuv rounds off makes a difference
-    tickwheel::bench::simulated_clock::set(std::chrono::seconds{1000} + nanoseconds{345'678});
+    simulated_clock::set(std::chrono::seconds{1000} + nanoseconds{345'678});
     EXPECT_EQ(uv_loop_init(&loop_), 0);
-    EXPECT_EQ(now().time_since_epoch(), tickwheel::bench::simulated_clock::now()) << "the clock is not the test's";
+    EXPECT_EQ(now().time_since_epoch(), simulated_clock::now()) << "the clock is not the test's";
     // The first uv_async_t of a loop has it watch a descriptor, and uv_backend_timeout answers 0 until it does.
     EXPECT_EQ(uv_async_init(&loop_, &watched_, nullptr), 0);
     uv_run(&loop_, UV_RUN_NOWAIT);
@@ -65,10 +65,7 @@ class turned_loop {
 
   static time_point now() { return tickwheel::clock::now(); }
   /// What a callback that blocks does.
-  static void block(nanoseconds time) {
-    using tickwheel::bench::simulated_clock;
-    simulated_clock::set(simulated_clock::now() + time);
-  }
+  static void block(nanoseconds time) { simulated_clock::set(simulated_clock::now() + time); }
 
   /// From `when` on there is something to read; `call` is what the next poll then calls, in the order of the times.
   void readable_at(time_point when, action call) { events_.emplace(when, std::move(call)); }
@@ -191,7 +188,7 @@ class turned_loop {
       ADD_FAILURE() << "the loop would wait for ever";
       return;
     }
-    if (until > now()) tickwheel::bench::simulated_clock::set(until.time_since_epoch());
+    if (until > now()) simulated_clock::set(until.time_since_epoch());
     uv_update_time(&loop_);
     polled_at_ = now();
   }
@@ -203,7 +200,7 @@ class turned_loop {
     }
   }
 
-  tickwheel::bench::simulated_clock::scope simulated_;
+  simulated_clock::scope simulated_;
   loop_order order_;
   int late_per_mille_ = 0;
   uv_loop_t loop_;

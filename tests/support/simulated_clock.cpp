@@ -25,7 +25,6 @@ read_clock true_clock = nullptr;
 
 // Shared libraries call this one in place of the C library's, since a program's own symbols come first.
 extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
-  using tickwheel::bench::simulated_clock;
   const int error = true_clock != nullptr ? true_clock(id, out) : static_cast<int>(syscall(SYS_clock_gettime, id, out));
   if (simulated_clock::running && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
     const auto ns = simulated_clock::shown.count();
@@ -37,7 +36,6 @@ extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
 
 // A poll that does not wait is what is left of a wait: it costs a system call, and sees what is ready.
 extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout_ms, const sigset_t* mask) {
-  using tickwheel::bench::simulated_clock;
   const bool simulated = simulated_clock::running && timeout_ms != 0;
   const long ready = syscall(SYS_epoll_pwait, epoll, events, most, simulated ? 0 : timeout_ms, mask, _NSIG / 8);
   if (!simulated || ready != 0) return static_cast<int>(ready);
@@ -57,8 +55,6 @@ extern "C" int timerfd_create(int, int) noexcept {
   errno = ENOSYS;
   return -1;
 }
-
-namespace tickwheel::bench {
 
 std::chrono::nanoseconds simulated_clock::true_now() noexcept {
   timespec now{};
@@ -85,8 +81,6 @@ void simulated_clock::require_effect() {
   if (steady_clock::now().time_since_epoch() == some_time) broken = "the end of the simulation";
   if (true_clock == nullptr) broken = "dlsym";
   if (broken == nullptr) return;
-  std::fprintf(stderr, "wheel_bench: clock_gettime could not be replaced: %s reads another clock\n", broken);
+  std::fprintf(stderr, "simulated_clock: clock_gettime could not be replaced: %s reads another clock\n", broken);
   std::abort();
 }
-
-}  // namespace tickwheel::bench

@@ -1,4 +1,4 @@
-// A clock for the whole process that a benchmark moves by hand, so that a minute of timers takes no minute.
+// A clock for the whole process that a test or a benchmark moves by hand, so that a minute of timers takes no minute.
 //
 // While a `simulated_clock::scope` lives, the steady clock shows what `set` was told last: to this program, to
 // libstdc++ and to libuv alike, since all of them read it through clock_gettime, which the program replaces. A read
@@ -12,9 +12,7 @@
 #include <chrono>
 #include <cstddef>
 
-namespace tickwheel::bench {
-
-/// *Thread safety:* none; the benchmarks have one thread.
+/// *Thread safety:* none; what is linked with it has one thread.
 class simulated_clock {
  public:
   /// Simulates as long as it lives.
@@ -46,5 +44,3 @@ class simulated_clock {
   static inline std::chrono::nanoseconds bound{};
   static inline std::size_t waited = 0;
 };
-
-}  // namespace tickwheel::bench
