@@ -47,7 +47,6 @@
 #include <ctime>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace tickwheel::bench {

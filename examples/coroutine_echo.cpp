@@ -13,13 +13,11 @@
 
 #include <uv.h>
 
-#include <array>
 #include <chrono>
 #include <coroutine>
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <string_view>
 #include <utility>
 

@@ -10,7 +10,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 
 namespace {

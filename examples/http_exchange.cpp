@@ -5,7 +5,6 @@
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/verb.hpp>
 
-#include <algorithm>
 #include <iterator>
 
 namespace http = boost::beast::http;

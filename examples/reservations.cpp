@@ -27,7 +27,6 @@
 #include <cstdlib>
 #include <deque>
 #include <limits>
-#include <string>
 #include <vector>
 
 namespace {

@@ -35,7 +35,6 @@
 #include <deque>
 #include <random>
 #include <string>
-#include <vector>
 
 namespace {
 

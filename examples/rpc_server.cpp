@@ -27,7 +27,6 @@
 #include <cstdio>
 #include <list>
 #include <random>
-#include <string>
 #include <utility>
 
 namespace {

@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 namespace tickwheel::bench {
 

@@ -6,7 +6,6 @@
 #include "simulated_loop.hpp"
 
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>

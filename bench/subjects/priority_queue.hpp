@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <queue>
 #include <string_view>
-#include <vector>
 
 namespace tickwheel::bench {
 

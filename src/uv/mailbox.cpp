@@ -1,7 +1,5 @@
 #include <tickwheel/detail/mailbox.hpp>
 
-#include <tickwheel/core/wheel.hpp>
-
 #include <algorithm>
 #include <limits>
 

@@ -3,9 +3,6 @@
 #include <tickwheel/detail/check.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 
-#include <algorithm>
-#include <utility>
-
 namespace tickwheel {
 
 void manual_driver::advance(std::chrono::nanoseconds by) noexcept {

@@ -4,8 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <memory>
-
 namespace tickwheel::test {
 namespace {
 

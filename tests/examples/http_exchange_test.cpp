@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <vector>
 
 using namespace std::chrono_literals;
 using namespace std::string_literals;

@@ -3,9 +3,7 @@
 
 #include "http_exchange.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <deque>
 #include <limits>
-#include <ratio>
 
 using namespace std::chrono_literals;
 

@@ -14,7 +14,6 @@
 #include <iterator>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;

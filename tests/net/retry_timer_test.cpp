@@ -10,9 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
-#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;

@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <vector>
 

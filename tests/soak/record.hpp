@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdarg>
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <mutex>
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 namespace soak {

@@ -12,12 +12,10 @@
 #include <uv.h>
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -27,7 +27,6 @@
 #include <cstdio>
 #include <deque>
 #include <future>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>

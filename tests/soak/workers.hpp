@@ -6,7 +6,6 @@
 #include <tickwheel/uv/remote.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <optional>
 #include <thread>
-#include <utility>
 
 using namespace std::chrono_literals;
 using tickwheel::manual_driver;

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <memory>
 
 using namespace std::chrono_literals;

@@ -5,11 +5,9 @@
 
 #include <chrono>
 #include <deque>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
-#include <vector>
 
 using namespace std::chrono_literals;
 

@@ -12,8 +12,6 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
-#include <ratio>
-#include <type_traits>
 
 namespace tickwheel {
 

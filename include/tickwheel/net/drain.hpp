@@ -31,7 +31,6 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -32,7 +32,6 @@
 #include <boost/intrusive/list.hpp>
 
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <new>
 #include <optional>

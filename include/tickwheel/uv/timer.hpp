@@ -24,7 +24,6 @@
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <chrono>
-#include <concepts>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
