@@ -42,27 +42,20 @@ struct same_moment {
 
 /// What wakes a loop at a time: one libuv handle, which calls back when the time has come or a little early, and what that
 /// handle needs.
+// clang-format off
 template <class W>
 concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, clock::time_point t) {
-  { w.acquire() }
-  noexcept->std::same_as<int>;  // what it needs of the system: 0, or why it cannot be had
-  { w.link(loop, call) }
-  noexcept->std::same_as<int>;  // the handle to the loop; on an error it is not linked
-  { w.handle() }
-  noexcept->std::convertible_to<void*>;
-  { w.set(t) }
-  noexcept->std::same_as<bool>;  // wakes at `t`, or before; false: it has come, and nothing was set
-  { w.correct(t, t) }
-  noexcept->std::same_as<bool>;  // the same, right before a poll; the second is the true time
-  { w.came() }
-  noexcept->std::same_as<bool>;  // it called back; false: for no more than it did before
-  { w.rest() }
-  noexcept;  // nothing to wake for; one wakeup may be left over
-  { w.after_fork() }
-  noexcept;  // the child no longer shares anything with its parent
-  { w.release() }
-  noexcept;  // what it acquired; the handle is closing, or not linked
+  { w.acquire() } noexcept -> std::same_as<int>;           // what it needs of the system: 0, or why it cannot be had
+  { w.link(loop, call) } noexcept -> std::same_as<int>;    // the handle to the loop; on an error it is not linked
+  { w.handle() } noexcept -> std::convertible_to<void*>;
+  { w.set(t) } noexcept -> std::same_as<bool>;             // wakes at `t`, or before; false: it has come, and nothing was set
+  { w.correct(t, t) } noexcept -> std::same_as<bool>;      // the same, right before a poll; the second is the true time
+  { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: for no more than it did before
+  { w.rest() } noexcept;                                   // nothing to wake for; one wakeup may be left over
+  { w.after_fork() } noexcept;                             // the child no longer shares anything with its parent
+  { w.release() } noexcept;                                // what it acquired; the handle is closing, or not linked
 };
+// clang-format on
 
 /// One heap block that outlives the service, since uv_close ends only when the loop turns; it frees itself then.
 template <loop_wakeup Wakeup>
@@ -125,9 +118,9 @@ class loop_driver final : public driver {
   clock::time_point pass_stamp_{};
 
   const same_moment opened_;
-  clock::time_point
-      polled_;            // when the last poll returned or was to, or a little later; while one is on, when it began
-  bool polling_ = false;  // between prepare and check
+  // when the last poll returned or was to, or a little later; while one is on, when it began
+  clock::time_point polled_;
+  bool polling_ = false;                                     // between prepare and check
   clock::time_point wait_until_ = clock::time_point::max();  // until when that poll may wait
   unsigned closing_ = 0;                                     // close callbacks of ours to come
   bool closed_by_user_ = false;                              // some handle was closed by a walk over the loop

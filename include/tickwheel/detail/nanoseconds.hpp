@@ -8,8 +8,7 @@
 
 namespace tickwheel::detail {
 
-/// `a + b`, saturating at nanoseconds::max(). Requires: not both negative enough to underflow (times since an origin
-/// are not: they are differences of a steady clock).
+/// `a + b`, saturating at nanoseconds::max() and nanoseconds::min().
 constexpr std::chrono::nanoseconds add_saturating(std::chrono::nanoseconds a, std::chrono::nanoseconds b) noexcept {
   if (b.count() > 0 && a.count() > std::numeric_limits<std::int64_t>::max() - b.count())
     return std::chrono::nanoseconds::max();
@@ -18,7 +17,7 @@ constexpr std::chrono::nanoseconds add_saturating(std::chrono::nanoseconds a, st
   return a + b;
 }
 
-/// `when + later`, saturating at time_point::max().
+/// `when + later`, saturating at time_point::max() and time_point::min().
 template <class Clock>
 constexpr auto add_saturating(std::chrono::time_point<Clock, std::chrono::nanoseconds> when,
                               std::chrono::nanoseconds later) noexcept {

@@ -124,8 +124,8 @@ class timer : private wheel_entry {
 
   wheel_entry& entry() noexcept { return *this; }
 
-  std::uintptr_t
-      service_;  // its address; the lowest bit is set when the timer does not hold the loop, the next for a remote one
+  // its address; the lowest bit is set when the timer does not hold the loop, the next for a remote one
+  std::uintptr_t service_;
 };
 
 static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
