@@ -21,6 +21,7 @@
 // --json FILE writes {"rows": [{"workload", "subject", "n", "instructions", "cache_lines", "cold_lines"}, ...]}.
 #include "../examples/command_line.hpp"
 #include "../tests/support/simulated_clock.hpp"
+#include "callgrind.hpp"
 #include "counted.hpp"
 #include "experiment.hpp"
 #include "json_file.hpp"
@@ -35,11 +36,10 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <climits>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -119,21 +119,18 @@ class output_file {
 
 /// Runs this program under callgrind; nothing, and a line that says so, when that fails.
 std::optional<cost> count(const counter& c, std::size_t n) {
-  std::array<char, PATH_MAX> self{};
-  if (::readlink("/proc/self/exe", self.data(), self.size() - 1) <= 0) return std::nullopt;
   const output_file out;
   const auto geometry = [](std::size_t size, std::size_t ways) {
     return std::to_string(size) + ',' + std::to_string(ways) + ',' + std::to_string(counted::line);
   };
-  const std::string command =
-      "valgrind -q --log-file=/dev/null --tool=callgrind --instr-atstart=no --collect-atstart=no --cache-sim=yes "
-      "--D1=" +
-      geometry(counted::cache, counted::ways) + " --LL=" + geometry(16 * 1024 * 1024, 16) + " --callgrind-out-file='" +
-      out.path.string() + "' '" + self.data() + "' --count " + c.name() + " --connections " + std::to_string(n);
-  std::FILE* const child = ::popen(command.c_str(), "r");
+  constexpr std::size_t last_level = std::size_t{16} << 20;
+  const std::string options = "-q --log-file=/dev/null --instr-atstart=no --collect-atstart=no --cache-sim=yes --D1=" +
+                              geometry(counted::cache, counted::ways) + " --LL=" + geometry(last_level, 16) +
+                              " --callgrind-out-file='" + out.path.string() + "'";
   double operations = 0;
-  const bool said = child != nullptr && std::fscanf(child, "%lf", &operations) == 1;
-  if (child == nullptr || ::pclose(child) != 0 || !said || operations <= 0) {
+  const bool ran = run_under_callgrind(options, "--count " + c.name() + " --connections " + std::to_string(n),
+                                       [&](const char* line) { operations = std::strtod(line, nullptr); });
+  if (!ran || operations <= 0) {
     std::fprintf(stderr, "cost_model: %s could not be counted\n", c.name().c_str());
     return std::nullopt;
   }

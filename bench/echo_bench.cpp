@@ -24,21 +24,19 @@
 // they could not be counted, and messages how many of a repetition they are of.
 #include "../examples/command_line.hpp"
 #include "../examples/descriptor_limit.hpp"
+#include "callgrind.hpp"
 #include "echo_message.hpp"
 #include "echo_server.hpp"
 #include "instruction_counter.hpp"
 #include "json_file.hpp"
+#include "loopback.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +44,7 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,24 +82,13 @@ class clients {
   /// Connects `count` clients; `serve(int)` is given the server's end of each.
   template <class Serve>
   clients(unsigned count, Serve serve) {
-    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* const at = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof address;
-    if (::bind(listener, at, size) != 0 || ::listen(listener, 16) != 0 || ::getsockname(listener, at, &size) != 0)
-      fail("cannot listen");
+    loopback to;
     for (unsigned i = 0; i < count; ++i) {
-      const int mine = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (::connect(mine, at, size) != 0) fail("cannot connect");
-      const int theirs = ::accept(listener, nullptr, nullptr);
-      const int on = 1;
-      for (const int fd : {mine, theirs}) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      sockets_.push_back(mine);
-      serve(theirs);
+      const std::optional<loopback::ends> made = to.connect();
+      if (!made) fail("cannot connect");
+      sockets_.push_back(made->ours);
+      serve(made->theirs);
     }
-    ::close(listener);
   }
   ~clients() {
     for (const int fd : sockets_) ::close(fd);
@@ -199,23 +187,20 @@ constexpr mode modes[] = {of<no_timers>(), of<touched_tickwheel>(), of<restarted
 
 /// Runs this program under callgrind; NaN, and a line that says why, when that cannot be.
 double count_by_callgrind(const options& o, const char* name) {
-  std::array<char, PATH_MAX> self{};
-  if (::readlink("/proc/self/exe", self.data(), self.size() - 1) <= 0) return std::nan("");
-  const std::string command =
-      "valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='echo_bench_counted*' '" +
-      std::string{self.data()} + "' --count " + name + " --connections " + std::to_string(o.connections) + " --burst " +
-      std::to_string(o.burst) + " --counted-rounds " + std::to_string(o.counted_rounds) + " --idle-limit 1h" +
-      (o.bare ? " --bare" : "") + " 2>&1";
-  std::FILE* const out = ::popen(command.c_str(), "r");
-  if (out == nullptr) return std::nan("");
+  const std::string arguments = std::string{"--count "} + name + " --connections " + std::to_string(o.connections) +
+                                " --burst " + std::to_string(o.burst) + " --counted-rounds " +
+                                std::to_string(o.counted_rounds) + " --idle-limit 1h" + (o.bare ? " --bare" : "");
   double collected = std::nan("");
   std::string last;
-  for (std::array<char, 1024> line; std::fgets(line.data(), line.size(), out) != nullptr;) {
-    if (const char* at = std::strstr(line.data(), "Collected : "); at != nullptr)
-      collected = std::strtod(at + std::strlen("Collected : "), nullptr);
-    if (std::strlen(line.data()) > 20) last = line.data();  // valgrind puts a number before each line, some are empty
-  }
-  if (::pclose(out) == 0) return collected / (static_cast<double>(o.burst) * o.counted_rounds);
+  const auto read = [&](const char* line) {
+    constexpr const char* total = "Collected : ";
+    if (const char* at = std::strstr(line, total); at != nullptr)
+      collected = std::strtod(at + std::strlen(total), nullptr);
+    if (std::strlen(line) > 20) last = line;  // valgrind puts a number before each line, some are empty
+  };
+  const bool counted =
+      run_under_callgrind("--callgrind-out-file=/dev/null --toggle-collect='echo_bench_counted*'", arguments, read);
+  if (counted) return collected / (static_cast<double>(o.burst) * o.counted_rounds);
   std::fprintf(stderr, "echo_bench: instructions were not counted: %s", last.c_str());
   return std::nan("");
 }
@@ -237,6 +222,7 @@ std::vector<result> medians(const std::vector<std::vector<result>>& repetitions)
   for (std::size_t m = 0; m < of.size(); ++m) {
     for (double result::*const what : {&result::instructions, &result::cpu_ns, &result::turns}) {
       std::vector<double> all;
+      all.reserve(repetitions.size());
       for (const auto& repetition : repetitions) all.push_back(repetition[m].*what);
       of[m].*what = median(all);
     }

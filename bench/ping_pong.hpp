@@ -1,18 +1,15 @@
 // A byte that goes to and fro between two TCP sockets of one loop, for as long as the loop runs: how long I/O waits.
 #pragma once
 
-#include <uv.h>
+#include "loopback.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <uv.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 namespace tickwheel::bench {
@@ -24,10 +21,7 @@ class ping_pong {
 
   explicit ping_pong(uv_loop_t& loop) {
     connect(loop);
-    for (end* const e : {&here_, &there_}) {
-      e->socket.data = this;
-      if (uv_tcp_nodelay(&e->socket, 1) != 0) std::abort();
-    }
+    for (end* const e : {&here_, &there_}) e->socket.data = this;
     if (uv_read_start(stream(here_), give_buffer, on_pong) != 0) std::abort();
     if (uv_read_start(stream(there_), give_buffer, on_ping) != 0) std::abort();
   }
@@ -60,20 +54,10 @@ class ping_pong {
   static uv_stream_t* stream(end& e) noexcept { return reinterpret_cast<uv_stream_t*>(&e.socket); }
 
   void connect(uv_loop_t& loop) {
-    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* const at = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof address;
-    if (::bind(listener, at, size) != 0 || ::listen(listener, 1) != 0 || ::getsockname(listener, at, &size) != 0)
-      std::abort();
-    const int mine = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (::connect(mine, at, size) != 0) std::abort();
-    const int theirs = ::accept(listener, nullptr, nullptr);
-    ::close(listener);
-    if (uv_tcp_init(&loop, &here_.socket) != 0 || uv_tcp_open(&here_.socket, mine) != 0) std::abort();
-    if (uv_tcp_init(&loop, &there_.socket) != 0 || uv_tcp_open(&there_.socket, theirs) != 0) std::abort();
+    const std::optional<loopback::ends> made = loopback{}.connect();
+    if (!made) std::abort();
+    if (uv_tcp_init(&loop, &here_.socket) != 0 || uv_tcp_open(&here_.socket, made->ours) != 0) std::abort();
+    if (uv_tcp_init(&loop, &there_.socket) != 0 || uv_tcp_open(&there_.socket, made->theirs) != 0) std::abort();
   }
 
   static void send(end& from) noexcept {
