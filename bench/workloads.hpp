@@ -44,6 +44,17 @@ inline void write_first_arms(script& s, script_writer& writer, microseconds leas
   }
 }
 
+/// The script of a workload in which each connection is armed once; what has run out is looked at when each of `marks` has
+/// come.
+inline script script_of_first_arms(std::size_t connections, std::vector<nanoseconds> marks, microseconds least = 1s,
+                                   microseconds most = 60s) {
+  script s;
+  script_writer writer{connections, std::move(marks)};
+  write_first_arms(s, writer, least, most);
+  writer.conclude(s);
+  return s;
+}
+
 template <subject S>
 void run_first_arms(experiment<S>& e) {
   for (const operation& o : e.plan.first) e.subject.arm(e.subject[o.connection], microseconds{o.delay_us});
@@ -201,13 +212,7 @@ struct touch {
 struct arm {
   static constexpr std::string_view name = "arm";
 
-  static script plan(std::size_t connections) {
-    script s;
-    script_writer writer{connections, {0ns}};
-    write_first_arms(s, writer);
-    writer.conclude(s);
-    return s;
-  }
+  static script plan(std::size_t connections) { return script_of_first_arms(connections, {0ns}); }
 
   static std::size_t items(const script& s) { return s.first.size(); }
 
@@ -236,11 +241,7 @@ struct fire {
   static constexpr nanoseconds marks[] = {10s, 20s, 30s, 40s, 50s, 61s};
 
   static script plan(std::size_t connections) {
-    script s;
-    script_writer writer{connections, {std::begin(marks), std::end(marks)}};
-    write_first_arms(s, writer);
-    writer.conclude(s);
-    return s;
+    return script_of_first_arms(connections, {std::begin(marks), std::end(marks)});
   }
 
   static std::size_t items(const script& s) { return s.first.size(); }
@@ -283,13 +284,7 @@ struct wait {
   static constexpr std::string_view name = "wait";
   static constexpr nanoseconds end = 67s;  // with a tenth of slack, the last one is due by then
 
-  static script plan(std::size_t connections) {
-    script s;
-    script_writer writer{connections, {end}};
-    write_first_arms(s, writer);
-    writer.conclude(s);
-    return s;
-  }
+  static script plan(std::size_t connections) { return script_of_first_arms(connections, {end}); }
 
   static std::size_t items(const script& s) { return s.first.size(); }
 
@@ -322,13 +317,7 @@ struct pause {
   static constexpr int runs = 5;
   static constexpr nanoseconds long_enough = 10s;
 
-  static script plan(std::size_t connections) {
-    script s;
-    script_writer writer{connections, {end}};
-    write_first_arms(s, writer, 60s, 119s);
-    writer.conclude(s);
-    return s;
-  }
+  static script plan(std::size_t connections) { return script_of_first_arms(connections, {end}, 60s, 119s); }
 
   static std::size_t items(const script& s) { return s.first.size(); }
 
