@@ -15,7 +15,7 @@ namespace tickwheel::bench {
 /// *Thread safety:* none; the benchmarks have one thread.
 struct counted {
   /// callgrind is to simulate a first-level cache of this geometry.
-  static constexpr std::size_t line = 64, ways = 8, cache = 32 * 1024;
+  static constexpr std::size_t line = 64, ways = 8, cache = std::size_t{32} << 10;
 
   /// Operations follow. `window` of them are counted, then the next 15 times as many are not.
   static void begin(std::size_t window) noexcept {

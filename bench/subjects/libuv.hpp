@@ -51,7 +51,7 @@ class libuv_subject {
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!active(c)) return {};
     const auto ms = static_cast<std::int64_t>(uv_now(&loop_->get()) + uv_timer_get_due_in(&c));
-    return loop_->time_of(std::chrono::milliseconds{ms});
+    return simulated_loop::time_of(std::chrono::milliseconds{ms});
   }
 
  private:

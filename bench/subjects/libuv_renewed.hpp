@@ -65,7 +65,7 @@ class libuv_renewed_subject {
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!active(c)) return {};
     const auto ms = static_cast<std::int64_t>(uv_now(&loop_->get()) + uv_timer_get_due_in(c.handle));
-    return loop_->time_of(std::chrono::milliseconds{ms});
+    return simulated_loop::time_of(std::chrono::milliseconds{ms});
   }
 
  private:

@@ -69,7 +69,7 @@ class timer_subject {
 
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!c.armed()) return {};
-    return loop_.time_of(c.deadline().time_since_epoch());
+    return simulated_loop::time_of(c.deadline().time_since_epoch());
   }
 
  private:
