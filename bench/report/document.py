@@ -2,10 +2,9 @@
 import math
 
 import text
-from figures import FLOORS, OURS, SUBJECTS, WORKLOADS, FENCED, Figures
+from figures import FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
 
 MILLION = 1_000_000
-FLOOR = "floor"
 
 
 def write(figures, plots, folder):

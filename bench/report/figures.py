@@ -12,7 +12,8 @@ PEERS = ("libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "p
 SUBJECTS = OURS + PEERS
 FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")
 WORKLOADS = ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause", "wait", "sparse")
-FENCED = "_fenced"
+FLOOR = "floor"  # a workload without timers, whose subjects are FLOORS
+FENCED = "_fenced"  # behind the name of a workload
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Figures:
 
     def _check(self):
         missing = [name for name, part in [
-            ("wheel_bench", self._counters), ("its floor", self.sizes("floor")), ("its fenced workloads", self.fenced()),
+            ("wheel_bench", self._counters), ("its floor", self.sizes(FLOOR)), ("its fenced workloads", self.fenced()),
             ("cost_model", self.cost), ("latency_bench", self.latency), ("burst_bench", self.burst), ("echo_bench", self.echo),
             ("remote_bench", self._remote)] if not part]
         missing += [w for w in WORKLOADS if not self.sizes(w)]
@@ -94,7 +95,7 @@ class Figures:
 
     def sizes(self, workload):
         """Ascending; of the floor without that of the fence, which visits nothing."""
-        return sorted({n for w, _, n in self._counters if w == workload and (w != "floor" or n > 1)})
+        return sorted({n for w, _, n in self._counters if w == workload and (w != FLOOR or n > 1)})
 
     def subjects(self, workload, order=SUBJECTS):
         found = {s for w, s, n in self._counters if w == workload and n in self.sizes(w)}

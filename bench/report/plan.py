@@ -4,13 +4,14 @@ import dataclasses
 import re
 import time
 
+from figures import FENCED, FLOOR
+
 MILLION = 1_000_000
 
 
 # for what takes too long with all
 MAIN = ("wheel", "timer_at", "timer", "libuv", "libev")
 LONG = ("pause", "lifecycle", "arm_cancel")  # workloads that are left out where only MAIN take part
-FENCED = "_fenced"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +85,6 @@ QUICK = Plan(
     burst=("--repetitions", "1"),
     echo=("--repetitions", "1", "--rounds", "20", "--counted-rounds", "5"),
 )
-
-FLOOR = "floor"
 
 
 def cells(names, plan):

@@ -2,7 +2,7 @@
 import math
 
 from errors import ReportError
-from figures import OURS, WORKLOADS
+from figures import FLOOR, OURS, WORKLOADS
 
 try:
     import matplotlib
@@ -61,7 +61,7 @@ def over_n(figures, workload):
         look, marker = style(subject)
         axes.plot(*zip(*points), marker=marker, markersize=5, **look)
     for floor in FLOORED.get(workload, ()):
-        points = [(n, figures.ns("floor", floor, n)) for n in figures.sizes("floor")]
+        points = [(n, figures.ns(FLOOR, floor, n)) for n in figures.sizes(FLOOR)]
         points = [(n, sample.median) for n, sample in points if sample]
         axes.plot(*zip(*points), color=INK, linestyle=DASHED[floor], linewidth=1.3, label=f"floor: {floor}")
     axes.set(xscale="log", yscale="log", xlabel="timers (N)", ylabel="ns an operation", title=workload)
