@@ -8,6 +8,7 @@
 // What they await besides time is in awaitable_connection.hpp.
 #include "awaitable_connection.hpp"
 #include "event_loop.hpp"
+#include "listen.hpp"
 
 #include <tickwheel/uv/coroutine.hpp>
 
@@ -116,12 +117,8 @@ int listen(server& on) noexcept {
     auto peer = awaitable_connection::make(self.loop.uv());
     if (error == 0 && uv_accept(listener, peer->stream()) == 0) serve(self, std::move(peer));
   };
-  auto* const address = reinterpret_cast<sockaddr*>(&on.address);
-  int size = sizeof on.address;
   if (const int error = uv_ip4_addr("127.0.0.1", 0, &on.address)) return error;
-  if (const int error = uv_tcp_bind(&on.listener, address, 0)) return error;
-  if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&on.listener), 16, accept)) return error;
-  return uv_tcp_getsockname(&on.listener, address, &size);
+  return listen_at(on.listener, on.address, accept);
 }
 
 int run(server& on) {

@@ -12,6 +12,7 @@
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
 #include "event_loop.hpp"
+#include "stop_signals.hpp"
 #include "timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -288,12 +289,7 @@ class supervisor {
   /// code.
   int start(milliseconds duration) noexcept {
     if (const int error = loop_.open()) return error;
-    for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
-      if (const int error = uv_signal_init(&loop_.uv(), handle)) return error;
-      handle->data = this;
-      const auto on_signal = [](uv_signal_t* h, int) { static_cast<supervisor*>(h->data)->stop(); };
-      if (const int error = uv_signal_start(handle, on_signal, number)) return error;
-    }
+    if (const int error = signals_.start(loop_.uv())) return error;
     if (duration != 0ms)
       if (const int error = stop_timer_.arm(duration)) return error;
     return report_timer_.start(1s);
@@ -303,12 +299,8 @@ class supervisor {
   void wait() noexcept { loop_.run(); }
 
  private:
-  // Closing the signal handles gives a second signal its default effect: it ends a drain that hangs.
   void stop() noexcept {
-    for (uv_signal_t* signal : {&interrupt_, &terminate_}) {
-      auto* const handle = reinterpret_cast<uv_handle_t*>(signal);
-      if (handle->data != nullptr && !uv_is_closing(handle)) uv_close(handle, nullptr);
-    }
+    signals_.close();
     loop_.timers().close();
   }
 
@@ -332,7 +324,7 @@ class supervisor {
 
   const std::deque<worker>& workers_;
   event_loop loop_;
-  uv_signal_t interrupt_{}, terminate_{};
+  stop_signals<&supervisor::stop> signals_{*this};
   tickwheel::interval_timer<&supervisor::report> report_timer_{loop_.timers(), *this};
   tickwheel::member_timer<&supervisor::stop> stop_timer_{loop_.timers(), *this};
 };

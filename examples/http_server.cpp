@@ -13,6 +13,8 @@
 #include "descriptor_limit.hpp"
 #include "event_loop.hpp"
 #include "http_exchange.hpp"
+#include "listen.hpp"
+#include "stop_signals.hpp"
 #include "timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -353,24 +355,14 @@ class server {
   int listen(sockaddr_in& address, std::uint64_t most) noexcept {
     on_.most = most;
     if (const int error = on_.loop.open()) return error;
-    uv_loop_t* const loop = &on_.loop.uv();
-    for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
-      if (const int error = uv_signal_init(loop, handle)) return error;
-      handle->data = this;
-      const auto on_signal = [](uv_signal_t* h, int) { static_cast<server*>(h->data)->stop(); };
-      if (const int error = uv_signal_start(handle, on_signal, number)) return error;
-    }
-    if (const int error = uv_tcp_init(loop, &listener_)) return error;
+    if (const int error = signals_.start(on_.loop.uv())) return error;
+    if (const int error = uv_tcp_init(&on_.loop.uv(), &listener_)) return error;
     listener_.data = this;
-    int size = sizeof address;
-    auto* const name = reinterpret_cast<sockaddr*>(&address);
-    if (const int error = uv_tcp_bind(&listener_, name, 0)) return error;
     const auto on_connection = [](uv_stream_t* listener, int error) {
       auto& self = *static_cast<server*>(listener->data);
       if (error == 0) connection::accept(self.on_, self.drain_, listener);
     };
-    if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), 1024, on_connection)) return error;
-    return uv_tcp_getsockname(&listener_, name, &size);
+    return listen_at(listener_, address, on_connection);
   }
 
   /// Returns once it was signalled and all connections are gone.
@@ -385,11 +377,10 @@ class server {
   const shared& totals() const noexcept { return on_; }
 
  private:
-  // Closing the signal handles gives a second signal its default effect.
   void stop() noexcept {
-    for (auto* const handle : {reinterpret_cast<uv_handle_t*>(&interrupt_), reinterpret_cast<uv_handle_t*>(&terminate_),
-                               reinterpret_cast<uv_handle_t*>(&listener_)})
-      if (handle->data != nullptr && !uv_is_closing(handle)) uv_close(handle, nullptr);
+    signals_.close();
+    auto* const listener = reinterpret_cast<uv_handle_t*>(&listener_);
+    if (listener->data != nullptr && !uv_is_closing(listener)) uv_close(listener, nullptr);
     if (on_.open != 0 && drain_.start(limits_) == 0) drain_began_ = on_.loop.timers().now();
   }
 
@@ -404,7 +395,7 @@ class server {
   tickwheel::drain<&server::on_drained> drain_{on_.loop.timers(), *this};
   tickwheel::clock::time_point drain_began_{};
   uv_tcp_t listener_{};
-  uv_signal_t interrupt_{}, terminate_{};
+  stop_signals<&server::stop> signals_{*this};
 };
 
 int fail(const std::string& what, int error) {

@@ -14,7 +14,9 @@
 
 #include "command_line.hpp"
 #include "event_loop.hpp"
+#include "listen.hpp"
 #include "rpc_protocol.hpp"
+#include "stop_signals.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
@@ -181,23 +183,15 @@ class server {
   int listen(int& port) {
     if (const int error = context_.loop.open()) return error;
     uv_loop_t* const loop = &context_.loop.uv();
-    for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
-      if (const int error = uv_signal_init(loop, handle)) return error;
-      handle->data = this;
-      const auto on_signal = [](uv_signal_t* h, int) { static_cast<server*>(h->data)->stop(); };
-      if (const int error = uv_signal_start(handle, on_signal, number)) return error;
-    }
+    if (const int error = signals_.start(*loop)) return error;
     if (const int error = uv_tcp_init(loop, &listener_)) return error;
     listener_.data = this;
     sockaddr_in address{};
     uv_ip4_addr("127.0.0.1", port, &address);
-    if (const int error = uv_tcp_bind(&listener_, reinterpret_cast<const sockaddr*>(&address), 0)) return error;
     const auto on_connection = [](uv_stream_t* s, int error) {
       if (error == 0) connection::accept(static_cast<server*>(s->data)->context_, s);
     };
-    if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), SOMAXCONN, on_connection)) return error;
-    int size = sizeof address;
-    if (const int error = uv_tcp_getsockname(&listener_, reinterpret_cast<sockaddr*>(&address), &size)) return error;
+    if (const int error = listen_at(listener_, address, on_connection)) return error;
     port = ntohs(address.sin_port);
     return context_.asked.duration == 0ms ? 0 : stop_timer_.arm(context_.asked.duration);
   }
@@ -215,13 +209,11 @@ class server {
   const server_context& totals() const noexcept { return context_; }
 
  private:
-  // Closing the signal handles gives a second signal its default effect.
   void stop() noexcept {
     if (std::exchange(stopping_, true)) return;
     stop_timer_.cancel();
-    for (void* handle :
-         {static_cast<void*>(&interrupt_), static_cast<void*>(&terminate_), static_cast<void*>(&listener_)})
-      if (auto* const h = static_cast<uv_handle_t*>(handle); h->data != nullptr) uv_close(h, nullptr);
+    signals_.close();
+    if (listener_.data != nullptr) uv_close(reinterpret_cast<uv_handle_t*>(&listener_), nullptr);
     if (context_.loop.timers().is_open()) uv_walk(&context_.loop.uv(), close_connection, this);
   }
 
@@ -232,7 +224,7 @@ class server {
   }
 
   server_context context_;
-  uv_signal_t interrupt_{}, terminate_{};
+  stop_signals<&server::stop> signals_{*this};
   uv_tcp_t listener_{};
   bool stopping_ = false;
   tickwheel::member_timer<&server::stop> stop_timer_{context_.loop.timers(), *this};

@@ -17,6 +17,8 @@
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
 #include "event_loop.hpp"
+#include "listen.hpp"
+#include "stop_signals.hpp"
 #include "worker_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -241,24 +243,15 @@ class server {
     context_.most_pending = asked_.pending;
     if (const int error = context_.loop.open()) return error;
     uv_loop_t* const loop = &context_.loop.uv();
-    for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
-      if (const int error = uv_signal_init(loop, handle)) return error;
-      handle->data = this;
-      if (const int error = uv_signal_start(
-              handle, [](uv_signal_t* h, int) { static_cast<server*>(h->data)->drain(); }, number))
-        return error;
-    }
+    if (const int error = signals_.start(*loop)) return error;
     if (const int error = uv_tcp_init(loop, &listener_)) return error;
     listener_.data = this;
     sockaddr_in address{};
     uv_ip4_addr("127.0.0.1", port, &address);
-    if (const int error = uv_tcp_bind(&listener_, reinterpret_cast<const sockaddr*>(&address), 0)) return error;
     const auto on_connection = [](uv_stream_t* s, int error) {
       if (error == 0) connection::accept(static_cast<server*>(s->data)->context_, s);
     };
-    if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), SOMAXCONN, on_connection)) return error;
-    int size = sizeof address;
-    if (const int error = uv_tcp_getsockname(&listener_, reinterpret_cast<sockaddr*>(&address), &size)) return error;
+    if (const int error = listen_at(listener_, address, on_connection)) return error;
     port = ntohs(address.sin_port);
     return asked_.duration == 0ms ? 0 : stop_timer_.arm(asked_.duration);
   }
@@ -291,15 +284,13 @@ class server {
   const tickwheel::service_stats& timer_stats() noexcept { return context_.loop.timers().stats(); }
 
  private:
-  // Nothing new comes in; the loop ends once the workers are through and the last reply has gone out. Closing the signal
-  // handles gives a second signal its default effect.
+  // Nothing new comes in; the loop ends once the workers are through and the last reply has gone out.
   void drain() noexcept {
     if (std::exchange(context_.draining, true)) return;
     context_.jobs.close();
     stop_timer_.cancel();
-    for (void* handle :
-         {static_cast<void*>(&interrupt_), static_cast<void*>(&terminate_), static_cast<void*>(&listener_)})
-      if (auto* const h = static_cast<uv_handle_t*>(handle); h->data != nullptr) uv_close(h, nullptr);
+    signals_.close();
+    if (listener_.data != nullptr) uv_close(reinterpret_cast<uv_handle_t*>(&listener_), nullptr);
     if (context_.loop.timers().is_open()) uv_walk(&context_.loop.uv(), drain_connection, this);
   }
 
@@ -311,7 +302,7 @@ class server {
 
   const options asked_;
   loop_context context_;
-  uv_signal_t interrupt_{}, terminate_{};
+  stop_signals<&server::drain> signals_{*this};
   uv_tcp_t listener_{};
   tickwheel::member_timer<&server::drain> stop_timer_{context_.loop.timers(), *this};
   std::vector<std::thread> workers_;
