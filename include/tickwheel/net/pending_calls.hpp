@@ -25,6 +25,7 @@
 // is judged.
 #pragma once
 
+#include <tickwheel/detail/argument_handler.hpp>
 #include <tickwheel/detail/check.hpp>
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/uv/timer.hpp>
@@ -112,16 +113,6 @@ class call_table {
   pending_calls_stats stats_;
 };
 
-template <class>
-struct failure_handler {
-  static constexpr bool is_noexcept = false;
-};
-template <class R, class Call>
-struct failure_handler<R (Call::*)(int) noexcept> {
-  static constexpr bool is_noexcept = true;
-  using call = Call;
-};
-
 }  // namespace detail
 
 /// What a call derives from: the hook, the timer and the id by which a `pending_calls` has it. 88 bytes.
@@ -187,7 +178,7 @@ static_assert(sizeof(void*) != 8 || sizeof(pending_call) <= 88);
 /// `Member` is a pointer to a member function of a call that takes an int, the UV_ code, and is declared noexcept:
 /// libuv's C frames, which call it, cannot be unwound. Do not overload it.
 template <auto Member>
-concept noexcept_failure_handler = detail::failure_handler<decltype(Member)>::is_noexcept;
+concept noexcept_failure_handler = noexcept_argument_handler<Member, int>;
 
 /// The calls of one connection, or of one loop, that wait for their answers, by correlation id. The handler tells a
 /// call that no answer will be taken any more: UV_ETIMEDOUT when its deadline has passed, or what `fail_all` was given.
@@ -208,7 +199,7 @@ requires noexcept_failure_handler<Member>
 class pending_calls : private detail::call_table {
  public:
   /// Derives from `pending_call`.
-  using call = typename detail::failure_handler<decltype(Member)>::call;
+  using call = typename detail::argument_handler<decltype(Member), int>::owner;
 
   /// Closed: `open` it.
   pending_calls() noexcept : call_table{&fail} {}
