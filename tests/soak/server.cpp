@@ -1,5 +1,7 @@
 #include "server.hpp"
 
+#include "../../examples/listen.hpp"
+
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -273,13 +275,10 @@ int server::listen(unsigned addresses) {
     uv_tcp_t& listener = listeners_.emplace_back();
     if (const int error = uv_tcp_init(&loop_.uv(), &listener)) return error;
     listener.data = this;
-    if (const int error = uv_tcp_bind(&listener, reinterpret_cast<const sockaddr*>(&address), 0)) return error;
     const auto on_connection = [](uv_stream_t* s, int error) {
       if (error == 0) connection::accept(*static_cast<server*>(s->data), s);
     };
-    if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener), SOMAXCONN, on_connection)) return error;
-    int size = sizeof address;
-    if (const int error = uv_tcp_getsockname(&listener, reinterpret_cast<sockaddr*>(&address), &size)) return error;
+    if (const int error = listen_at(listener, address, on_connection)) return error;
     at_.push_back(address);
   }
   if (const int error = publish_timer_.start(publishes_every)) return error;
