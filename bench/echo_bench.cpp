@@ -314,9 +314,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "echo_bench: --burst: there are no more than --connections\n");
     return exit_bad_usage;
   }
-  constexpr unsigned others = 32;  // descriptors that are not connections
-  if (raise_descriptor_limit() < 2 * o.connections + others) {
-    std::fprintf(stderr, "echo_bench: --connections: that many take more descriptors than this process may have\n");
+  if (const std::string why = too_many_descriptors(rlim_t{2} * o.connections); !why.empty()) {
+    std::fprintf(stderr, "echo_bench: --connections: both ends of them: %s\n", why.c_str());
     return exit_bad_usage;
   }
   return tickwheel::bench::run(o);

@@ -352,10 +352,8 @@ int main(int argc, char** argv) {
   if (asked.interval > asked.idle_timeout / 2)
     return fail("--interval: must be at most half the idle timeout, or active connections count as idle");
   if (asked.duration > 1h) return fail("--duration: at most an hour");
-  constexpr unsigned others = 32;  // descriptors that are not connections
-  if (const auto limit = raise_descriptor_limit(); limit < asked.connections + others)
-    return fail("--connections: " + std::to_string(asked.connections) + " do not fit into the " +
-                std::to_string(limit) + " descriptors that this process may have");
+  if (const std::string why = too_many_descriptors(asked.connections); !why.empty())
+    return fail("--connections: " + why);
   std::signal(SIGPIPE, SIG_IGN);  // writing to a connection that the server closed is a figure, not the end of us
 
   load all{asked};
