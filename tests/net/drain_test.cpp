@@ -454,9 +454,9 @@ TEST_F(drain, refuses_limits_that_cannot_be_and_names_the_field) {
     const char* const problem = limits.problem();
     return std::string{problem != nullptr ? problem : ""};
   };
-  EXPECT_EQ(refused({.hard_stop = 0s}), "hard_stop: must be positive");
-  EXPECT_EQ(refused({.hard_stop = -1s}), "hard_stop: must be positive");
-  EXPECT_EQ(refused({.spread = -1ns}), "spread: must not be negative");
+  EXPECT_EQ(refused({.hard_stop = 0s}), "drain_limits::hard_stop is not positive");
+  EXPECT_EQ(refused({.hard_stop = -1s}), "drain_limits::hard_stop is not positive");
+  EXPECT_EQ(refused({.spread = -1ns}), "drain_limits::spread is negative");
   EXPECT_EQ(drain_limits{}.problem(), nullptr);
 }
 

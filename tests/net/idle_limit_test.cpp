@@ -53,11 +53,11 @@ TEST(idle_limit, that_is_scaled_over_the_longest_range_stays_within_it) {
 
 TEST(idle_limit, that_cannot_be_names_its_field) {
   const load_factor load;
-  EXPECT_STREQ(idle_limit{0s}.problem(), "limit: must be positive");
-  EXPECT_STREQ(idle_limit{-1h}.problem(), "limit: must be positive");
-  EXPECT_STREQ(idle_limit::scaled(0s, 1s, load).problem(), "minimum: must be positive");
-  EXPECT_STREQ(idle_limit::scaled(-1s, 1s, load).problem(), "minimum: must be positive");
-  EXPECT_STREQ(idle_limit::scaled(2s, 1s, load).problem(), "maximum: must not be below the minimum");
+  EXPECT_STREQ(idle_limit{0s}.problem(), "idle_limit: limit is not positive");
+  EXPECT_STREQ(idle_limit{-1h}.problem(), "idle_limit: limit is not positive");
+  EXPECT_STREQ(idle_limit::scaled(0s, 1s, load).problem(), "idle_limit: minimum is not positive");
+  EXPECT_STREQ(idle_limit::scaled(-1s, 1s, load).problem(), "idle_limit: minimum is not positive");
+  EXPECT_STREQ(idle_limit::scaled(2s, 1s, load).problem(), "idle_limit: maximum is below the minimum");
   EXPECT_EQ(idle_limit::scaled(1s, 1s, load).problem(), nullptr);
 }
 

@@ -174,7 +174,7 @@ TEST(idle_timeout, with_a_limit_of_zero_or_less_is_refused) {
   EXPECT_EQ(c.idle.start(0s), UV_EINVAL);
   EXPECT_EQ(c.idle.start(-1ns), UV_EINVAL);
   EXPECT_EQ(c.idle.start(std::chrono::duration<double>{std::nan("")}), UV_EINVAL);
-  EXPECT_STREQ(tickwheel::idle_limit{0s}.problem(), "limit: must be positive");
+  EXPECT_STREQ(tickwheel::idle_limit{0s}.problem(), "idle_limit: limit is not positive");
   EXPECT_FALSE(c.idle.armed());
 }
 

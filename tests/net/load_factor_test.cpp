@@ -24,7 +24,7 @@ TEST(load_factor, outside_0_to_1_is_refused_and_named_and_changes_nothing) {
   for (const double each : {-limits::denorm_min(), -1.0, 1 + limits::epsilon(), 2.0, limits::infinity(),
                             -limits::infinity(), std::nan("")}) {
     EXPECT_EQ(load.set(each), UV_EINVAL) << each;
-    EXPECT_STREQ(tickwheel::load_factor::problem(each), "load: must be a number from 0 to 1");
+    EXPECT_STREQ(tickwheel::load_factor::problem(each), "load_factor: load is not within 0..1");
     EXPECT_EQ(load.get(), 0.5);
   }
   EXPECT_EQ(tickwheel::load_factor::problem(0), nullptr);

@@ -345,11 +345,11 @@ TEST(minimum_rate, refuses_limits_that_cannot_be_and_names_the_field) {
     const char* const problem = limits.problem();
     return std::string{problem != nullptr ? problem : ""};
   };
-  EXPECT_EQ(refused({.bytes_a_second = 0}), "bytes_a_second: must be at least 1");
-  EXPECT_EQ(refused({.grace = 0s}), "grace: must be positive");
-  EXPECT_EQ(refused({.grace = -1s}), "grace: must be positive");
-  EXPECT_EQ(refused({.interval = 0s}), "interval: must be positive");
-  EXPECT_EQ(refused({.interval = std::chrono::nanoseconds::min()}), "interval: must be positive");
+  EXPECT_EQ(refused({.bytes_a_second = 0}), "rate_limits::bytes_a_second is zero");
+  EXPECT_EQ(refused({.grace = 0s}), "rate_limits::grace is not positive");
+  EXPECT_EQ(refused({.grace = -1s}), "rate_limits::grace is not positive");
+  EXPECT_EQ(refused({.interval = 0s}), "rate_limits::interval is not positive");
+  EXPECT_EQ(refused({.interval = std::chrono::nanoseconds::min()}), "rate_limits::interval is not positive");
   EXPECT_EQ(rate_limits{}.problem(), nullptr);
 }
 

@@ -357,11 +357,11 @@ TEST(phase_timeouts, refuse_limits_that_are_not_positive_and_name_the_field) {
     const char* const problem = limits.problem();
     return std::string{problem != nullptr ? problem : ""};
   };
-  EXPECT_EQ(refused({.header = 0s}), "header: must be positive");
-  EXPECT_EQ(refused({.body = -1ns}), "body: must be positive");
-  EXPECT_EQ(refused({.keep_alive = 0s}), "keep_alive: must be positive");
-  EXPECT_EQ(refused({.max_age = std::chrono::nanoseconds::min()}), "max_age: must be positive");
-  EXPECT_EQ(refused({.age_grace = -1ns}), "age_grace: must not be negative");
+  EXPECT_EQ(refused({.header = 0s}), "phase_limits::header is not positive");
+  EXPECT_EQ(refused({.body = -1ns}), "phase_limits::body is not positive");
+  EXPECT_EQ(refused({.keep_alive = 0s}), "phase_limits::keep_alive is not positive");
+  EXPECT_EQ(refused({.max_age = std::chrono::nanoseconds::min()}), "phase_limits::max_age is not positive");
+  EXPECT_EQ(refused({.age_grace = -1ns}), "phase_limits::age_grace is negative");
   EXPECT_EQ(phase_limits{}.problem(), nullptr);
 }
 

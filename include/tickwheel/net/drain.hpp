@@ -55,8 +55,8 @@ struct drain_limits {
 
   /// The first field that cannot be, and why; null when all can.
   constexpr const char* problem() const noexcept {
-    if (hard_stop.count() <= 0) return "hard_stop: must be positive";
-    if (spread.count() < 0) return "spread: must not be negative";
+    if (hard_stop.count() <= 0) return "drain_limits::hard_stop is not positive";
+    if (spread.count() < 0) return "drain_limits::spread is negative";
     return nullptr;
   }
 };

@@ -51,8 +51,9 @@ class idle_limit {
 
   /// The field that cannot be, and why; null when all can.
   const char* problem() const noexcept {
-    if (minimum_.count() <= 0) return is_scaled() ? "minimum: must be positive" : "limit: must be positive";
-    return maximum_ < minimum_ ? "maximum: must not be below the minimum" : nullptr;
+    if (minimum_.count() <= 0)
+      return is_scaled() ? "idle_limit: minimum is not positive" : "idle_limit: limit is not positive";
+    return maximum_ < minimum_ ? "idle_limit: maximum is below the minimum" : nullptr;
   }
 
  private:

@@ -34,7 +34,7 @@ class load_factor {
 
   /// Why it cannot be; null when it can.
   static constexpr const char* problem(double load) noexcept {
-    return load >= 0 && load <= 1 ? nullptr : "load: must be a number from 0 to 1";  // NaN compares as neither
+    return load >= 0 && load <= 1 ? nullptr : "load_factor: load is not within 0..1";  // NaN compares as neither
   }
 
   /// What was set last; 0 at first.

@@ -46,9 +46,9 @@ struct rate_limits {
 
   /// The first field that cannot be, and why; null when all can.
   constexpr const char* problem() const noexcept {
-    if (bytes_a_second == 0) return "bytes_a_second: must be at least 1";
-    if (grace.count() <= 0) return "grace: must be positive";
-    if (interval.count() <= 0) return "interval: must be positive";
+    if (bytes_a_second == 0) return "rate_limits::bytes_a_second is zero";
+    if (grace.count() <= 0) return "rate_limits::grace is not positive";
+    if (interval.count() <= 0) return "rate_limits::interval is not positive";
     return nullptr;
   }
 };

@@ -87,11 +87,11 @@ struct phase_limits {
 
   /// The first field that cannot be, and why; null when all can.
   constexpr const char* problem() const noexcept {
-    if (header.count() <= 0) return "header: must be positive";
-    if (body.count() <= 0) return "body: must be positive";
-    if (keep_alive.count() <= 0) return "keep_alive: must be positive";
-    if (max_age.count() <= 0) return "max_age: must be positive";
-    if (age_grace.count() < 0) return "age_grace: must not be negative";
+    if (header.count() <= 0) return "phase_limits::header is not positive";
+    if (body.count() <= 0) return "phase_limits::body is not positive";
+    if (keep_alive.count() <= 0) return "phase_limits::keep_alive is not positive";
+    if (max_age.count() <= 0) return "phase_limits::max_age is not positive";
+    if (age_grace.count() < 0) return "phase_limits::age_grace is negative";
     return nullptr;
   }
 

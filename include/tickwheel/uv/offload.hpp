@@ -72,7 +72,7 @@ struct offload_options {
 
   /// The first field that cannot be, and why; null when all can.
   constexpr const char* problem() const noexcept {
-    return max_in_flight == 0 ? "max_in_flight: must be at least 1" : nullptr;
+    return max_in_flight == 0 ? "offload_options::max_in_flight is zero" : nullptr;
   }
 };
 
