@@ -18,11 +18,4 @@ inline void require(bool holds, const char* violated) noexcept {
     fail(violated);
 }
 
-/// As `require`, but only in debug builds: for paths where even one compare would show.
-inline void require_debug([[maybe_unused]] bool holds, [[maybe_unused]] const char* violated) noexcept {
-#ifndef NDEBUG
-  require(holds, violated);
-#endif
-}
-
 }  // namespace tickwheel::detail
