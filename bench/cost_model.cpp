@@ -32,7 +32,11 @@
 #include "subjects/nothing.hpp"
 #include "subjects/timer.hpp"
 #include "subjects/wheel.hpp"
-#include "workloads.hpp"
+#include "workloads/arm.hpp"
+#include "workloads/arm_cancel.hpp"
+#include "workloads/fire.hpp"
+#include "workloads/rearm.hpp"
+#include "workloads/touch.hpp"
 
 #include <unistd.h>
 

@@ -16,7 +16,7 @@
 #include "experiment.hpp"
 #include "script.hpp"
 #include "separation.hpp"
-#include "workloads.hpp"
+#include "workload.hpp"
 
 #include <algorithm>
 #include <chrono>

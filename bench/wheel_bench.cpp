@@ -19,7 +19,16 @@
 #include "subjects/priority_queue.hpp"
 #include "subjects/timer.hpp"
 #include "subjects/wheel.hpp"
-#include "workloads.hpp"
+#include "workloads/arm.hpp"
+#include "workloads/arm_cancel.hpp"
+#include "workloads/fenced.hpp"
+#include "workloads/fire.hpp"
+#include "workloads/lifecycle.hpp"
+#include "workloads/pause.hpp"
+#include "workloads/rearm.hpp"
+#include "workloads/sparse.hpp"
+#include "workloads/touch.hpp"
+#include "workloads/wait.hpp"
 
 #include <benchmark/benchmark.h>
 #include <uv.h>
