@@ -50,7 +50,6 @@ class socket_pair {
 
   int ours() const { return ends_[0]; }
   void peer_sends() const { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
-  void send() const { EXPECT_EQ(::write(ends_[0], "x", 1), 1); }
   /// Reads what there is; false when there was nothing.
   bool receive() const {
     std::array<char, 64> bytes;
