@@ -19,15 +19,22 @@
  *   tw_service_close(&timers, NULL);
  *   uv_run(loop, UV_RUN_DEFAULT);                             // close callbacks
  *
- * Thread safety: a service and its timers belong to the thread that runs the loop. To start, stop, touch, init or close one
- * on another stops the process with a line that says so. Other threads use a tw_remote_t.
+ * Thread safety: a service and its timers belong to the thread that runs the loop. A call on another that changes something, a
+ * service or a timer, stops the process with a line that says so, until the service is closing; one that only asks is not
+ * checked. Other threads use a tw_remote_t.
  *
- * Complexity: every call is O(1), but tw_service_close, which is O(timers). None allocates but tw_service_init, the calls of a
- * tw_remote_t, and closing a timer whose service is gone.
+ * Complexity: every call is O(1), but opening a service, O(slots), and closing one, O(timers). None allocates but to open a
+ * service, to post, and to close a timer whose service is gone. None makes a system call but to open and to close a service,
+ * where it is to wake the loop from another thread, and, with TW_WAKE_BY_TIMERFD, where the loop is to wake up earlier. To start
+ * a timer reads the clock; what else does says so.
  *
  * Errors: what returns a code answers 0 or a UV_E code, and UV_EINVAL for a null pointer where a handle or a callback is
  * needed. Elsewhere a null handle is a violated precondition, as is whatever a `Requires:` names: the process stops with a
  * line on stderr that names it.
+ *
+ * Lifetime: memory is yours, and stays where it is from init until the close callback. All but the inits requires that it was
+ * initialised, and that this callback has not come. Of a timer that cannot be checked. Of a service it is while its memory is
+ * zero, or as the callback found it: UV_ECANCELED where a code is returned; it is closing; all else stops the process.
  *
  * Time: milliseconds as libuv's; what ends in _ns takes or answers nanoseconds. No callback runs before its time has passed on
  * the steady clock, counted from the call, not from uv_now; it is late by at most a tick (131 us), a millisecond of the poll,
@@ -44,6 +51,7 @@
 #include <tickwheel/export.h>
 #include <tickwheel/version.h>
 
+#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -68,16 +76,50 @@ typedef void (*tw_timer_cb)(tw_timer_t* timer);
 /* Called when the timer is closed, and its memory free again. */
 typedef void (*tw_timer_close_cb)(tw_timer_t* timer);
 
-/* It stays where it is from tw_service_init until its close callback. */
+/* The timers of one loop: 32 bytes on 64-bit platforms, and the rest on the heap. */
 struct tw_service_s {
   void* data; /* yours; never touched */
   void* private_[3];
 };
 
-/* Opens the timers of `loop`, as timer_service::open does with default options: some 212 KiB.
+/* Opens the timers of `loop`, with default options: some 212 KiB. Requires: it is not open.
+ *
  * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle finds no
  * descriptor. On an error nothing is to be closed. */
 TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
+
+/* What wakes a loop for its timers; see wake_by. */
+enum tw_wake_by {
+  TW_WAKE_BY_UV_TIMER = 0, /* a uv_timer_t: everywhere, to the millisecond */
+  TW_WAKE_BY_TIMERFD = 1 /* a timerfd: on Linux alone, to the nanosecond, by a descriptor and a system call a wakeup */
+};
+
+/* What a service may be opened with: what is 0 has its default, so name what you want, and no more.
+ *
+ *   const tw_service_options_t options = {.tick_ns = 1000000, .max_armed = 200000};
+ *   int error = tw_service_init_with(loop, &timers, &options, sizeof options);
+ *
+ * They are those of service_options, whose reference says more of each. */
+typedef struct tw_service_options_s {
+  uint64_t tick_ns;          /* length of a tick, rounded down to a power of two; 131072 */
+  uint64_t max_armed;        /* timers active at once: to start one more answers UV_ENOBUFS; no bound */
+  uint64_t max_queued;       /* posts that the loop has not taken: one more answers UV_EAGAIN; 65536 */
+  uint64_t work_per_pass;    /* callbacks, and moves between slots, before I/O has its turn; 1024 */
+  uint64_t time_per_pass_ns; /* how long a pass may run before I/O has its turn; 1000000, a millisecond */
+  uint64_t stall_grace_ns;   /* what an iteration of the loop may take before it is counted as a stall; 10000000 */
+  uint64_t slow_handler_ns;  /* a callback that takes as long is counted as slow; 1000000 */
+  uint64_t levels;           /* of the wheel; 3. One: a hashed wheel */
+  uint64_t slots;            /* of a level, a power of two; 1024 */
+  uint64_t wakeup;           /* a TW_WAKE_BY constant; TW_WAKE_BY_UV_TIMER */
+} tw_service_options_t;
+
+/* As tw_service_init, with options; null: none. `size` is sizeof *options: a later version may have more of them, and takes those
+ * of a program that was compiled before.
+ *
+ * Answers as tw_service_init; UV_EINVAL also for an option that cannot be; UV_ENOTSUP for one that this library does not know
+ * yet, and for TW_WAKE_BY_TIMERFD where there is none; UV_ENOSPC when the user may have no more descriptors polled. */
+TICKWHEEL_API int tw_service_init_with(uv_loop_t* loop, tw_service_t* service, const tw_service_options_t* options,
+                                       size_t size);
 
 /* Stops all timers, at once: no callback of theirs runs any more, and to start one answers UV_ECANCELED. So does what other
  * threads post from now on; what they had posted is dropped. `cb`, which may be null, is called in the loop's closing phase
@@ -85,30 +127,64 @@ TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
  *
  * Timers that were not closed may be closed at any time, before and after that, while the loop lives; to be forgotten they need
  * not be: their memory may go once `cb` was called. Until then each call answers as of a timer that is not active.
- * Requires: it was initialised, and is not closing. May be called in any callback. */
+ * Requires: it is not closing. May be called in any callback. */
 TICKWHEEL_API void tw_service_close(tw_service_t* service, tw_service_close_cb cb);
 
-/* True from tw_service_close on. */
+/* True from tw_service_close on, its close callback included. */
 TICKWHEEL_API int tw_service_is_closing(const tw_service_t* service);
 
-/* Whether active timers keep the loop alive. They do until tw_service_unref. */
+/* Whether active timers keep the loop alive. They do until tw_service_unref. Any number of calls is one. */
 TICKWHEEL_API void tw_service_ref(tw_service_t* service);
 TICKWHEEL_API void tw_service_unref(tw_service_t* service);
 TICKWHEEL_API int tw_service_has_ref(const tw_service_t* service);
 
-/* True for a libuv handle of this service, for a uv_walk that closes everything else: it must leave these alone. */
+/* True for a libuv handle of this service, for a uv_walk that closes everything else: it must leave these alone. False from
+ * tw_service_close on, when they are closing: test uv_is_closing first. */
 TICKWHEEL_API int tw_service_owns(const tw_service_t* service, const uv_handle_t* handle);
 
 /* Makes the calling thread the loop's: where a loop changes threads before it has run on the new one, or was run by one that
- * has ended. Requires: no other thread is using the service. */
+ * has ended. Without effect when it is closing. Requires: no other thread is using the service. */
 TICKWHEEL_API void tw_service_use_on_this_thread(tw_service_t* service);
 
-/* In the child of a fork, after uv_loop_fork. 0; UV_EINVAL; UV_ECANCELED when it is closing. */
+/* In the child of a fork, after uv_loop_fork, and not in a callback of a timer: the forking thread is the loop's, and timers run
+ * there as in the parent; timer_service::after_fork says what of other threads' does not. 0; UV_EINVAL; UV_ECANCELED when it is
+ * closing, or closed. */
 TICKWHEEL_API int tw_service_after_fork(tw_service_t* service);
+
+/* What a service counted since it was opened; `armed == fired + cancelled + pending`. Posts that wait for their time count as
+ * timers; what is called remote counts all posts, and no timers. The reference of service_stats says more of each. */
+typedef struct tw_service_stats_s {
+  uint64_t armed;            /* times a timer became active; a repeat is one */
+  uint64_t fired;            /* callbacks that ran */
+  uint64_t cancelled;        /* stopped, or still active when closed */
+  uint64_t pending;          /* active now */
+  uint64_t refused;          /* with UV_ENOBUFS */
+  uint64_t passes;           /* times it was looked what is due */
+  uint64_t carried;          /* passes that left work for the next, since their bound was reached */
+  uint64_t wakeups;          /* times the loop was woken for timers */
+  uint64_t stalls;           /* iterations of the loop that took longer than stall_grace_ns */
+  uint64_t stalled_ns;       /* what those took beyond it */
+  uint64_t slow_handlers;    /* callbacks that took slow_handler_ns or longer */
+  uint64_t remote_accepted;  /* posts */
+  uint64_t remote_refused;   /* posts answered with UV_EAGAIN */
+  uint64_t remote_ran;       /* posts whose callback ran */
+  uint64_t remote_withdrawn; /* posts cancelled */
+  uint64_t remote_cancelled; /* posts that had not run when the service closed */
+} tw_service_stats_t;
+
+/* Writes what was counted to `stats`. `size` is sizeof *stats: a later version may count more, and what this one does not know
+ * is 0. Copies some 8 KB of histograms. 0; UV_EINVAL for null; UV_ECANCELED when it is closed: between tw_service_close and its
+ * callback one can ask for the last time. */
+TICKWHEEL_API int tw_service_stats(const tw_service_t* service, tw_service_stats_t* stats, size_t size);
+
+/* How late callbacks of timers ran, in steps of a tick, and how long callbacks took: what `fraction` (0 to 1) of them did not
+ * exceed, or up to 1/8 more; 1: the longest. 0 when there was none. */
+TICKWHEEL_API uint64_t tw_service_lateness_ns(const tw_service_t* service, double fraction);
+TICKWHEEL_API uint64_t tw_service_handler_time_ns(const tw_service_t* service, double fraction);
 
 /* --- timers ------------------------------------------------------------------------------------------------------------ */
 
-/* Embed it. It stays where it is from tw_timer_init until its close callback. */
+/* One timer, to embed: 152 bytes on 64-bit platforms. */
 struct tw_timer_s {
   void* data; /* yours; never touched, tw_timer_init included */
   union {
@@ -117,7 +193,8 @@ struct tw_timer_s {
   } private_;
 };
 
-/* A timer that is not active. 0; UV_EINVAL; UV_ECANCELED when the service is closing, and then there is nothing to close. */
+/* A timer that is not active. Requires: it was not initialised, or was closed and its callback has come.
+ * 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed, and then there is nothing to close. */
 TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
 
 /* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless that is 0. A timeout of 0 is
@@ -125,7 +202,8 @@ TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
  *
  * Repeats do not drift: each counts from when the last was due, as long as that is ahead; what was missed is skipped.
  *
- * 0; UV_EINVAL when `cb` is null or the timer is closing; UV_ECANCELED when the service is. On an error nothing has changed. */
+ * 0; UV_EINVAL when `timer` or `cb` is null or the timer is closing; UV_ECANCELED when the service is, or is closed; UV_ENOBUFS
+ * when max_armed timers are active and this is not one of them. On an error nothing has changed. */
 TICKWHEEL_API int tw_timer_start(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout, uint64_t repeat);
 TICKWHEEL_API int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout_ns, uint64_t repeat_ns);
 
@@ -134,7 +212,7 @@ TICKWHEEL_API int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t 
 TICKWHEEL_API int tw_timer_stop(tw_timer_t* timer);
 
 /* Starts it anew with its repeat as timeout; without effect when that is 0, or the timer is closing. 0; UV_EINVAL when it was never
- * started; UV_ECANCELED when its service is closing. */
+ * started; UV_ECANCELED and UV_ENOBUFS as tw_timer_start. */
 TICKWHEEL_API int tw_timer_again(tw_timer_t* timer);
 
 /* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with every
@@ -155,17 +233,18 @@ TICKWHEEL_API uint64_t tw_timer_get_repeat_ns(const tw_timer_t* timer);
 TICKWHEEL_API uint64_t tw_timer_get_due_in(const tw_timer_t* timer);
 TICKWHEEL_API uint64_t tw_timer_get_due_in_ns(const tw_timer_t* timer);
 
-/* True from when it is started until it is stopped, or runs without a repeat. */
+/* True from when it is started until it is stopped, or runs without a repeat, or its service is closing. */
 TICKWHEEL_API int tw_timer_is_active(const tw_timer_t* timer);
 
-/* Whether it keeps the loop alive while it is active. It does until tw_timer_unref. */
+/* Whether it keeps the loop alive while it is active. It does until tw_timer_unref. Without effect once its service is closed. */
 TICKWHEEL_API void tw_timer_ref(tw_timer_t* timer);
 TICKWHEEL_API void tw_timer_unref(tw_timer_t* timer);
 TICKWHEEL_API int tw_timer_has_ref(const tw_timer_t* timer);
 
 /* Stops it, and calls `cb`, unless null, in the loop's closing phase, never from within this call; then its memory is free
  * again, or may be initialised anew. Callbacks come in the order in which the timers were closed; where the service was gone
- * by then, the last first, as libuv's. Until then the loop is alive. Requires: it is not closing. */
+ * by then, the last first, as libuv's. Until then the loop is alive. Requires: it is not closing; where the service is gone, that
+ * there is memory for a handle of libuv's. */
 TICKWHEEL_API void tw_timer_close(tw_timer_t* timer, tw_timer_close_cb cb);
 
 /* True from tw_timer_close on. */
@@ -192,17 +271,17 @@ typedef struct tw_hold_s {
 /* Called on the loop's thread with what was posted with it. */
 typedef void (*tw_remote_cb)(void* arg);
 
-/* On the loop's thread, or before others are started. 0; UV_EINVAL; UV_ECANCELED when the service is closing. On an error it is
- * empty: to post answers UV_ECANCELED, and it need not be released. */
+/* On the loop's thread, or before others are started. 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed. On an
+ * error it is empty: to post answers UV_ECANCELED, and it need not be released. */
 TICKWHEEL_API int tw_remote_init(tw_service_t* service, tw_remote_t* remote);
-/* Any thread. 0, or UV_EINVAL. */
+/* Any thread. 0, or UV_EINVAL. Requires: `to` is not yet initialised, or empty. */
 TICKWHEEL_API int tw_remote_copy(const tw_remote_t* from, tw_remote_t* to);
 /* Any thread; leaves it empty. Null: nothing. */
 TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
 
 /* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call; 0: in the next pass.
- * 0: it will run, unless the service closes first. UV_EINVAL; UV_EAGAIN when 65536 are waiting to be taken by the loop;
- * UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. */
+ * 0: it will run, unless the service closes first. UV_EINVAL; UV_EAGAIN when max_queued wait to be taken by the loop, or max_armed
+ * have not ended; UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. On an error `cb` is not called. */
 TICKWHEEL_API int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout);
 TICKWHEEL_API int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns);
 
@@ -226,7 +305,7 @@ TICKWHEEL_API int tw_remote_timer_cancel(tw_remote_timer_t* timer);
 /* Lets go of it, and leaves it armed. Once for each; leaves it empty. Null: nothing. */
 TICKWHEEL_API void tw_remote_timer_release(tw_remote_timer_t* timer);
 
-/* On the loop's thread. 0; UV_EINVAL; UV_ECANCELED when the service is closing, and then it is empty. */
+/* On the loop's thread. 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed. On an error it is empty. */
 TICKWHEEL_API int tw_hold_init(tw_service_t* service, tw_hold_t* hold);
 /* Any thread; leaves it empty. What was posted before is delivered before the loop may end. Null: nothing. */
 TICKWHEEL_API void tw_hold_release(tw_hold_t* hold);

@@ -44,9 +44,9 @@ int tw_remote_init(tw_service_t* service, tw_remote_t* remote) {
   if (remote == nullptr) return UV_EINVAL;
   make(*remote, remote_handle{});
   if (service == nullptr) return UV_EINVAL;
-  auto& of = tickwheel::c::service_block::of(service);
-  if (of.is_closing()) return UV_ECANCELED;
-  cpp<remote_handle>(remote) = of.timers().remote();
+  service_block* const of = service_block::find_open(*service);
+  if (of == nullptr) return UV_ECANCELED;
+  cpp<remote_handle>(remote) = of->timers().remote();
   return 0;
 }
 
@@ -94,9 +94,9 @@ int tw_hold_init(tw_service_t* service, tw_hold_t* hold) {
   if (hold == nullptr) return UV_EINVAL;
   make(*hold, remote_hold{});
   if (service == nullptr) return UV_EINVAL;
-  auto& of = tickwheel::c::service_block::of(service);
-  if (of.is_closing()) return UV_ECANCELED;
-  cpp<remote_hold>(hold) = of.timers().hold();
+  service_block* const of = service_block::find_open(*service);
+  if (of == nullptr) return UV_ECANCELED;
+  cpp<remote_hold>(hold) = of->timers().hold();
   return 0;
 }
 

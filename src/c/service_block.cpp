@@ -5,10 +5,10 @@
 
 namespace tickwheel::c {
 
-int service_block::open(uv_loop_t& loop, tw_service_t& handle) noexcept {
+int service_block::open(uv_loop_t& loop, tw_service_t& handle, const service_options& options) noexcept {
   auto* const made = new (std::nothrow) service_block{loop, handle};
   if (made == nullptr) return UV_ENOMEM;
-  if (const int error = made->timers_.open(loop)) {
+  if (const int error = made->timers_.open(loop, options)) {
     delete made;
     return error;
   }

@@ -19,12 +19,21 @@ namespace tickwheel::c {
 /// *Thread safety:* the loop thread.
 class service_block {
  public:
-  static int open(uv_loop_t& loop, tw_service_t& handle) noexcept;
+  static int open(uv_loop_t& loop, tw_service_t& handle, const service_options& options) noexcept;
 
+  /// Null when it was closed and its user was told: its memory, which is the user's by then, may still say so.
+  static service_block* find(const tw_service_t& handle) noexcept {
+    return static_cast<service_block*>(handle.private_[0]);
+  }
+  /// Null when it is closing, too.
+  static service_block* find_open(const tw_service_t& handle) noexcept {
+    service_block* const found = find(handle);
+    return found != nullptr && !found->is_closing() ? found : nullptr;
+  }
   /// Requires: it was opened, and not all closed since.
   static service_block& of(const tw_service_t* handle) noexcept {
-    detail::require(handle != nullptr && handle->private_[0] != nullptr, "a tw_service_t was null, or closed");
-    return *static_cast<service_block*>(handle->private_[0]);
+    detail::require(handle != nullptr && find(*handle) != nullptr, "a tw_service_t was null, or closed");
+    return *find(*handle);
   }
 
   service_block(const service_block&) = delete;
@@ -33,6 +42,10 @@ class service_block {
   timer_service& timers() noexcept { return timers_; }
   uv_loop_t& loop() noexcept { return loop_; }
   bool is_closing() const noexcept { return !timers_.is_open(); }
+  /// Stops the process on another thread than the loop's. Of a service that is closing nobody knows any more whose it is.
+  void check_thread() const noexcept {
+    if (!is_closing()) timers_.check_thread();
+  }
 
   /// A timer of ours.
   void add(timer& t) noexcept { open_.push_back(t); }

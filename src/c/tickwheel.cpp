@@ -17,22 +17,28 @@ using tickwheel::c::to_ms;
 
 const char* tw_version_string() { return tickwheel::version(); }
 
-int tw_service_init(uv_loop_t* loop, tw_service_t* handle) {
-  if (loop == nullptr || handle == nullptr) return UV_EINVAL;
-  handle->private_[0] = nullptr;  // so that one that could not be opened is known as such
-  return service_block::open(*loop, *handle);
-}
-
 void tw_service_close(tw_service_t* handle, tw_service_close_cb cb) {
   service_block& s = service_block::of(handle);
   tickwheel::detail::require(!s.is_closing(), "tw_service_close: it is closing already");
+  s.check_thread();
   s.close(cb);
 }
 
-int tw_service_is_closing(const tw_service_t* handle) { return service_block::of(handle).is_closing(); }
+int tw_service_is_closing(const tw_service_t* handle) {
+  tickwheel::detail::require(handle != nullptr, "a tw_service_t was null");
+  return service_block::find_open(*handle) == nullptr;
+}
 
-void tw_service_ref(tw_service_t* handle) { service_block::of(handle).timers().ref(); }
-void tw_service_unref(tw_service_t* handle) { service_block::of(handle).timers().unref(); }
+void tw_service_ref(tw_service_t* handle) {
+  service_block& s = service_block::of(handle);
+  s.check_thread();
+  s.timers().ref();
+}
+void tw_service_unref(tw_service_t* handle) {
+  service_block& s = service_block::of(handle);
+  s.check_thread();
+  s.timers().unref();
+}
 int tw_service_has_ref(const tw_service_t* handle) { return service_block::of(handle).timers().has_ref(); }
 
 int tw_service_owns(const tw_service_t* handle, const uv_handle_t* h) {
@@ -45,18 +51,18 @@ void tw_service_use_on_this_thread(tw_service_t* handle) {
 
 int tw_service_after_fork(tw_service_t* handle) {
   if (handle == nullptr) return UV_EINVAL;
-  service_block& s = service_block::of(handle);
-  if (s.is_closing()) return UV_ECANCELED;
-  s.timers().after_fork();
+  service_block* const s = service_block::find_open(*handle);
+  if (s == nullptr) return UV_ECANCELED;
+  s->timers().after_fork();
   return 0;
 }
 
 int tw_timer_init(tw_service_t* service, tw_timer_t* handle) {
   if (service == nullptr || handle == nullptr) return UV_EINVAL;
-  service_block& of = service_block::of(service);
-  if (of.is_closing()) return UV_ECANCELED;
-  of.timers().check_thread();
-  timer::make(of, *handle);
+  service_block* const of = service_block::find_open(*service);
+  if (of == nullptr) return UV_ECANCELED;
+  of->check_thread();
+  timer::make(*of, *handle);
   return 0;
 }
 

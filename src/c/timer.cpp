@@ -38,16 +38,35 @@ int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noex
   return 0;
 }
 
+// Whether it is active or not: what is called on another thread is wrong in either case, and seen before it does harm.
+void timer::check_thread() const noexcept {
+  if (block_ != nullptr) block_->check_thread();
+}
+
+void timer::stop() noexcept {
+  check_thread();
+  cancel();
+}
+
 int timer::again() noexcept {
+  check_thread();
   if (call_ == nullptr) return UV_EINVAL;
   if (repeat_ == 0 || closing_) return 0;
   return start(call_, repeat_, repeat_);
 }
 
 void timer::touch() noexcept {
-  if (!armed()) return;
+  if (!armed()) {
+    check_thread();
+    return;
+  }
   due_ = detail::add_saturating(service().now(), to_chrono(waits_));
   arm_at(due_);
+}
+
+void timer::set_repeat(nanoseconds repeat) noexcept {
+  check_thread();
+  repeat_ = repeat;
 }
 
 nanoseconds timer::due_in() const noexcept {
@@ -57,6 +76,7 @@ nanoseconds timer::due_in() const noexcept {
 
 void timer::set_ref(bool on) noexcept {
   if (block_ == nullptr) return;
+  check_thread();
   if (on)
     ref();
   else
@@ -79,7 +99,7 @@ void timer::expire(wheel_entry& entry) noexcept {
 }
 
 void timer::close(tw_timer_close_cb told) noexcept {
-  if (block_ != nullptr && !block_->is_closing()) block_->timers().check_thread();
+  check_thread();
   cancel();
   told_ = told;
   closing_ = true;

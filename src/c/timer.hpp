@@ -49,11 +49,11 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
   timer& operator=(const timer&) = delete;
 
   int start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noexcept;
-  void stop() noexcept { cancel(); }
+  void stop() noexcept;
   int again() noexcept;
   void touch() noexcept;
 
-  void set_repeat(nanoseconds repeat) noexcept { repeat_ = repeat; }
+  void set_repeat(nanoseconds repeat) noexcept;
   nanoseconds repeat() const noexcept { return repeat_; }
   nanoseconds due_in() const noexcept;
 
@@ -76,6 +76,7 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
   tw_timer_t* handle() noexcept {
     return reinterpret_cast<tw_timer_t*>(reinterpret_cast<std::byte*>(this) - offsetof(tw_timer_t, private_));
   }
+  void check_thread() const noexcept;
   static void expire(wheel_entry& entry) noexcept;
 
   service_block* block_;  // null once that is gone

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -20,9 +21,16 @@ static void on_service_closed(tw_service_t* s) {
   ++service_closed;
 }
 
-static void open_service(void) {
+static void open_service_with(const tw_service_options_t* options) {
   service_closed = 0;
   memset(&service, 0x5a, sizeof service); /* what was there before does not matter */
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, options, sizeof *options), 0);
+}
+
+static void open_service(void) {
+  service_closed = 0;
+  memset(&service, 0x5a, sizeof service);
   CHECK_EQUAL(uv_loop_init(&loop), 0);
   CHECK_EQUAL(tw_service_init(&loop, &service), 0);
 }
@@ -430,6 +438,13 @@ static void a_closing_timer_answers_as_libuvs(void) {
   CHECK_EQUAL(tw_timer_again(&c.timer), 0);
   CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
   CHECK(!tw_timer_is_active(&c.timer));
+  tw_timer_set_repeat(&c.timer, 7);
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 7);
+  CHECK(tw_timer_get_due_in(&c.timer) <= 5);
+  tw_timer_unref(&c.timer);
+  CHECK(!tw_timer_has_ref(&c.timer));
+  tw_timer_ref(&c.timer);
+  CHECK(tw_timer_has_ref(&c.timer));
   run();
   CHECK_EQUAL(c.ran, 0);
   CHECK_EQUAL(c.closed, 1);
@@ -540,12 +555,24 @@ static void closing_the_service_stops_its_timers_and_starts_none(void) {
   CHECK(tw_service_is_closing(&service));
   CHECK(!tw_timer_is_active(&c.timer));
   CHECK_EQUAL(start(&c, 1, 0), UV_ECANCELED);
+  CHECK_EQUAL(tw_timer_start_ns(&c.timer, on_timeout, 1, 0), UV_ECANCELED);
   CHECK_EQUAL(tw_timer_again(&c.timer), UV_ECANCELED);
   CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
   CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
+  CHECK(!tw_timer_is_active(&c.timer));
+  CHECK(!tw_timer_is_closing(&c.timer));
   CHECK_EQUAL(tw_timer_init(&service, &other.timer), UV_ECANCELED);
+  tw_timer_set_repeat(&c.timer, 7);
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 7);
+  CHECK(tw_timer_get_due_in(&c.timer) <= 1);
   tw_timer_unref(&c.timer);
   CHECK(!tw_timer_has_ref(&c.timer));
+  tw_timer_ref(&c.timer);
+  CHECK(tw_timer_has_ref(&c.timer));
+  tw_service_unref(&service);
+  CHECK(!tw_service_has_ref(&service));
+  tw_service_ref(&service);
+  CHECK(tw_service_has_ref(&service));
   tw_service_use_on_this_thread(&service);
   CHECK_EQUAL(tw_service_after_fork(&service), UV_ECANCELED);
   end_loop();
@@ -582,7 +609,12 @@ static void a_timer_may_be_closed_when_its_service_is_gone(void) {
   CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
   CHECK_EQUAL(tw_timer_touch(&c.timer), 0);
   CHECK(!tw_timer_is_active(&c.timer));
+  CHECK(!tw_timer_is_closing(&c.timer));
+  tw_timer_set_repeat(&c.timer, 7);
+  CHECK_EQUAL(tw_timer_get_repeat(&c.timer), 7);
+  CHECK(tw_timer_get_due_in(&c.timer) <= 1);
   tw_timer_unref(&c.timer);
+  CHECK(tw_timer_has_ref(&c.timer)); /* as before: nothing is there any more to tell */
   tw_timer_ref(&c.timer);
   close_timer(&c);
   CHECK_EQUAL(c.closed, 0);
@@ -670,9 +702,25 @@ static void a_walk_can_tell_what_is_the_services(void) {
   uv_walk(&loop, close_what_is_not_ours, &left);
   CHECK(left > 0);
   CHECK(uv_is_closing((uv_handle_t*)&other));
+  CHECK(!tw_service_owns(&service, NULL));
   run();
   CHECK_EQUAL(c.closed, 1);
   close_service();
+}
+
+static void note_what_is_the_services(uv_handle_t* h, void* arg) {
+  if (tw_service_owns(&service, h)) *(uv_handle_t**)arg = h;
+}
+
+static void what_is_the_services_is_not_while_it_is_closing(void) {
+  uv_handle_t* its = NULL;
+  open_service();
+  uv_walk(&loop, note_what_is_the_services, &its);
+  CHECK(its != NULL);
+  tw_service_close(&service, on_service_closed);
+  CHECK(!tw_service_owns(&service, its));
+  CHECK(uv_is_closing(its));
+  end_loop();
 }
 
 static void a_loop_that_was_closed_has_no_service(void) {
@@ -682,6 +730,259 @@ static void a_loop_that_was_closed_has_no_service(void) {
   CHECK_EQUAL(uv_loop_close(&ended), 0);
   CHECK_EQUAL(tw_service_init(&ended, &s), UV_EINVAL);
   CHECK_EQUAL(tw_service_init(NULL, &s), UV_EINVAL);
+}
+
+/* --- options, and what was counted ---------------------------------------------------------------------------------------- */
+
+static tw_service_stats_t counts(void) {
+  tw_service_stats_t stats;
+  memset(&stats, 0x5a, sizeof stats);
+  CHECK_EQUAL(tw_service_stats(&service, &stats, sizeof stats), 0);
+  return stats;
+}
+
+static void no_more_timers_are_active_than_max_armed(void) {
+  const tw_service_options_t options = {.max_armed = 1};
+  counted c, other;
+  open_service_with(&options);
+  init(&c);
+  init(&other);
+  CHECK_EQUAL(start(&c, 100000, 0), 0);
+  CHECK_EQUAL(start(&other, 1, 7), UV_ENOBUFS);
+  CHECK(!tw_timer_is_active(&other.timer));
+  CHECK_EQUAL(tw_timer_get_repeat(&other.timer), 0);
+  CHECK_EQUAL(counts().refused, 1);
+  CHECK_EQUAL(start(&c, 200000, 0), 0); /* it has its place */
+  CHECK_EQUAL(tw_timer_stop(&c.timer), 0);
+  CHECK_EQUAL(start(&other, 1, 0), 0);
+  CHECK_EQUAL(tw_timer_again(&c.timer), 0); /* it has no repeat */
+  tw_timer_set_repeat(&c.timer, 5);
+  CHECK_EQUAL(tw_timer_again(&c.timer), UV_ENOBUFS);
+  close_timer(&c);
+  close_timer(&other);
+  close_service();
+}
+
+static void a_pass_does_no_more_than_work_per_pass(void) {
+  const tw_service_options_t options = {.work_per_pass = 1};
+  counted several[3];
+  open_service_with(&options);
+  for (int i = 0; i != 3; ++i) {
+    init(&several[i]);
+    CHECK_EQUAL(start(&several[i], 0, 0), 0);
+  }
+  run();
+  CHECK_EQUAL(several[0].ran + several[1].ran + several[2].ran, 3);
+  CHECK(counts().carried >= 2);
+  for (int i = 0; i != 3; ++i) close_timer(&several[i]);
+  close_service();
+}
+
+static void take_two_milliseconds(tw_timer_t* t) {
+  (void)t;
+  uv_sleep(2);
+}
+
+static void a_pass_ends_after_time_per_pass(void) {
+  const tw_service_options_t options = {.time_per_pass_ns = 1000};
+  counted both[2];
+  open_service_with(&options);
+  for (int i = 0; i != 2; ++i) {
+    init(&both[i]);
+    both[i].then = take_two_milliseconds;
+    CHECK_EQUAL(start(&both[i], 0, 0), 0);
+  }
+  run();
+  CHECK_EQUAL(both[0].ran + both[1].ran, 2);
+  CHECK(counts().carried >= 1);
+  for (int i = 0; i != 2; ++i) close_timer(&both[i]);
+  close_service();
+}
+
+static void slow_callbacks_and_stalls_are_those_beyond_the_options(void) {
+  const tw_service_options_t strict = {.slow_handler_ns = 2000000, .stall_grace_ns = 1000};
+  const tw_service_options_t patient = {.slow_handler_ns = UINT64_MAX, .stall_grace_ns = UINT64_MAX};
+  for (int i = 0; i != 2; ++i) {
+    counted c;
+    open_service_with(i == 0 ? &strict : &patient);
+    init(&c);
+    c.then = take_two_milliseconds;
+    CHECK_EQUAL(start(&c, 0, 0), 0);
+    run();
+    CHECK_EQUAL(start(&c, 0, 0), 0);
+    run();
+    CHECK_EQUAL(counts().slow_handlers, i == 0 ? 2 : 0);
+    CHECK_EQUAL(counts().stalls != 0, i == 0);
+    CHECK_EQUAL(counts().stalled_ns != 0, i == 0);
+    close_timer(&c);
+    close_service();
+  }
+}
+
+static void timers_are_due_at_the_end_of_a_tick(void) {
+  const tw_service_options_t options = {.tick_ns = 100000000}; /* rounded down: 2^26 ns */
+  counted c;
+  const uint64_t before = uv_hrtime();
+  open_service_with(&options);
+  init(&c);
+  CHECK_EQUAL(start(&c, 1, 0), 0);
+  run();
+  CHECK(uv_hrtime() - before >= 1u << 26);
+  close_timer(&c);
+  close_service();
+}
+
+#ifdef __linux__
+static void count_polled(uv_handle_t* h, void* arg) {
+  if (h->type == UV_POLL && tw_service_owns(&service, h)) ++*(int*)arg;
+}
+
+static void a_timerfd_wakes_the_loop_when_it_was_asked_for(void) {
+  const tw_service_options_t options = {.wakeup = TW_WAKE_BY_TIMERFD};
+  counted c;
+  int polled = 0;
+  open_service_with(&options);
+  uv_walk(&loop, count_polled, &polled);
+  CHECK_EQUAL(polled, 1);
+  init(&c);
+  CHECK_EQUAL(start(&c, 1, 0), 0);
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  close_timer(&c);
+  close_service();
+}
+#endif
+
+static void options_that_cannot_be_are_refused(void) {
+  const tw_service_options_t refused[] = {{.slots = 3}, {.levels = UINT64_MAX}, {.wakeup = TW_WAKE_BY_TIMERFD + 1}};
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  for (int i = 0; i != 3; ++i) {
+    CHECK_EQUAL(tw_service_init_with(&loop, &service, &refused[i], sizeof refused[i]), UV_EINVAL);
+    CHECK(tw_service_is_closing(&service)); /* nothing is to be closed */
+  }
+  end_loop();
+}
+
+static void the_shape_of_the_wheel_may_be_chosen(void) {
+  const tw_service_options_t options = {.levels = 1, .slots = 64};
+  counted c;
+  open_service_with(&options);
+  init(&c);
+  CHECK_EQUAL(start(&c, 20, 0), 0); /* more than a turn of the wheel */
+  run();
+  CHECK_EQUAL(c.ran, 1);
+  close_timer(&c);
+  close_service();
+}
+
+static void options_of_an_older_program_are_taken(void) {
+  const tw_service_options_t options = {.max_armed = 1, .slots = 3};
+  counted c, other;
+  service_closed = 0;
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, &options, offsetof(tw_service_options_t, max_queued)), 0);
+  init(&c);
+  init(&other);
+  CHECK_EQUAL(start(&c, 1, 0), 0);
+  CHECK_EQUAL(start(&other, 1, 0), UV_ENOBUFS);
+  close_timer(&c);
+  close_timer(&other);
+  close_service();
+}
+
+static void options_of_a_newer_program_are_taken_as_long_as_they_are_known(void) {
+  struct {
+    tw_service_options_t known;
+    uint64_t unknown;
+  } options = {{.max_armed = 1}, 0};
+  service_closed = 0;
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  options.unknown = 1;
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, &options.known, sizeof options), UV_ENOTSUP);
+  CHECK(tw_service_is_closing(&service));
+  options.unknown = 0;
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, &options.known, sizeof options), 0);
+  close_service();
+}
+
+static void there_need_be_no_options(void) {
+  service_closed = 0;
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, NULL, sizeof(tw_service_options_t)), 0);
+  close_service();
+}
+
+static void count_when_closed(tw_service_t* s) {
+  tw_service_stats_t stats;
+  on_service_closed(s);
+  CHECK_EQUAL(tw_service_stats(s, &stats, sizeof stats), UV_ECANCELED);
+}
+
+static void what_was_counted_can_be_asked_until_the_service_is_closed(void) {
+  counted ran, stopped, left;
+  open_service();
+  init(&ran);
+  init(&stopped);
+  init(&left);
+  ran.then = stop_after_three;
+  CHECK_EQUAL(start(&ran, 0, 1), 0);
+  CHECK_EQUAL(start(&stopped, 100000, 0), 0);
+  CHECK_EQUAL(tw_timer_stop(&stopped.timer), 0);
+  run();
+  CHECK_EQUAL(start(&left, 100000, 0), 0);
+  tw_service_stats_t stats = counts();
+  CHECK_EQUAL(stats.fired, 3);
+  CHECK_EQUAL(stats.cancelled, 2);
+  CHECK_EQUAL(stats.pending, 1);
+  CHECK_EQUAL(stats.armed, 6);
+  CHECK(stats.passes >= 3);
+  CHECK(stats.wakeups >= 1);
+  tw_service_close(&service, count_when_closed);
+  stats = counts();
+  CHECK_EQUAL(stats.cancelled, 3);
+  CHECK_EQUAL(stats.pending, 0);
+  end_loop();
+  CHECK_EQUAL(service_closed, 1);
+}
+
+static void an_older_program_is_told_what_it_knows_and_a_newer_one_no_more(void) {
+  struct {
+    tw_service_stats_t known;
+    uint64_t unknown;
+  } stats;
+  counted c;
+  open_service();
+  init(&c);
+  CHECK_EQUAL(start(&c, 100000, 0), 0);
+  memset(&stats, 0x5a, sizeof stats);
+  CHECK_EQUAL(tw_service_stats(&service, &stats.known, offsetof(tw_service_stats_t, fired)), 0);
+  CHECK_EQUAL(stats.known.armed, 1);
+  CHECK_EQUAL(stats.known.fired, 0x5a5a5a5a5a5a5a5a);
+  CHECK_EQUAL(tw_service_stats(&service, &stats.known, sizeof stats), 0);
+  CHECK_EQUAL(stats.known.pending, 1);
+  CHECK_EQUAL(stats.unknown, 0);
+  close_timer(&c);
+  close_service();
+}
+
+static void how_long_callbacks_took_and_how_late_they_were_is_told(void) {
+  counted c, late;
+  open_service();
+  init(&c);
+  init(&late);
+  CHECK_EQUAL(tw_service_handler_time_ns(&service, 1), 0);
+  CHECK_EQUAL(tw_service_lateness_ns(&service, 1), 0);
+  c.then = take_two_milliseconds;
+  CHECK_EQUAL(start(&c, 0, 0), 0);
+  CHECK_EQUAL(start(&late, 1, 0), 0);
+  uv_sleep(5);
+  run();
+  CHECK(tw_service_handler_time_ns(&service, 1) >= 2000000);
+  CHECK(tw_service_lateness_ns(&service, 1) >= 3000000);
+  CHECK(tw_service_lateness_ns(&service, 0.5) <= tw_service_lateness_ns(&service, 1));
+  close_timer(&c);
+  close_timer(&late);
+  close_service();
 }
 
 /* --- other threads ----------------------------------------------------------------------------------------------------------- */
@@ -766,6 +1067,32 @@ static void a_released_timer_runs_all_the_same(void) {
   close_service();
 }
 
+static void no_more_posts_wait_than_max_queued(void) {
+  const tw_service_options_t options = {.max_queued = 1};
+  tw_remote_timer_t t;
+  int ran = 0;
+  open_service_with(&options);
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_remote_post(&remote, add_one, &ran, 0), 0);
+  CHECK_EQUAL(tw_remote_post(&remote, add_one, &ran, 0), UV_EAGAIN);
+  CHECK_EQUAL(tw_remote_arm(&remote, add_one, &ran, 0, &t), UV_EAGAIN);
+  CHECK_EQUAL(tw_remote_timer_cancel(&t), TW_TOO_LATE); /* empty */
+  CHECK_EQUAL(counts().remote_accepted, 1);
+  CHECK_EQUAL(counts().remote_refused, 2);
+  tw_service_close(&service, on_service_closed);
+  CHECK_EQUAL(counts().remote_cancelled, 1);
+  end_loop();
+  CHECK_EQUAL(ran, 0);
+  tw_remote_release(&remote);
+}
+
+static void a_copy_of_an_empty_remote_is_empty(void) {
+  tw_remote_t empty = {NULL}, copy;
+  CHECK_EQUAL(tw_remote_copy(&empty, &copy), 0);
+  CHECK_EQUAL(tw_remote_post(&copy, add_one, NULL, 0), UV_ECANCELED);
+  tw_remote_release(&copy);
+}
+
 static void a_remote_outlives_its_service_and_is_refused(void) {
   tw_remote_t copy;
   tw_remote_timer_t t;
@@ -792,9 +1119,13 @@ static void a_remote_outlives_its_service_and_is_refused(void) {
 static void null_is_refused_where_a_code_is_returned(void) {
   counted c;
   tw_remote_timer_t t;
+  tw_service_stats_t stats;
   open_service();
   init(&c);
   CHECK_EQUAL(tw_service_init(&loop, NULL), UV_EINVAL);
+  CHECK_EQUAL(tw_service_init_with(&loop, NULL, NULL, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_service_stats(NULL, &stats, sizeof stats), UV_EINVAL);
+  CHECK_EQUAL(tw_service_stats(&service, NULL, sizeof stats), UV_EINVAL);
   CHECK_EQUAL(tw_service_after_fork(NULL), UV_EINVAL);
   CHECK_EQUAL(tw_timer_init(NULL, &c.timer), UV_EINVAL);
   CHECK_EQUAL(tw_timer_init(&service, NULL), UV_EINVAL);
@@ -812,11 +1143,14 @@ static void null_is_refused_where_a_code_is_returned(void) {
   CHECK_EQUAL(tw_remote_post(NULL, add_one, NULL, 0), UV_EINVAL);
   CHECK_EQUAL(tw_remote_post(&remote, NULL, NULL, 0), UV_EINVAL);
   CHECK_EQUAL(tw_remote_post_ns(NULL, add_one, NULL, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_post_ns(&remote, NULL, NULL, 0), UV_EINVAL);
   CHECK_EQUAL(tw_remote_arm(NULL, add_one, NULL, 0, &t), UV_EINVAL);
   CHECK_EQUAL(tw_remote_arm(&remote, NULL, NULL, 0, &t), UV_EINVAL);
   CHECK_EQUAL(tw_remote_timer_cancel(&t), TW_TOO_LATE);
   CHECK_EQUAL(tw_remote_arm(&remote, add_one, NULL, 0, NULL), UV_EINVAL);
   CHECK_EQUAL(tw_remote_arm_ns(NULL, add_one, NULL, 0, &t), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_arm_ns(&remote, NULL, NULL, 0, &t), UV_EINVAL);
+  CHECK_EQUAL(tw_remote_arm_ns(&remote, add_one, NULL, 0, NULL), UV_EINVAL);
   CHECK_EQUAL(tw_remote_timer_cancel(NULL), UV_EINVAL);
   CHECK_EQUAL(tw_hold_init(NULL, &hold), UV_EINVAL);
   CHECK_EQUAL(tw_hold_init(&service, NULL), UV_EINVAL);
@@ -877,6 +1211,8 @@ static void service_unref_of_null(void) { tw_service_unref(NULL); }
 static void service_has_ref_of_null(void) { tw_service_has_ref(NULL); }
 static void service_owns_of_null(void) { tw_service_owns(NULL, NULL); }
 static void service_use_of_null(void) { tw_service_use_on_this_thread(NULL); }
+static void lateness_of_null(void) { tw_service_lateness_ns(NULL, 1); }
+static void handler_time_of_null(void) { tw_service_handler_time_ns(NULL, 1); }
 
 static void null_is_a_violated_precondition_elsewhere(void) {
   STOPS(is_active_of_null, "tw_timer_t was null");
@@ -898,6 +1234,8 @@ static void null_is_a_violated_precondition_elsewhere(void) {
   STOPS(service_has_ref_of_null, "tw_service_t was null");
   STOPS(service_owns_of_null, "tw_service_t was null");
   STOPS(service_use_of_null, "tw_service_t was null");
+  STOPS(lateness_of_null, "tw_service_t was null");
+  STOPS(handler_time_of_null, "tw_service_t was null");
 }
 
 static counted misused;
@@ -910,20 +1248,47 @@ static void close_service_twice(void) {
   tw_service_close(&service, NULL);
   tw_service_close(&service, NULL);
 }
-static void use_a_closed_service(void) {
-  tw_service_close(&service, NULL);
-  run();
-  tw_service_ref(&service);
-}
 
 static void closing_twice_is_a_violated_precondition(void) {
   open_service();
   init(&misused);
   STOPS(close_twice, "tw_timer_close: it is closing already");
   STOPS(close_service_twice, "tw_service_close: it is closing already");
-  STOPS(use_a_closed_service, "tw_service_t was null, or closed");
   close_timer(&misused);
   close_service();
+}
+
+static void ref_of_closed(void) { tw_service_ref(&service); }
+static void unref_of_closed(void) { tw_service_unref(&service); }
+static void has_ref_of_closed(void) { tw_service_has_ref(&service); }
+static void owns_of_closed(void) { tw_service_owns(&service, NULL); }
+static void use_of_closed(void) { tw_service_use_on_this_thread(&service); }
+static void close_of_closed(void) { tw_service_close(&service, NULL); }
+static void lateness_of_closed(void) { tw_service_lateness_ns(&service, 1); }
+static void handler_time_of_closed(void) { tw_service_handler_time_ns(&service, 1); }
+
+static void a_closed_service_is_known_by_its_memory(void) {
+  tw_timer_t t;
+  tw_service_stats_t stats;
+  open_service();
+  close_service();
+  for (int i = 0; i != 2; ++i) {
+    CHECK(tw_service_is_closing(&service));
+    CHECK_EQUAL(tw_timer_init(&service, &t), UV_ECANCELED);
+    CHECK_EQUAL(tw_remote_init(&service, &remote), UV_ECANCELED);
+    CHECK_EQUAL(tw_hold_init(&service, &hold), UV_ECANCELED);
+    CHECK_EQUAL(tw_service_after_fork(&service), UV_ECANCELED);
+    CHECK_EQUAL(tw_service_stats(&service, &stats, sizeof stats), UV_ECANCELED);
+    STOPS(ref_of_closed, "tw_service_t was null, or closed");
+    STOPS(unref_of_closed, "tw_service_t was null, or closed");
+    STOPS(has_ref_of_closed, "tw_service_t was null, or closed");
+    STOPS(owns_of_closed, "tw_service_t was null, or closed");
+    STOPS(use_of_closed, "tw_service_t was null, or closed");
+    STOPS(close_of_closed, "tw_service_t was null, or closed");
+    STOPS(lateness_of_closed, "tw_service_t was null, or closed");
+    STOPS(handler_time_of_closed, "tw_service_t was null, or closed");
+    memset(&service, 0, sizeof service); /* as one that was never opened */
+  }
 }
 
 static void on_another_thread(void (*call)(void*)) {
@@ -939,36 +1304,77 @@ static void stop_elsewhere(void* unused) {
   (void)unused;
   tw_timer_stop(&misused.timer);
 }
+static void again_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_again(&misused.timer);
+}
+static void touch_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_touch(&misused.timer);
+}
+static void set_repeat_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_set_repeat(&misused.timer, 1);
+}
+static void set_repeat_ns_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_set_repeat_ns(&misused.timer, 1);
+}
+static void ref_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_ref(&misused.timer);
+}
+static void unref_elsewhere(void* unused) {
+  (void)unused;
+  tw_timer_unref(&misused.timer);
+}
 static void close_elsewhere(void* unused) {
   (void)unused;
   close_timer(&misused);
+}
+static void hold_elsewhere(void* unused) {
+  (void)unused;
+  tw_hold_init(&service, &hold);
+}
+static void service_ref_elsewhere(void* unused) {
+  (void)unused;
+  tw_service_ref(&service);
+}
+static void service_unref_elsewhere(void* unused) {
+  (void)unused;
+  tw_service_unref(&service);
+}
+static void service_close_elsewhere(void* unused) {
+  (void)unused;
+  tw_service_close(&service, NULL);
 }
 static void init_elsewhere(void* unused) {
   tw_timer_t t;
   (void)unused;
   tw_timer_init(&service, &t);
 }
-static void hold_elsewhere(void* unused) {
-  (void)unused;
-  tw_hold_init(&service, &hold);
-}
-static void touch_elsewhere(void* unused) {
-  (void)unused;
-  tw_timer_touch(&misused.timer);
-}
 
-static void start_on_the_wrong_thread(void) { on_another_thread(start_elsewhere); }
-static void stop_on_the_wrong_thread(void) {
-  start(&misused, 100, 0);
-  on_another_thread(stop_elsewhere);
-}
-static void touch_on_the_wrong_thread(void) {
-  start(&misused, 100, 0);
-  on_another_thread(touch_elsewhere);
-}
-static void close_on_the_wrong_thread(void) { on_another_thread(close_elsewhere); }
-static void init_on_the_wrong_thread(void) { on_another_thread(init_elsewhere); }
-static void hold_on_the_wrong_thread(void) { on_another_thread(hold_elsewhere); }
+static const struct {
+  const char* name;
+  void (*call)(void*);
+} calls_elsewhere[] = {
+    {"start", start_elsewhere},
+    {"stop", stop_elsewhere},
+    {"again", again_elsewhere},
+    {"touch", touch_elsewhere},
+    {"set_repeat", set_repeat_elsewhere},
+    {"set_repeat_ns", set_repeat_ns_elsewhere},
+    {"ref", ref_elsewhere},
+    {"unref", unref_elsewhere},
+    {"close", close_elsewhere},
+    {"hold", hold_elsewhere},
+    {"service_ref", service_ref_elsewhere},
+    {"service_unref", service_unref_elsewhere},
+    {"service_close", service_close_elsewhere},
+    {"init", init_elsewhere},
+};
+static void (*call_elsewhere)(void*);
+static void call_it_elsewhere(void) { on_another_thread(call_elsewhere); }
 
 static void use_and_start_elsewhere(void* unused) {
   (void)unused;
@@ -981,12 +1387,14 @@ static void use_and_start_elsewhere(void* unused) {
 static void another_thread_is_named_unless_the_service_was_handed_over(void) {
   open_service();
   init(&misused);
-  STOPS(start_on_the_wrong_thread, "wrong thread");
-  STOPS(stop_on_the_wrong_thread, "wrong thread");
-  STOPS(touch_on_the_wrong_thread, "wrong thread");
-  STOPS(close_on_the_wrong_thread, "wrong thread");
-  STOPS(init_on_the_wrong_thread, "wrong thread");
-  STOPS(hold_on_the_wrong_thread, "wrong thread");
+  for (int active = 0; active != 2; ++active) {
+    for (size_t i = 0; i != sizeof calls_elsewhere / sizeof calls_elsewhere[0]; ++i) {
+      call_elsewhere = calls_elsewhere[i].call;
+      stops(calls_elsewhere[i].name, call_it_elsewhere, "wrong thread");
+    }
+    CHECK_EQUAL(start(&misused, 100, 0), 0);
+  }
+  CHECK_EQUAL(tw_timer_stop(&misused.timer), 0);
   on_another_thread(use_and_start_elsewhere);
   tw_service_use_on_this_thread(&service);
   close_timer(&misused);
@@ -1015,7 +1423,8 @@ static void a_forked_child_has_timers_of_its_own(void) {
   close_service();
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  choose_tests(argc, argv);
   RUN(the_version_is_that_of_the_header);
   RUN(a_timer_runs_once_and_never_early);
   RUN(nanoseconds_are_no_less_exact);
@@ -1052,14 +1461,34 @@ int main(void) {
   RUN(a_services_close_callback_may_free_it);
   RUN(a_closed_service_may_be_opened_anew);
   RUN(a_walk_can_tell_what_is_the_services);
+  RUN(what_is_the_services_is_not_while_it_is_closing);
   RUN(a_loop_that_was_closed_has_no_service);
+  RUN(no_more_timers_are_active_than_max_armed);
+  RUN(a_pass_does_no_more_than_work_per_pass);
+  RUN(a_pass_ends_after_time_per_pass);
+  RUN(slow_callbacks_and_stalls_are_those_beyond_the_options);
+  RUN(timers_are_due_at_the_end_of_a_tick);
+#ifdef __linux__
+  RUN(a_timerfd_wakes_the_loop_when_it_was_asked_for);
+#endif
+  RUN(options_that_cannot_be_are_refused);
+  RUN(the_shape_of_the_wheel_may_be_chosen);
+  RUN(options_of_an_older_program_are_taken);
+  RUN(options_of_a_newer_program_are_taken_as_long_as_they_are_known);
+  RUN(there_need_be_no_options);
+  RUN(what_was_counted_can_be_asked_until_the_service_is_closed);
+  RUN(an_older_program_is_told_what_it_knows_and_a_newer_one_no_more);
+  RUN(how_long_callbacks_took_and_how_late_they_were_is_told);
   RUN(another_thread_posts_to_a_loop_that_is_held);
   RUN(a_posted_timer_is_cancelled_or_runs_or_is_closed_with_the_service);
   RUN(a_released_timer_runs_all_the_same);
+  RUN(no_more_posts_wait_than_max_queued);
+  RUN(a_copy_of_an_empty_remote_is_empty);
   RUN(a_remote_outlives_its_service_and_is_refused);
   RUN(null_is_refused_where_a_code_is_returned);
   RUN(null_is_a_violated_precondition_elsewhere);
   RUN(closing_twice_is_a_violated_precondition);
+  RUN(a_closed_service_is_known_by_its_memory);
   RUN(another_thread_is_named_unless_the_service_was_handed_over);
   RUN(a_forked_child_has_timers_of_its_own);
   return report();
