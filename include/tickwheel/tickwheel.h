@@ -25,12 +25,12 @@
  *
  * Complexity: every call is O(1), but opening a service, O(slots), and closing one, O(timers). None allocates but to open a
  * service, to post, and to close a timer whose service is gone. None makes a system call but to open and to close a service,
- * where it is to wake the loop from another thread, and, with TW_WAKE_BY_TIMERFD, where the loop is to wake up earlier. To start
- * a timer reads the clock; what else does says so.
+ * where it is to wake the loop from another thread, and, with TW_WAKE_BY_TIMERFD, where the loop is to wake up earlier. To
+ * start a timer reads the clock; what else does says so.
  *
  * Errors: what returns a code answers 0 or a UV_E code, and UV_EINVAL for a null pointer where a handle or a callback is
- * needed. Elsewhere a null handle is a violated precondition, as is whatever a `Requires:` names: the process stops with a
- * line on stderr that names it.
+ * needed. Elsewhere a null handle stops the process with a line on stderr that names it, and so does the violation of a
+ * `Requires:` that says "checked".
  *
  * Lifetime: memory is yours, and stays where it is from init until the close callback. All but the inits requires that it was
  * initialised, and that this callback has not come. Of a timer that cannot be checked. Of a service it is while its memory is
@@ -84,8 +84,8 @@ struct tw_service_s {
 
 /* Opens the timers of `loop`, with default options: some 212 KiB. Requires: it is not open.
  *
- * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle finds no
- * descriptor. On an error nothing is to be closed. */
+ * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle
+ * finds no descriptor. On an error nothing is to be closed. */
 TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
 
 /* What wakes a loop for its timers; see wake_by. */
@@ -113,8 +113,8 @@ typedef struct tw_service_options_s {
   uint64_t wakeup;           /* a TW_WAKE_BY constant; TW_WAKE_BY_UV_TIMER */
 } tw_service_options_t;
 
-/* As tw_service_init, with options; null: none. `size` is sizeof *options: a later version may have more of them, and takes those
- * of a program that was compiled before.
+/* As tw_service_init, with options; null: none. `size` is sizeof *options: a later version may have more of them, and takes
+ * those of a program that was compiled before.
  *
  * Answers as tw_service_init; UV_EINVAL also for an option that cannot be; UV_ENOTSUP for one that this library does not know
  * yet, and for TW_WAKE_BY_TIMERFD where there is none; UV_ENOSPC when the user may have no more descriptors polled. */
@@ -127,7 +127,7 @@ TICKWHEEL_API int tw_service_init_with(uv_loop_t* loop, tw_service_t* service, c
  *
  * Timers that were not closed may be closed at any time, before and after that, while the loop lives; to be forgotten they need
  * not be: their memory may go once `cb` was called. Until then each call answers as of a timer that is not active.
- * Requires: it is not closing. May be called in any callback. */
+ * Requires: it is not closing (checked). May be called in any callback. */
 TICKWHEEL_API void tw_service_close(tw_service_t* service, tw_service_close_cb cb);
 
 /* True from tw_service_close on, its close callback included. */
@@ -146,9 +146,9 @@ TICKWHEEL_API int tw_service_owns(const tw_service_t* service, const uv_handle_t
  * has ended. Without effect when it is closing. Requires: no other thread is using the service. */
 TICKWHEEL_API void tw_service_use_on_this_thread(tw_service_t* service);
 
-/* In the child of a fork, after uv_loop_fork, and not in a callback of a timer: the forking thread is the loop's, and timers run
- * there as in the parent; timer_service::after_fork says what of other threads' does not. 0; UV_EINVAL; UV_ECANCELED when it is
- * closing, or closed. */
+/* In the child of a fork, after uv_loop_fork, and not in a callback of a timer: the forking thread is the loop's, and timers
+ * run there as in the parent; timer_service::after_fork says what of other threads' does not. 0; UV_EINVAL; UV_ECANCELED
+ * when it is closing, or closed. */
 TICKWHEEL_API int tw_service_after_fork(tw_service_t* service);
 
 /* What a service counted since it was opened; `armed == fired + cancelled + pending`. Posts that wait for their time count as
@@ -211,13 +211,13 @@ TICKWHEEL_API int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t 
  * UV_EINVAL for null. */
 TICKWHEEL_API int tw_timer_stop(tw_timer_t* timer);
 
-/* Starts it anew with its repeat as timeout; without effect when that is 0, or the timer is closing. 0; UV_EINVAL when it was never
- * started; UV_ECANCELED and UV_ENOBUFS as tw_timer_start. */
+/* Starts it anew with its repeat as timeout; without effect when that is 0, or the timer is closing. 0; UV_EINVAL when it
+ * was never started; UV_ECANCELED and UV_ENOBUFS as tw_timer_start. */
 TICKWHEEL_API int tw_timer_again(tw_timer_t* timer);
 
-/* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with every
- * message: it is counted from this iteration of the loop (timer_service::now), for which the clock is read once, and costs a few
- * comparisons and a store. Without effect on one that is not active. 0; UV_EINVAL for null. */
+/* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with
+ * every message: it is counted from this iteration of the loop (timer_service::now), for which the clock is read once, and
+ * costs a few comparisons and a store. Without effect on one that is not active. 0; UV_EINVAL for null. */
 TICKWHEEL_API int tw_timer_touch(tw_timer_t* timer);
 
 /* What follows the next callback; a timer that is active is not moved. In its own callback the next one is set already, by the
@@ -236,15 +236,16 @@ TICKWHEEL_API uint64_t tw_timer_get_due_in_ns(const tw_timer_t* timer);
 /* True from when it is started until it is stopped, or runs without a repeat, or its service is closing. */
 TICKWHEEL_API int tw_timer_is_active(const tw_timer_t* timer);
 
-/* Whether it keeps the loop alive while it is active. It does until tw_timer_unref. Without effect once its service is closed. */
+/* Whether it keeps the loop alive while it is active. It does until tw_timer_unref. Without effect once its service is
+ * closed. */
 TICKWHEEL_API void tw_timer_ref(tw_timer_t* timer);
 TICKWHEEL_API void tw_timer_unref(tw_timer_t* timer);
 TICKWHEEL_API int tw_timer_has_ref(const tw_timer_t* timer);
 
 /* Stops it, and calls `cb`, unless null, in the loop's closing phase, never from within this call; then its memory is free
  * again, or may be initialised anew. Callbacks come in the order in which the timers were closed; where the service was gone
- * by then, the last first, as libuv's. Until then the loop is alive. Requires: it is not closing; where the service is gone, that
- * there is memory for a handle of libuv's. */
+ * by then, the last first, as libuv's. Until then the loop is alive. Requires: it is not closing; where the service is gone,
+ * that there is memory for a handle of libuv's (both checked). */
 TICKWHEEL_API void tw_timer_close(tw_timer_t* timer, tw_timer_close_cb cb);
 
 /* True from tw_timer_close on. */
@@ -279,9 +280,9 @@ TICKWHEEL_API int tw_remote_copy(const tw_remote_t* from, tw_remote_t* to);
 /* Any thread; leaves it empty. Null: nothing. */
 TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
 
-/* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call; 0: in the next pass.
- * 0: it will run, unless the service closes first. UV_EINVAL; UV_EAGAIN when max_queued wait to be taken by the loop, or max_armed
- * have not ended; UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. On an error `cb` is not called. */
+/* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call; 0: in the next pass. 0: it will run,
+ * unless the service closes first. UV_EINVAL; UV_EAGAIN when max_queued wait to be taken by the loop, or max_armed have not
+ * ended; UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. On an error `cb` is not called. */
 TICKWHEEL_API int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout);
 TICKWHEEL_API int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns);
 
@@ -299,8 +300,8 @@ enum tw_outcome {
   TW_CLOSED = 2     /* the service was closed first: the callback has not run and never will */
 };
 
-/* Any thread, several at once. Exactly one of this, the callback and the closing of the service wins; asked again it answers the
- * same. Does not wait for a callback that runs. An outcome, or UV_EINVAL for null. */
+/* Any thread, several at once. Exactly one of this, the callback and the closing of the service wins; asked again it answers
+ * the same. Does not wait for a callback that runs. An outcome, or UV_EINVAL for null. */
 TICKWHEEL_API int tw_remote_timer_cancel(tw_remote_timer_t* timer);
 /* Lets go of it, and leaves it armed. Once for each; leaves it empty. Null: nothing. */
 TICKWHEEL_API void tw_remote_timer_release(tw_remote_timer_t* timer);

@@ -12,6 +12,19 @@
 //          phase_timeouts   how long header, body and keep-alive of a request may take
 //          minimum_rate     when a peer moves bytes too slowly
 //          drain            ends many connections gracefully
+//
+// Not in it: uv/coroutine.hpp, for who has coroutines, and tickwheel.h, for C.
+//
+// What holds where nothing else is said:
+//
+//   durations   any of std::chrono's; rounded up to nanoseconds, saturating; NaN is zero. Points in time: the steady clock's
+//   int         0, or a UV_ code, and then nothing has changed
+//   Requires:   the caller's duty. Where it says "checked", the process stops with a line on stderr that names what was
+//               violated; elsewhere what happens is undefined
+//   handlers    are noexcept, called in a pass on the loop's thread, and may do anything: arm, cancel and destroy any timer,
+//               their own included, and close or destroy the service
+//   the clock   is read where it says so. What counts from the loop iteration asks `timer_service::now`, which reads it for
+//               the first who asks in an iteration
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>

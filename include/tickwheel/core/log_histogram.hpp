@@ -12,8 +12,10 @@
 
 namespace tickwheel {
 
-/// Counts of values by size. *Thread safety:* none. *Complexity:* `record` is O(1), a shift and three additions; `percentile` and
-/// `count_up_to` walk the buckets.
+/// Counts of values by size, in 4 KB.
+///
+/// *Thread safety:* none. *Complexity:* O(1), but `percentile` and `count_up_to`, which walk up to 496 buckets; nothing
+/// allocates. *Errors:* none. *Lifetime:* a value.
 class log_histogram {
  public:
   /// Counts one more `value`.
@@ -41,7 +43,8 @@ class log_histogram {
   /// The largest value recorded, exactly; 0 when there is none.
   std::uint64_t max() const noexcept { return max_; }
 
-  /// An upper bound of the value at `fraction` (0..1) of all recorded, at most 1/8 above it; 0 when there is none.
+  /// An upper bound of the value at `fraction` (0..1) of all recorded, at most 1/8 above it; 0 when there is none. 0 asks for
+  /// the smallest, 1 for `max()`.
   std::uint64_t percentile(double fraction) const noexcept {
     if (count_ == 0) return 0;
     const double wanted = fraction * static_cast<double>(count_);

@@ -26,7 +26,7 @@ inline constexpr tick last_tick = never - 1;
 
 /// The length of a tick: 2^shift nanoseconds.
 ///
-/// *Thread safety:* a value. *Complexity:* every call is a shift or two.
+/// *Thread safety:* a value. *Complexity:* every call is a shift or two. *Errors:* none. *Lifetime:* a value.
 class tick_length {
  public:
   /// The longest power of two of nanoseconds that is no longer than `wanted`. Requires: `wanted` > 0.
@@ -37,7 +37,7 @@ class tick_length {
   /// One tick as a duration.
   constexpr std::chrono::nanoseconds duration() const noexcept { return std::chrono::nanoseconds{1} * (1LL << shift_); }
 
-  /// log2 of its nanoseconds.
+  /// log2 of its nanoseconds: 0 to 62.
   constexpr unsigned shift() const noexcept { return shift_; }
 
   /// The first tick that begins at or after `since_origin`; 0 for what lies before the origin.

@@ -56,12 +56,11 @@ struct wheel_counts {
 
 /// A hashed or hierarchical timing wheel over entries that the caller owns.
 ///
-/// *Thread safety:* none; one thread uses a wheel and its entries.
-/// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
-/// Each link is paid for by at most one visit a level.
-/// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates, and nothing else fails.
-/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
-/// inside a callback.
+/// *Thread safety:* none; one thread uses a wheel and its entries. *Complexity:* `arm` and `cancel` are O(1); `advance` is
+/// O(occupied slots passed + entries visited), never O(ticks). Each link is paid for by at most one visit a level. *Errors:*
+/// the constructor may throw std::bad_alloc; nothing else allocates or fails but `validate`, when it says why, and `dump`.
+/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen inside a
+/// callback.
 class TICKWHEEL_API wheel {
  public:
   /// No bound of the work of an `advance`.
@@ -95,8 +94,9 @@ class TICKWHEEL_API wheel {
     return entry.visit_ - earliest > deadline - earliest && relink(entry, deadline);
   }
 
-  /// Disarms `entry`; true when it was armed. Its callback does not run until it is armed again, even when the running
-  /// pass had already reached it. O(1): writes the entry alone, which stays linked until its slot is visited.
+  /// Disarms `entry`; true when it was armed. Requires: it is in no other wheel. Its callback does not run until it is armed
+  /// again, even when the running pass had already reached it. O(1): writes the entry alone, which stays linked until its slot
+  /// is visited.
   bool cancel(wheel_entry& entry) noexcept {
     if (!entry.armed()) return false;
     entry.deadline_ = never;
@@ -122,7 +122,7 @@ class TICKWHEEL_API wheel {
   }
 
   /// When nothing is armed, drops up to `work` cancelled entries that are still linked; without effect otherwise. Never
-  /// needed, as a later visit drops them; for when the caller is awake anyway.
+  /// needed, as a later visit drops them; for when the caller is awake anyway. O(work). Without effect in a callback.
   void sweep(std::size_t work) noexcept;
 
   /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
@@ -169,7 +169,7 @@ class TICKWHEEL_API wheel {
   }
 
   /// Calls `visit(wheel_entry&)` for every armed entry, in no order: what to save before a shutdown. `visit` may cancel
-  /// entries, and must not arm or destroy any. O(linked entries).
+  /// entries, and must not arm or destroy any. O(slots + linked entries).
   template <class F>
   void for_each_armed(F&& visit) const {
     using function = std::remove_reference_t<F>;
@@ -177,8 +177,8 @@ class TICKWHEEL_API wheel {
                const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
   }
 
-  /// Detaches every entry, then calls `dispose(wheel_entry&)` for each that was armed; `dispose` may destroy it, or any
-  /// other, and must not arm any. No callback runs. O(linked entries).
+  /// Detaches every entry, and then calls `dispose(wheel_entry&)` if it was armed; `dispose` may destroy it, or any other, and
+  /// must not arm any. No callback runs. O(linked entries).
   template <class F>
   void clear(F&& dispose) {
     cancel_pass();
@@ -188,7 +188,7 @@ class TICKWHEEL_API wheel {
   /// Checks every invariant. False when one is broken; `why` then says which, with level and slot. O(slots + entries).
   bool validate(std::string* why = nullptr) const;
 
-  /// Writes geometry, time, counts and each occupied slot, a line each.
+  /// Writes geometry, time, counts and each occupied slot, a line each. O(slots + entries). Throws what the stream throws.
   void dump(std::ostream&) const;
 
  private:

@@ -23,9 +23,9 @@ struct wheel_level;
 
 /// One deadline in a wheel: a list hook, the deadline, the tick at which its slot will be visited, and the callback.
 ///
-/// *Thread safety:* none; one thread uses a wheel and its entries. *Lifetime:* the entry is the caller's memory and
-/// stays where it is; it must not be armed when destroyed (checked). A cancelled one may be, whether or not it is still
-/// linked.
+/// *Thread safety:* none; one thread uses a wheel and its entries. *Complexity:* O(1), destroying one that is linked included.
+/// *Errors:* none. *Lifetime:* the entry is the caller's memory and stays where it is; it must not be armed when destroyed
+/// (checked). A cancelled one may be, whether or not it is still linked, and whether or not its wheel still exists.
 class wheel_entry {
  public:
   /// Called with the entry that expired, which is already unarmed and unlinked: the callback may arm it, destroy it,

@@ -30,8 +30,8 @@ namespace tickwheel {
 /// Repeated calls, pauses and what else all idle timeouts can do: see `silence_timer`. `Queued`: as of
 /// `write_idle_timeout`.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `touch`, `queued` and `added`, where it is in debug
-/// builds. *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
+/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`; `queued` and `added` are checked at most where they count
+/// as activity, in debug builds.
 template <auto Member, auto Queued = nullptr, class = decltype(Member)>
 requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>

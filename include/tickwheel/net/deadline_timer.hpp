@@ -24,9 +24,8 @@ namespace tickwheel {
 
 /// A timer that is due when a deadline passes. 56 bytes.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` reads the
-/// clock unless it is told the time. *Errors:* as `start` says. *Lifetime:* as `timer`: may be destroyed at any time,
-/// in its handler too.
+/// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` reads the clock unless it is told the time. *Errors:* as
+/// `start` says. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class deadline_timer : private timer {

@@ -61,7 +61,8 @@ struct drain_limits {
   }
 };
 
-/// What the members of a drain see of it; `drain` is the one to make.
+/// What the members of a drain see of it; `drain` is the one to make. *Thread safety, complexity, errors, lifetime:* as
+/// `drain`.
 class TICKWHEEL_API drain_group : private timer {
  public:
   /// Begins to drain: members are told from the next pass on, also those that join meanwhile. Calls no handler itself.
@@ -143,10 +144,11 @@ class TICKWHEEL_API drain_group : private timer {
 
 /// Drains the connections that are its members, and calls a member function of its owner when all are gone.
 ///
-/// *Thread safety:* the loop thread only. *Complexity:* joining, leaving, `busy` and `idle` are O(1) and allocate
-/// nothing; one timer for all members. A pass tells up to 256 of them; the next follows a tick later, after I/O.
-/// *Errors:* only `start` can fail. *Lifetime:* may be destroyed at any time, in a handler of its own or of a member
-/// too; its members then belong to no drain, and may be destroyed later. Destroying it runs no handler.
+/// *Thread safety:* the loop thread only; checked where its timer is armed or cancelled. *Complexity:* joining, leaving, `busy`
+/// and `idle` are O(1), destroying it is O(members); nothing allocates; one timer for all members. A pass tells up to 256 of
+/// them; the next follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* may be destroyed at any time,
+/// in a handler of its own or of a member too; its members then belong to no drain, and may be destroyed later. Destroying it
+/// runs no handler.
 ///
 /// The owner is called in a pass, also when there was no member to begin with, and then is not draining any more. It is
 /// not called before every member has left, those included that were told to stop and take their time.
@@ -170,7 +172,7 @@ class drain : public drain_group {
 /// The handler is called while the group drains, may do anything, and is to see to it that the member leaves: at once
 /// or later, as when a socket is closed only in a callback.
 ///
-/// *Thread safety, complexity, errors:* as `drain`. *Lifetime:* stays where it is; may be destroyed at any time, in any
+/// *Thread safety, complexity:* as `drain`. *Errors:* none. *Lifetime:* stays where it is; may be destroyed at any time, in any
 /// handler, before or after its drain.
 template <auto Member, class = decltype(Member)>
 requires noexcept_argument_handler<Member, drain_call>

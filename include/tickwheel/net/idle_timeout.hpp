@@ -28,9 +28,7 @@ namespace tickwheel {
 /// Calls a member function of its owner once nothing was touched for a limit. Repeated calls, pauses and what else all
 /// idle timeouts can do: see `silence_timer`.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `touch`, where it is in debug builds. *Complexity:*
-/// `touch` is a store of the iteration's time stamp; `start` and `cancel` are O(1) and `start` reads the clock.
-/// *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`. `touch` is a store of the iteration's time stamp.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class idle_timeout : public silence_timer {

@@ -15,9 +15,9 @@ namespace tickwheel {
 
 /// A number from 0, no load, to 1, as much as can be borne. 0 at first.
 ///
-/// *Thread safety:* any thread, so that one factor may serve several loops. *Complexity:* one relaxed load or store.
-/// *Lifetime:* outlives the timeouts that were started with it, until they are cancelled, started otherwise, or
-/// destroyed.
+/// *Thread safety:* any thread, so that one factor may serve several loops. *Complexity:* one relaxed load or store. *Errors:*
+/// `set` answers UV_EINVAL for what is no load. *Lifetime:* outlives the timeouts that were started with it, until they are
+/// cancelled, started otherwise, or destroyed.
 class load_factor {
  public:
   load_factor() noexcept = default;

@@ -55,11 +55,10 @@ struct rate_limits {
 
 /// Calls a member function of its owner once the peer has fallen behind a minimum rate by more than a grace time.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `progress` and `pause`, where it is in debug
-/// builds. *Complexity:*
-/// `progress` is an addition; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing
-/// allocates. The timer comes up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be
-/// destroyed at any time, in its handler too.
+/// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `progress` and
+/// `pause`. *Complexity:* `progress` is an addition; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the
+/// clock. Nothing allocates. The timer comes up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may
+/// be destroyed at any time, in its handler too.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class minimum_rate : private timer {

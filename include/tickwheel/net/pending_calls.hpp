@@ -139,7 +139,7 @@ class pending_call {
   /// True from `start` until it is answered, has failed or is cancelled. Not any more within its handler.
   bool pending() const noexcept { return in_ != nullptr; }
 
-  /// What it was started with last.
+  /// What it was started with last; 0 when it never was.
   std::uint64_t id() const noexcept { return id_; }
 
   /// When it expires: its deadline, rounded up to a tick. `time_point::max()`: in effect never, or not pending.
@@ -211,6 +211,7 @@ class pending_calls : private detail::call_table {
   /// Cancels what is pending: no handler runs, and starting a call answers UV_ECANCELED. Idempotent; it may be opened
   /// again.
   using call_table::close;
+  /// True between `open` and `close`.
   using call_table::is_open;
 
   /// `c` waits for the answer with this `id` from now on, until `until` has passed. Start it before sending, so that
@@ -239,7 +240,7 @@ class pending_calls : private detail::call_table {
 
   /// The connection is lost: runs the handler of each pending call with `error`, in no order, and says of how many. A
   /// call that a handler meanwhile starts, that is a retry, is not failed, and one that a handler cancels is not told.
-  /// Requires: `error` is not 0.
+  /// Requires: `error` is not 0 (checked).
   std::size_t fail_all(int error) noexcept { return call_table::fail_all(error); }
 
   /// How many are pending.
@@ -249,7 +250,7 @@ class pending_calls : private detail::call_table {
   /// Since `open`; stays readable after `close`.
   using call_table::stats;
 
-  /// Checks every invariant; false when one is broken, and `why` says which.
+  /// Checks every invariant; false when one is broken, and `why` says which. O(most).
   bool validate(std::string* why = nullptr) const { return call_table::validate(why); }
 
  private:

@@ -108,7 +108,7 @@ struct phase_limits {
 /// Phases are counted on the loop's responsive time, as idle time is: our own stalls are not the peer's fault. The
 /// maximum age is counted on the plain clock, as it is no verdict on the peer.
 ///
-/// *Thread safety:* the loop thread only. *Complexity:* O(1), no allocation; `start` reads the clock, entering a phase
+/// *Thread safety:* as `timer`. *Complexity:* O(1), no allocation; `start` reads the clock, entering a phase
 /// does not: it counts from the time stamp of the loop iteration. *Errors:* only `start` can fail; what it was granted
 /// is kept until it is cancelled or runs out. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 template <auto Member, class = decltype(Member)>

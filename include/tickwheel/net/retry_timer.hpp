@@ -57,9 +57,8 @@ struct retry_options {
 
 /// Calls a member function of its owner when it is time for another attempt.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call; `start` and
-/// `retry` read the clock. *Errors:* UV_ codes, as each function says. *Lifetime:* as `timer`: may be destroyed at any
-/// time, in its handler too.
+/// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` and `retry` read the clock. *Errors:* UV_ codes, as each
+/// function says. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class retry_timer : private timer {

@@ -30,9 +30,9 @@ namespace tickwheel {
 
 /// Base of the idle timeouts, which say what counts as activity, and whom to call. 112 bytes.
 ///
-/// *Thread safety:* the loop thread only; checked, except on what only reads or writes a word, where it is in debug
-/// builds. *Complexity:* all O(1); nothing allocates. *Errors:* as `timer::arm`. *Lifetime:* as `timer`: may be
-/// destroyed at any time, in its handler too.
+/// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `touch` and `pause`.
+/// *Complexity:* all O(1); nothing allocates. `start` reads the clock; all else takes the time of the loop iteration. *Errors:*
+/// `start` and `again` answer UV_ codes. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 class TICKWHEEL_API silence_timer : private timer {
  public:
   /// True when it was started. Afterwards the handler does not run until it is started again.
@@ -44,7 +44,7 @@ class TICKWHEEL_API silence_timer : private timer {
   /// True from `start` until the handler runs, `cancel`, or the service closes. A paused one is armed.
   bool armed() const noexcept { return timer::armed(); }
 
-  /// What it was started with last; of a scaled limit, what that is at the present load.
+  /// What it was started with last; of a scaled limit, what that is at the present load. Zero when it was never started.
   std::chrono::nanoseconds limit() const noexcept { return limit_.now(); }
 
   /// For the handler: has it called once more after a further limit of silence, counted from this call of it, or from
@@ -91,7 +91,8 @@ class TICKWHEEL_API silence_timer : private timer {
     return static_cast<Derived&>(static_cast<silence_timer&>(timer::from(entry)));
   }
 
-  /// Starts it, or begins anew. It comes up `looks` times a limit: more than once to see what nobody tells it.
+  /// Starts it, or begins anew: 0 or UV_ code as `idle_timeout::start`. It comes up `looks` times a limit: more than once to
+  /// see what nobody tells it.
   int begin(const idle_limit& limit, int looks = 1) noexcept;
 
   /// Something happened: stores the time stamp of this loop iteration, and nothing else.

@@ -37,8 +37,8 @@ namespace tickwheel {
 /// or nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which
 /// stops is noticed a quarter of the limit late at most; what the timeout is told, it knows at once.
 ///
-/// *Thread safety:* the loop thread only; checked, except on `queued` and `added`, where it is in debug builds.
-/// *Complexity:* O(1), no clock read but in `start`. *Errors:* as `timer::arm`. *Lifetime:* as `timer`.
+/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`; `queued` and `added` are checked at most where they count
+/// as activity, in debug builds.
 template <auto Member, auto Queued = nullptr, class = decltype(Member)>
 requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>

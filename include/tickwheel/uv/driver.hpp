@@ -23,18 +23,22 @@ namespace tickwheel {
 /// All times are on the steady clock, which nobody sets.
 using clock = std::chrono::steady_clock;
 
-/// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Lifetime:* outlives the service it
-/// is bound to.
+/// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Complexity:* what the service calls with
+/// each arm and pass is to be O(1). *Errors:* none: what can fail, a driver does before it is bound. *Lifetime:* outlives the
+/// service it is bound to.
 class TICKWHEEL_API driver {
  public:
   /// What a driver turns: the service.
+  ///
+  /// *Thread safety:* the loop thread only. *Complexity:* O(1), but `pass`, which runs handlers, as many as the service's
+  /// options allow. *Errors:* none. *Lifetime:* may end in a `pass`, which first unbinds it.
   class TICKWHEEL_API client {
    public:
     /// Once an iteration of the loop, before it waits for I/O; `now` is the true time, and `polled()` still what it was in
     /// the iteration that ends here.
     virtual void turn(clock::time_point now) noexcept = 0;
-    /// A wakeup that `wake_at` asked for has come. True when a pass is due; false when it was too early or no longer
-    /// needed, and the client has asked for its next one.
+    /// A wakeup that `wake_at` asked for has come. True when a pass is due, and the driver has one follow once I/O had its
+    /// turn; false when it was too early or no longer needed, and the client has asked for its next one.
     virtual bool woken(clock::time_point now) noexcept = 0;
     /// True when a pass is due at `now`.
     virtual bool due(clock::time_point now) const noexcept = 0;
@@ -64,7 +68,8 @@ class TICKWHEEL_API driver {
   /// us, or was kept from running. May be ahead of `now` where the loop's own time is coarse.
   virtual clock::time_point polled() const noexcept = 0;
 
-  /// Wakes the client at `when`, not before; replaces what was asked for earlier. Callable in any phase of the loop.
+  /// Has `woken` called once `when` has come; replaces what was asked for earlier. A driver that cannot be as exact may be
+  /// early: the client then asks again. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;
   /// Calls the client's `pass` again once I/O had its turn: work is left over.
   virtual void pass_again() noexcept = 0;
@@ -84,7 +89,7 @@ class TICKWHEEL_API driver {
   /// How often a client was bound. Tells who was unbound meanwhile from who is bound now, even where both are at one
   /// address.
   std::uint64_t bindings() const noexcept { return bindings_; }
-  /// Requires: no other client is bound.
+  /// From now on `to` is turned. Requires: no other client is bound.
   void bind(client& to) noexcept {
     client_ = &to;
     ++bindings_;

@@ -74,7 +74,7 @@ struct expiry_report {
 /// Names a handler in what is written for people; null: its address is written.
 using handler_names = const char* (*)(wheel_entry::callback) noexcept;
 
-/// Writes a line without its end, in milliseconds. Not on a hot path: streams may allocate.
+/// Writes a line without its end, in milliseconds. Throws what the stream throws; not on a hot path, as streams may allocate.
 TICKWHEEL_API void describe(std::ostream&, const expiry_report&, handler_names = nullptr);
 /// As `describe`, with addresses for names.
 TICKWHEEL_API std::ostream& operator<<(std::ostream&, const expiry_report&);

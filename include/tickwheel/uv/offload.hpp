@@ -79,12 +79,11 @@ struct offload_options {
 /// What one loop has with the pool: a bound. Beyond it work is refused and not queued, as who waits for a pool that is
 /// full learns nothing by waiting longer: the answer is UV_EAGAIN, at once.
 ///
-/// *Thread safety:* the loop thread only. *Complexity:* O(1). *Errors:* `open` answers a UV_ code. *Lifetime:* outlives
-/// the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
-/// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY:
-/// libuv returns what is with the pool to the loop. In the child of a fork it works as before; but what was in flight then
-/// is the parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive: best fork when none
-/// is.
+/// *Thread safety:* the loop thread only, not checked. *Complexity:* O(1). *Errors:* `open` answers a UV_ code. *Lifetime:*
+/// outlives the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
+/// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY: libuv
+/// returns what is with the pool to the loop. In the child of a fork it works as before; but what was in flight then is the
+/// parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive: best fork when none is.
 class TICKWHEEL_API offload_pool {
  public:
   offload_pool() noexcept = default;
@@ -122,7 +121,8 @@ class TICKWHEEL_API offload_pool {
   boost::intrusive::list<detail::offload_task> in_flight_;
 };
 
-/// What does not depend on the handler; `offload` is the one to embed.
+/// What does not depend on the handler; `offload` is the one to embed. *Thread safety, complexity, errors, lifetime:* as
+/// `offload`.
 class TICKWHEEL_API offload_base : private timer {
  public:
   /// Neither its work nor its handler is heard of again; true when it was armed or in flight. Work that no thread of
@@ -236,7 +236,8 @@ concept noexcept_offload_work = std::is_nothrow_invocable_r_v<Result, Work&> &&
 /// UV_ECANCELED when the pool was closed by then.
 ///
 /// *Thread safety:* the loop thread only, but for the work. *Complexity:* `arm` and `run` allocate one block for the
-/// work and its result; the rest is O(1) and allocates nothing. *Errors:* as said with each. *Lifetime:* may be
+/// work and its result; to give it to the pool takes libuv's mutex, and wakes a thread; the rest is O(1) and allocates nothing.
+/// *Errors:* as said with each. *Lifetime:* may be
 /// destroyed at any time, in its handler too, which cancels it; its memory is freed once the pool is through with the
 /// work. When the timer service closes, what is armed is not run, and what is in flight is answered as usual: it is the
 /// loop's. Once the service is destroyed only `run`, `cancel`, `armed`, `in_flight` and the destructor may be called.

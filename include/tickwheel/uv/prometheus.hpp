@@ -27,10 +27,11 @@ struct labelled_stats {
   const service_stats& stats;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): a view, as the other
 };
 
-/// Writes the text exposition format, version 0.0.4: counters named `tickwheel_..._total`, the gauge `tickwheel_timers_pending`,
-/// and the histograms `tickwheel_lateness_seconds` and `tickwheel_handler_seconds`, whose buckets are powers of two of their
-/// unit, so that they are exact. Labels are written as they are: quotes in values are the caller's to escape.
-/// *Thread safety:* whoever owns the stats. Not on a hot path: streams may allocate.
+/// Writes the text exposition format, version 0.0.4: counters named `tickwheel_..._total`, the gauge
+/// `tickwheel_timers_pending`, and the histograms `tickwheel_lateness_seconds` and `tickwheel_handler_seconds`, whose buckets
+/// are powers of two of their unit, so that they are exact. Labels are written as they are: quotes in values are the caller's
+/// to escape. *Thread safety:* whoever owns the stats. Throws what the stream throws; not on a hot path, as streams may
+/// allocate.
 TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);
 /// As above, for one service and without labels.
 TICKWHEEL_API void write_prometheus(std::ostream&, const service_stats&);

@@ -32,10 +32,10 @@ namespace tickwheel {
 
 /// A timer of a service, calling a plain function. 48 bytes.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation, no system call, unless a timerfd is to
-/// wake the loop earlier for it (`wake_by::timerfd`); `arm` reads the clock once, `arm_at` does not. *Lifetime:* stays where it
-/// is, may be destroyed at any time, which cancels it. Once its service is destroyed, only `armed`, `cancel` and the destructor
-/// may be called.
+/// *Thread safety:* the loop thread only, checked when it is armed and when what is armed is cancelled. *Complexity:* O(1), no
+/// allocation, no system call, unless a timerfd is to wake the loop earlier for it (`wake_by::timerfd`). *Errors:* arming
+/// answers a UV_ code. *Lifetime:* stays where it is, may be destroyed at any time, which cancels it. Once its service is
+/// destroyed, only `armed`, `cancel`, `handler`, `has_ref` and the destructor may be called.
 class timer : private wheel_entry {
  public:
   /// What callbacks take; nameable in what derives from timer, though the base is private.
@@ -57,7 +57,8 @@ class timer : private wheel_entry {
   /// due in the next pass, never in the one now running. What is too long for the clock saturates: still armed, in
   /// effect for ever.
   ///
-  /// With a `slack` it may be due up to that much later, if that lets it share a wakeup or stay where it is.
+  /// With a `slack`, a duration, it may be due up to that much later, if that lets it share a wakeup or stay where it is. One
+  /// of zero or less is none.
   ///
   /// 0; UV_ENOBUFS when `max_armed` timers are armed and this is not one of them; UV_ECANCELED when the service is
   /// closed. On an error nothing has changed. Reads the clock.
@@ -66,8 +67,8 @@ class timer : private wheel_entry {
     return service().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
   }
 
-  /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration, and
-  /// reads no clock. A time that has passed: due in the next pass.
+  /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time that
+  /// has passed: due in the next pass. Reads no clock but to move the loop's wakeup, and for `now()` when no timer is armed.
   int arm_at(clock::time_point when) noexcept;
 
   /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
@@ -77,7 +78,8 @@ class timer : private wheel_entry {
   /// True from `arm` until it fires or is cancelled, or the service closes.
   bool armed() const noexcept { return wheel_entry::armed(); }
 
-  /// When it is due: the time asked for, rounded up to a tick. `time_point::max()` when not armed, or in effect never.
+  /// When it is due: the time asked for, rounded up to a tick, or within the slack. `time_point::max()` when not armed, or in
+  /// effect never.
   clock::time_point deadline() const noexcept {
     return armed() ? service().time_of(wheel_entry::deadline()) : clock::time_point::max();
   }
@@ -160,6 +162,8 @@ concept noexcept_handler = std::is_nothrow_invocable_v<F&> || std::is_nothrow_in
 // namespaces and merely have the same name, and one's timer calls the other's handler.
 
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
+///
+/// *Thread safety, complexity, errors, lifetime:* as `timer`.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class member_timer : public timer {
@@ -181,6 +185,9 @@ class member_timer : public timer {
 
 /// A timer that calls a callable it holds. One that is to arm itself again takes the timer as its argument:
 /// `callback_timer t{timers, [](tickwheel::timer& self) noexcept { self.arm(1s); }};`
+///
+/// *Thread safety, complexity, errors:* as `timer`. *Lifetime:* as `timer`; the callable lives as long, so that one which
+/// destroys its timer has no captures any more.
 template <noexcept_handler F>
 class callback_timer : public timer {
  public:
@@ -205,6 +212,8 @@ class callback_timer : public timer {
 
 /// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. What was
 /// missed while the loop was busy is skipped, not made up for: one late call, then the next on its time.
+///
+/// *Thread safety, errors, lifetime:* as `timer`. *Complexity:* O(1), no allocation; `start` and each call read the clock.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class interval_timer : private timer {
@@ -215,8 +224,8 @@ class interval_timer : private timer {
   /// Requires: `self` lives as long as the timer does.
   interval_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
 
-  /// First call one `period` from now. Starting a started one begins anew. A period shorter than a tick comes once a
-  /// tick. 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
+  /// First call one `period`, a duration, from now. Starting a started one begins anew. A period shorter than a tick comes once
+  /// a tick. 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
   template <class D>
   int start(D period) noexcept {
     const auto every = detail::to_nanoseconds(period);
