@@ -282,6 +282,25 @@ TEST_P(beside_uv_timer, touching_gives_a_timer_its_whole_time_again) {
   uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
+TEST_P(beside_uv_timer, due_in_rounds_up) {
+  turned_loop loop{GetParam()};
+  tw_service_t service;
+  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+  pair p;
+  p.init(loop, service);
+  ASSERT_EQ(tw_timer_start_ns(&p.tw, pair::on_tw, 1'500'000, 0), 0);
+  EXPECT_EQ(tw_timer_get_due_in(&p.tw), 2U);
+  EXPECT_EQ(tw_timer_get_due_in_ns(&p.tw), 1'500'000U);
+  turned_loop::block(500us);
+  EXPECT_EQ(tw_timer_get_due_in(&p.tw), 1U);
+  turned_loop::block(1ms);
+  EXPECT_EQ(tw_timer_get_due_in(&p.tw), 0U);
+  uv_close(p.base(), nullptr);
+  tw_timer_close(&p.tw, nullptr);
+  tw_service_close(&service, nullptr);
+  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+}
+
 TEST(a_c_timer, allocates_nothing) {
   uv_loop_t loop;
   tw_service_t service;

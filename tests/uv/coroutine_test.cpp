@@ -699,6 +699,24 @@ TEST(with_timeout, ends_the_loser_before_the_coroutine_goes_on_within_the_same_e
   EXPECT_EQ(sum, UV_ETIMEDOUT);
 }
 
+TEST(with_timeout, ends_its_limit_before_the_coroutine_goes_on_within_the_same_expression) {
+  manual_service service;
+  event e;
+  int sum = 0;
+  const auto both = [&]() -> routine {
+    // as above
+    sum = *(co_await with_timeout(service.timers, e.wait(), 10ms)), sum += co_await sleep_for(service.timers, 1h);
+  };
+  const routine r = both();
+  e.come(42);
+  EXPECT_EQ(service.timers.stats().pending, 1U);  // the sleep
+  service.advance(20ms);
+  EXPECT_FALSE(r.done());
+  service.advance(1h);
+  EXPECT_TRUE(r.done());
+  EXPECT_EQ(sum, 42);
+}
+
 TEST(with_timeout, does_not_wait_for_what_is_there_and_arms_nothing) {
   manual_service service;
   event e;
