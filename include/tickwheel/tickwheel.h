@@ -37,8 +37,9 @@
  * zero, or as the callback found it: UV_ECANCELED where a code is returned; it is closing; all else stops the process.
  *
  * Time: milliseconds as libuv's; what ends in _ns takes or answers nanoseconds. No callback runs before its time has passed on
- * the steady clock, counted from the call, not from uv_now; it is late by at most a tick (131 us), a millisecond of the poll,
- * and what the loop was busy with. What lies more than 292 years ahead is due never, in effect, and active all the same.
+ * the steady clock, counted from the call, not from uv_now; it is late by at most a tick, by default 131 us, a millisecond of
+ * the poll, and what the loop was busy with. What lies more than 292 years ahead is due never, in effect, and active all the
+ * same.
  *
  * Callbacks run after the poll, when the I/O that was waiting has been handled; those due at different times in the order of
  * those times, but for a loop that is late: then in any order. They may call anything here, for any timer, their own included.

@@ -279,6 +279,19 @@ TEST(close, leaves_timers_that_work_after_the_service_is_opened_again) {
   EXPECT_TRUE(is_valid(timers));
 }
 
+TEST(close, leaves_a_service_that_was_told_to_unref_so) {
+  manual_driver time;
+  timer_service timers;
+  ASSERT_EQ(timers.open(time), 0);
+  timers.unref();
+  timers.close();
+  ASSERT_EQ(timers.open(time), 0);
+  EXPECT_FALSE(timers.has_ref());
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  EXPECT_FALSE(time.alive());
+}
+
 TEST(close, leaves_the_manual_driver_at_rest) {
   manual_service service;
   probe p{service.timers};

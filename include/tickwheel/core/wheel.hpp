@@ -56,11 +56,12 @@ struct wheel_counts {
 
 /// A hashed or hierarchical timing wheel over entries that the caller owns.
 ///
-/// *Thread safety:* none; one thread uses a wheel and its entries. *Complexity:* `arm` and `cancel` are O(1); `advance` is
-/// O(occupied slots passed + entries visited), never O(ticks). Each link is paid for by at most one visit a level. *Errors:*
-/// the constructor may throw std::bad_alloc; nothing else allocates or fails but `validate`, when it says why, and `dump`.
-/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen inside a
-/// callback.
+/// *Thread safety:* none; one thread uses a wheel and its entries.
+/// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
+/// Each link is paid for by at most one visit a level.
+/// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates or fails, but `validate`, which says why, and `dump`.
+/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
+/// inside a callback.
 class TICKWHEEL_API wheel {
  public:
   /// No bound of the work of an `advance`.
@@ -95,8 +96,8 @@ class TICKWHEEL_API wheel {
   }
 
   /// Disarms `entry`; true when it was armed. Requires: it is in no other wheel. Its callback does not run until it is armed
-  /// again, even when the running pass had already reached it. O(1): writes the entry alone, which stays linked until its slot
-  /// is visited.
+  /// again, even when the running pass had already reached it. O(1): writes the entry, which stays linked until its slot is
+  /// visited, and a counter.
   bool cancel(wheel_entry& entry) noexcept {
     if (!entry.armed()) return false;
     entry.deadline_ = never;
@@ -177,8 +178,8 @@ class TICKWHEEL_API wheel {
                const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
   }
 
-  /// Detaches every entry, and then calls `dispose(wheel_entry&)` if it was armed; `dispose` may destroy it, or any other, and
-  /// must not arm any. No callback runs. O(linked entries).
+  /// Detaches one entry after the other, and calls `dispose(wheel_entry&)` for each that was armed, once it is detached;
+  /// `dispose` may destroy it, or any other, and must not arm any. No callback runs. O(linked entries).
   template <class F>
   void clear(F&& dispose) {
     cancel_pass();

@@ -11,8 +11,8 @@
 
 namespace tickwheel {
 
-/// An aggregate `{levels, slots}`. Whether a wheel can have it is what `valid()` says, and nothing else checks: `wheel` stops
-/// the process for one that is not, `timer_service::open` answers UV_EINVAL.
+/// An aggregate `{levels, slots}`. Whether a wheel can have it is what `valid()` says; for one that it cannot have `wheel`
+/// stops the process, and `timer_service::open` answers UV_EINVAL.
 struct wheel_geometry {
   unsigned levels = 3;    ///< at least 1
   unsigned slots = 1024;  ///< of each level; the lowest of several has twice as many

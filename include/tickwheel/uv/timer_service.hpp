@@ -62,8 +62,8 @@ using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 ///
 /// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call. What is due before all
 /// else also moves the loop's wakeup, for which the clock is read, and with `wake_by::timerfd` a system call made. A pass reads
-/// the clock for each handler, and an idle service once a loop iteration. 18 KB, and on the heap some 200 KB with the default
-/// geometry.
+/// the clock for each handler, and an idle service once a loop iteration. It has 18 KB, and some 200 KB on the heap with the
+/// default geometry.
 ///
 /// *Errors:* `open` answers a UV_ code. Nothing throws, but `validate` and `dump`, for want of memory.
 ///
