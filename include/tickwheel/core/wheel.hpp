@@ -59,7 +59,7 @@ struct wheel_counts {
 /// *Thread safety:* none; one thread uses a wheel and its entries.
 /// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
 /// Each link is paid for by at most one visit a level.
-/// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates or fails, but `validate`, which says why, and `dump`.
+/// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates or fails, but `validate`, to say why, and `dump`.
 /// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
 /// inside a callback.
 class TICKWHEEL_API wheel {

@@ -20,8 +20,8 @@ namespace tickwheel {
 /// Drives one `timer_service` from the test's own thread; needs no loop. What other threads post is delivered by the next
 /// `turn`; `advance(0ns)` delivers it without moving the clock.
 ///
-/// *Thread safety:* one thread, except `now`, and what a `remote_handle` does. *Complexity:* O(1) a wakeup, and what handlers do;
-/// nothing allocates. *Errors:* none. *Lifetime:* outlives the open service.
+/// *Thread safety:* one thread, except `now`, and what a `remote_handle` does. *Complexity:* O(1) a wakeup, and what handlers
+/// do; nothing allocates. *Errors:* none. *Lifetime:* outlives the open service.
 class TICKWHEEL_API manual_driver final : public driver {
  public:
   /// The clock starts at `start`.
