@@ -20,12 +20,6 @@ namespace {
 // How many dead links one turn of an otherwise idle wheel drops.
 constexpr std::size_t sweep_per_turn = 256;
 
-bool possible(const service_options& o) noexcept {
-  return o.tick.count() > 0 && o.geometry.valid() && o.work_per_pass > 0 && o.time_per_pass.count() > 0 &&
-         o.stall_grace.count() >= 0 && o.slow_handler.count() > 0 &&
-         (o.wakeup == wake_by::uv_timer || o.wakeup == wake_by::timerfd);
-}
-
 std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept { return b > ~a ? ~std::uint64_t{0} : a + b; }
 
 // The earliest tick of [from, to] that is a multiple of the largest power of two: ticks that many ranges share, so that
@@ -45,7 +39,7 @@ timer_service::~timer_service() {
 
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
-  if (!possible(options)) return UV_EINVAL;
+  if (options.problem() != nullptr) return UV_EINVAL;
   // the driver last: one that is made and not used takes a turn of the loop to go
   detail::mailbox* mailbox = nullptr;
   if (const int error = make_parts(options, mailbox)) return error;
@@ -61,7 +55,7 @@ int timer_service::open(uv_loop_t& loop, const service_options& options) noexcep
 
 int timer_service::open(driver& on, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
-  if (!possible(options) || on.now() < clock::time_point{}) return UV_EINVAL;
+  if (options.problem() != nullptr || on.now() < clock::time_point{}) return UV_EINVAL;
   if (on.bound() != nullptr) return UV_EBUSY;
   detail::mailbox* mailbox = nullptr;
   if (const int error = make_parts(options, mailbox)) return error;

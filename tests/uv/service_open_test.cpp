@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <string_view>
 
 using namespace std::chrono_literals;
 using tickwheel::manual_driver;
@@ -72,6 +74,25 @@ TEST(open, refuses_a_negative_stall_grace) {
 TEST(open, refuses_to_be_woken_by_what_there_is_not) {
   EXPECT_EQ(answer_to({.wakeup = static_cast<tickwheel::wake_by>(2)}), UV_EINVAL);
   EXPECT_EQ(answer_to({.wakeup = static_cast<tickwheel::wake_by>(-1)}), UV_EINVAL);
+}
+
+TEST(options, that_are_possible_have_no_problem) {
+  EXPECT_EQ(service_options{}.problem(), nullptr);
+  EXPECT_EQ((service_options{.geometry = wheel_geometry::hashed(1), .stall_grace = 0ns}.problem()), nullptr);
+}
+
+TEST(options, that_are_not_name_the_field) {
+  const auto names = [](const service_options& options, std::string_view field) {
+    const char* const why = options.problem();
+    return why != nullptr && std::string_view{why}.starts_with("service_options::" + std::string{field} + ' ');
+  };
+  EXPECT_TRUE(names({.tick = 0ns}, "tick"));
+  EXPECT_TRUE(names({.geometry = {3, 1000}}, "geometry"));
+  EXPECT_TRUE(names({.work_per_pass = 0}, "work_per_pass"));
+  EXPECT_TRUE(names({.stall_grace = -1ns}, "stall_grace"));
+  EXPECT_TRUE(names({.slow_handler = 0ns}, "slow_handler"));
+  EXPECT_TRUE(names({.time_per_pass = 0ns}, "time_per_pass"));
+  EXPECT_TRUE(names({.wakeup = static_cast<tickwheel::wake_by>(2)}, "wakeup"));
 }
 
 TEST(open, on_a_driver_does_not_ask_what_wakes_it) {

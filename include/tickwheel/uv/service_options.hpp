@@ -20,7 +20,7 @@ enum class wake_by {
   timerfd,
 };
 
-/// An aggregate; what cannot be, `timer_service::open` answers with UV_EINVAL.
+/// An aggregate; what cannot be, `timer_service::open` answers with UV_EINVAL, and `problem` says what that is.
 struct service_options {
   /// Length of a tick; rounded down to a power of two of nanoseconds (`timer_service::tick_duration()` reads it back).
   /// Must be positive. A finer one than libuv's millisecond costs nothing and halves the mean lateness.
@@ -65,6 +65,20 @@ struct service_options {
   /// loop a timer is then late by half a tick and some ten microseconds in the median, where a uv_timer_t makes it 0.7 ms.
   /// A service that is opened on a driver does not ask: the driver wakes it.
   wake_by wakeup = wake_by::uv_timer;
+
+  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has configured.
+  constexpr const char* problem() const noexcept {
+    if (tick.count() <= 0) return "service_options::tick is not positive";
+    if (!geometry.valid())
+      return "service_options::geometry has no levels, slots that are not a power of two, or too few or too many of "
+             "either";
+    if (work_per_pass == 0) return "service_options::work_per_pass is zero";
+    if (stall_grace.count() < 0) return "service_options::stall_grace is negative";
+    if (slow_handler.count() <= 0) return "service_options::slow_handler is not positive";
+    if (time_per_pass.count() <= 0) return "service_options::time_per_pass is not positive";
+    if (wakeup != wake_by::uv_timer && wakeup != wake_by::timerfd) return "service_options::wakeup is none of wake_by";
+    return nullptr;
+  }
 };
 
 }  // namespace tickwheel
