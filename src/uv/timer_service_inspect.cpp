@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <ostream>
+#include <utility>
 
 namespace tickwheel {
 
@@ -54,11 +55,11 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
   };
   using namespace std::chrono_literals;
   static constexpr std::array<horizon, 7> horizons{{{"due", 0s},
-                                                    {"in 1 s", 1s},
-                                                    {"10 s", 10s},
-                                                    {"1 min", 1min},
-                                                    {"10 min", 10min},
-                                                    {"1 h", 1h},
+                                                    {"within 1 s", 1s},
+                                                    {"within 10 s", 10s},
+                                                    {"within 1 min", 1min},
+                                                    {"within 10 min", 10min},
+                                                    {"within 1 h", 1h},
                                                     {"later", std::chrono::nanoseconds::max()}}};
   const clock::time_point now = read_clock();
   std::map<expiry_report::handler_id, std::array<std::size_t, horizons.size()>> armed;
@@ -71,9 +72,10 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
     ++armed[id][static_cast<std::size_t>(within - horizons.begin())];
   });
   for (const auto& [id, counts] : armed) {
-    out << "  armed for " << handler_name{id, names} << ':';
+    out << "  armed for " << handler_name{id, names};
+    const char* separator = ": ";
     for (std::size_t i = 0; i < horizons.size(); ++i)
-      if (counts[i] != 0) out << ' ' << horizons[i].title << ' ' << counts[i];
+      if (counts[i] != 0) out << std::exchange(separator, ", ") << counts[i] << ' ' << horizons[i].title;
     out << '\n';
   }
 }
