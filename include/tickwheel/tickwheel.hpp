@@ -27,6 +27,10 @@
 //               the first who asks in an iteration
 #pragma once
 
+#if __cplusplus < 201709L && !defined(_MSC_VER)
+#error "tickwheel needs C++20: compile with -std=c++20 or newer"
+#endif
+
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/net/all_idle_timeout.hpp>
 #include <tickwheel/net/backoff.hpp>
