@@ -62,7 +62,7 @@ struct service_options {
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 
   /// What wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of 2^16 ns or so: on an idle
-  /// loop a timer is then late by half a tick and some ten microseconds in the median, where a uv_timer_t makes it 0.7 ms.
+  /// loop a timer is then late by less than 0.1 ms in the median, where a uv_timer_t makes it 0.7 ms.
   /// A service that is opened on a driver does not ask: the driver wakes it.
   wake_by wakeup = wake_by::uv_timer;
 
