@@ -37,6 +37,7 @@
 namespace tickwheel {
 
 class timer;
+class binding_watch;
 class remote_handle;  // uv/remote.hpp
 class remote_hold;
 
@@ -260,14 +261,13 @@ class TICKWHEEL_API timer_service final : private driver::client {
   static void on_fire(void* service, wheel_entry&, tick deadline) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handler(clock::time_point now) noexcept;
-  template <class Gone>
-  void tell_slow_handlers(const Gone& gone) noexcept;
+  void tell_slow_handlers(const binding_watch&) noexcept;
+  void refresh_stats() const noexcept;
   void dump_armed(std::ostream&, handler_names) const;
 
   // what other threads posted
   void take_posted() noexcept;
-  template <class Gone>
-  void deliver(std::size_t visits, clock::time_point stamp, const Gone& gone) noexcept;
+  void deliver(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   void settle_notice(detail::remote_node&) noexcept;
   void withdraw(detail::remote_node&) noexcept;
   void arm_remote(detail::remote_node&) noexcept;
@@ -276,7 +276,6 @@ class TICKWHEEL_API timer_service final : private driver::client {
   static expiry_report::handler_id handler_of(const detail::remote_node&) noexcept;
   void run_remote(detail::remote_node&) noexcept;
   void close_remote(detail::remote_node&) noexcept;
-  void refresh_stats() const noexcept;
 
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
