@@ -1,4 +1,4 @@
-"""What the documents refer to is there: files, headings, and commands of ./dev."""
+"""What the documents refer to is there: files, headings, commands of ./dev, and tests."""
 import pathlib
 import re
 import subprocess
@@ -11,6 +11,8 @@ del sys.argv[1:]
 DOCUMENTS = sorted([*root.glob("*.md"), *root.glob("docs/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./dev ([a-z]+)")
+TEST = re.compile(r"\bT(?:YPED_T)?EST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)")
+NAMED_TEST = re.compile(r"`(\w+)\.(\w+|\*)`")
 
 
 def text_of(document):
@@ -44,6 +46,17 @@ class TheDocuments(unittest.TestCase):
             for command in COMMAND.findall(document.read_text()):
                 with self.subTest(document=document.name, command=command):
                     self.assertIn(command, known)
+
+    def test_of_verification_names_tests_that_there_are(self):
+        tests = {match for source in root.glob("tests/**/*.cpp") for match in TEST.findall(source.read_text())}
+        suites = {suite for suite, _ in tests}
+        named = NAMED_TEST.findall((root / "docs/verification.md").read_text())
+        self.assertNotEqual([], named)
+        for suite, test in named:
+            if test in ("h", "hpp", "cpp", "py"):
+                continue
+            with self.subTest(test=f"{suite}.{test}"):
+                self.assertTrue(suite in suites if test == "*" else (suite, test) in tests)
 
     def test_in_docs_are_all_reached_from_the_readme(self):
         reached, waiting = set(), [root / "README.md"]

@@ -58,6 +58,17 @@ TEST(manual_driver, does_not_run_anything_while_blocked) {
   EXPECT_FALSE(service.turn());
 }
 
+TEST(manual_driver, never_turns_its_clock_back) {
+  manual_service service;
+  const tickwheel::clock::time_point before = service.time.now();
+  service.time.block(-1s);
+  service.time.oversleep(-1s);
+  service.advance(-1s);
+  EXPECT_EQ(service.time.now(), before);
+  service.time.block(std::chrono::nanoseconds::max());
+  EXPECT_GE(service.time.now(), before);
+}
+
 TEST(manual_driver, lets_a_handler_block_past_the_end_of_an_advance) {
   manual_service service;
   probe next{service.timers};

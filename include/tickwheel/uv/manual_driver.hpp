@@ -9,6 +9,7 @@
 #pragma once
 
 #include <tickwheel/export.h>
+#include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/uv/driver.hpp>
 
 #include <algorithm>
@@ -35,8 +36,8 @@ class TICKWHEEL_API manual_driver final : public driver {
   void advance(std::chrono::nanoseconds by) noexcept;
 
   /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a
-  /// handler. Requires: `by` is not negative.
-  void block(std::chrono::nanoseconds by) noexcept { set_now(now() + by); }
+  /// handler. One that is negative counts as zero.
+  void block(std::chrono::nanoseconds by) noexcept { set_now(std::max(now(), detail::add_saturating(now(), by))); }
 
   /// Moves the clock by `by` as by waiting for I/O, without a turn of the loop: a poll that returns late. One that is negative
   /// counts as zero.
