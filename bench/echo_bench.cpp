@@ -15,7 +15,7 @@
 // A message has a length and a sum, which the server checks: what a server does at least to know what it was sent. With
 // --bare it echoes bytes as they come, so that there is next to nothing but libuv, whose share of a message is 300
 // instructions; the last lines say what the same comes to there. Each iteration of the loop costs a timer_service some
-// 450 instructions, which the messages of a burst share. Visits, one a limit for a connection, are not counted.
+// 490 instructions, which the messages of a burst share. Visits, one a limit for a connection, are not counted.
 //
 // Instructions are counted by the processor where it has a counter to give, else by valgrind's callgrind, which a line
 // says; callgrind runs this program again, with the same options, and counts exactly the server's turns. Lines that

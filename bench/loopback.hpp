@@ -39,6 +39,10 @@ class loopback {
       return std::nullopt;
     }
     made.theirs = ::accept(listener_, nullptr, nullptr);
+    if (made.theirs < 0) {
+      ::close(made.ours);
+      return std::nullopt;
+    }
     const int on = 1;
     for (const int fd : {made.ours, made.theirs}) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return made;

@@ -17,8 +17,9 @@
 //
 // What holds where nothing else is said:
 //
-//   durations   any of std::chrono's; rounded up to nanoseconds, saturating; NaN is zero. Points in time: the steady clock's
-//   int         0, or a UV_ code, and then nothing has changed
+//   durations   any of std::chrono's; rounded up to nanoseconds, saturating; NaN is zero. In options: nanoseconds. Points in
+//               time: the steady clock's
+//   int         0, or a UV_ code, and then nothing has changed but what it says
 //   Requires:   the caller's duty. Where it says "checked", the process stops with a line on stderr that names what was
 //               violated; elsewhere what happens is undefined
 //   handlers    are noexcept, called in a pass on the loop's thread, and may do anything: arm, cancel and destroy any timer,

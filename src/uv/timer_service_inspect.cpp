@@ -55,11 +55,11 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
   };
   using namespace std::chrono_literals;
   static constexpr std::array<horizon, 7> horizons{{{"due", 0s},
-                                                    {"within 1 s", 1s},
-                                                    {"within 10 s", 10s},
-                                                    {"within 1 min", 1min},
-                                                    {"within 10 min", 10min},
-                                                    {"within 1 h", 1h},
+                                                    {"in up to 1 s", 1s},
+                                                    {"in 1 to 10 s", 10s},
+                                                    {"in 10 s to 1 min", 1min},
+                                                    {"in 1 to 10 min", 10min},
+                                                    {"in 10 min to 1 h", 1h},
                                                     {"later", std::chrono::nanoseconds::max()}}};
   const clock::time_point now = read_clock();
   std::map<expiry_report::handler_id, std::array<std::size_t, horizons.size()>> armed;

@@ -308,7 +308,7 @@ TEST(a_dump, counts_armed_timers_by_handler_and_by_when_they_are_due) {
   }
   std::ostringstream text;
   service.timers.dump(text, name);
-  EXPECT_NE(text.str().find("armed for the handler run_nothing: 2 within 1 s, 1 within 10 s, 1 later\n"),
+  EXPECT_NE(text.str().find("armed for the handler run_nothing: 2 in up to 1 s, 1 in 1 to 10 s, 1 later\n"),
             std::string::npos)
       << text.str();
 }

@@ -28,7 +28,7 @@
 
 namespace tickwheel {
 
-/// Base of the idle timeouts, which say what counts as activity, and whom to call. 112 bytes.
+/// Base of the idle timeouts, which say what counts as activity, and whom to call. 104 bytes.
 ///
 /// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `touch` and `pause`.
 /// *Complexity:* all O(1); nothing allocates. `start` reads the clock; all else takes the time of the loop iteration. *Errors:*
@@ -129,6 +129,6 @@ class TICKWHEEL_API silence_timer : private timer {
   int looks_ = 1;
 };
 
-static_assert(sizeof(void*) != 8 || sizeof(silence_timer) <= 112);
+static_assert(sizeof(void*) != 8 || sizeof(silence_timer) <= 104);
 
 }  // namespace tickwheel

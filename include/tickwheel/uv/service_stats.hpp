@@ -33,7 +33,7 @@ class duration_histogram {
   std::chrono::nanoseconds max() const noexcept { return length_.begin_of(ticks_.max()); }
   /// How many there are.
   std::uint64_t count() const noexcept { return ticks_.count(); }
-  /// All together; saturates.
+  /// All together.
   std::chrono::nanoseconds sum() const noexcept { return length_.begin_of(ticks_.sum()); }
   /// How many were no longer than `limit`; exact where that is one unit less than a power of two of them, else at most that
   /// many.

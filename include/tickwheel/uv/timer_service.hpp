@@ -66,7 +66,7 @@ using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 /// the clock for each handler, and an idle service once a loop iteration. It has 18 KB, and some 200 KB on the heap with the
 /// default geometry.
 ///
-/// *Errors:* `open` answers a UV_ code. Nothing throws, but `validate` and `dump`, for want of memory.
+/// *Errors:* `open` answers a UV_ code. Nothing throws, but `validate`, for want of memory, and `dump`, also what its stream throws.
 ///
 /// *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only be asked `armed()`,
 /// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles
