@@ -84,12 +84,13 @@ void timer::set_ref(bool on) noexcept {
 }
 
 // Armed before the call, so that the callback may stop, start or close it. By then its time is as a rule some part of a
-// millisecond ago, which is not to add up; when it is a repeat ago, the loop was away.
+// millisecond ago, which is not to add up; when it is a repeat ago, the loop was away. That is judged by the clock: what
+// callbacks before this one took since the iteration's time was read is missed as well.
 void timer::expire(wheel_entry& entry) noexcept {
   auto& self = static_cast<timer&>(tickwheel::timer::from(entry));
   if (self.repeat_ != 0) {
     const std::chrono::nanoseconds repeat = to_chrono(self.repeat_);
-    const clock::time_point now = self.service().now();
+    const clock::time_point now = self.service().read_clock();
     const clock::time_point next = detail::add_saturating(self.due_, repeat);
     self.due_ = next > now ? next : detail::add_saturating(now, repeat);
     self.waits_ = self.repeat_;

@@ -259,6 +259,36 @@ TEST_P(beside_uv_timer, a_repeat_that_was_missed_is_skipped) {
   uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
+// what an earlier callback of the same pass took is missed as well: the time that was read for the iteration knows nothing of it
+TEST_P(beside_uv_timer, a_repeat_that_an_earlier_callback_made_late_comes_a_repeat_later) {
+  turned_loop loop{GetParam()};
+  tw_service_t service;
+  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+  pair before, slow, p;
+  for (pair* each : {&before, &slow, &p}) each->init(loop, service);
+  const time_point began = turned_loop::now();
+  // all in one pass, and its bound is not looked at between the last two
+  ASSERT_EQ(tw_timer_start(&before.tw, pair::on_tw, 19, 0), 0);
+  const auto block_once = [](tw_timer_t* t) {
+    if (static_cast<pair*>(t->data)->tw_ran++ == 0) turned_loop::block(50ms);
+  };
+  ASSERT_EQ(tw_timer_start(&slow.tw, block_once, 20, 20), 0);  // a repeat, so that the time is read before it blocks
+  ASSERT_EQ(tw_timer_start(&p.tw, pair::on_tw, 21, 20), 0);
+  loop.once_in(phase::check, place::before, began + 5ms, [] { turned_loop::block(20ms); });
+  while (p.tw_ran == 0) loop.turn();
+  const time_point first = p.ran_at;
+  EXPECT_GE(first, began + 75ms);
+  while (p.tw_ran == 1) loop.turn();
+  EXPECT_GE(p.ran_at, first + 20ms);
+  EXPECT_LE(p.ran_at, first + 20ms + 1ms + std::chrono::nanoseconds{1 << 17});
+  for (pair* each : {&before, &slow, &p}) {
+    uv_close(each->base(), nullptr);
+    tw_timer_close(&each->tw, nullptr);
+  }
+  tw_service_close(&service, nullptr);
+  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+}
+
 TEST_P(beside_uv_timer, touching_gives_a_timer_its_whole_time_again) {
   turned_loop loop{GetParam()};
   tw_service_t service;
