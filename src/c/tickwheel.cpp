@@ -42,7 +42,9 @@ void tw_service_unref(tw_service_t* handle) {
 int tw_service_has_ref(const tw_service_t* handle) { return service_block::of(handle).timers().has_ref(); }
 
 int tw_service_owns(const tw_service_t* handle, const uv_handle_t* h) {
-  return service_block::of(handle).timers().owns(h);
+  tickwheel::detail::require(handle != nullptr, "a tw_service_t was null");
+  service_block* const s = service_block::find_open(*handle);
+  return s != nullptr && s->timers().owns(h);
 }
 
 void tw_service_use_on_this_thread(tw_service_t* handle) {

@@ -723,6 +723,20 @@ static void what_is_the_services_is_not_while_it_is_closing(void) {
   end_loop();
 }
 
+static void a_walk_may_close_the_rest_when_the_service_is_closed(void) {
+  uv_timer_t other;
+  int left = 0;
+  open_service();
+  uv_timer_init(&loop, &other);
+  tw_service_close(&service, on_service_closed);
+  run();
+  CHECK_EQUAL(service_closed, 1);
+  uv_walk(&loop, close_what_is_not_ours, &left);
+  CHECK_EQUAL(left, 0);
+  CHECK(uv_is_closing((uv_handle_t*)&other));
+  end_loop();
+}
+
 static void a_loop_that_was_closed_has_no_service(void) {
   uv_loop_t ended;
   tw_service_t s;
@@ -1261,7 +1275,6 @@ static void closing_twice_is_a_violated_precondition(void) {
 static void ref_of_closed(void) { tw_service_ref(&service); }
 static void unref_of_closed(void) { tw_service_unref(&service); }
 static void has_ref_of_closed(void) { tw_service_has_ref(&service); }
-static void owns_of_closed(void) { tw_service_owns(&service, NULL); }
 static void use_of_closed(void) { tw_service_use_on_this_thread(&service); }
 static void close_of_closed(void) { tw_service_close(&service, NULL); }
 static void lateness_of_closed(void) { tw_service_lateness_ns(&service, 1); }
@@ -1274,6 +1287,7 @@ static void a_closed_service_is_known_by_its_memory(void) {
   close_service();
   for (int i = 0; i != 2; ++i) {
     CHECK(tw_service_is_closing(&service));
+    CHECK(!tw_service_owns(&service, NULL));
     CHECK_EQUAL(tw_timer_init(&service, &t), UV_ECANCELED);
     CHECK_EQUAL(tw_remote_init(&service, &remote), UV_ECANCELED);
     CHECK_EQUAL(tw_hold_init(&service, &hold), UV_ECANCELED);
@@ -1282,7 +1296,6 @@ static void a_closed_service_is_known_by_its_memory(void) {
     STOPS(ref_of_closed, "tw_service_t was null, or closed");
     STOPS(unref_of_closed, "tw_service_t was null, or closed");
     STOPS(has_ref_of_closed, "tw_service_t was null, or closed");
-    STOPS(owns_of_closed, "tw_service_t was null, or closed");
     STOPS(use_of_closed, "tw_service_t was null, or closed");
     STOPS(close_of_closed, "tw_service_t was null, or closed");
     STOPS(lateness_of_closed, "tw_service_t was null, or closed");
@@ -1462,6 +1475,7 @@ int main(int argc, char** argv) {
   RUN(a_closed_service_may_be_opened_anew);
   RUN(a_walk_can_tell_what_is_the_services);
   RUN(what_is_the_services_is_not_while_it_is_closing);
+  RUN(a_walk_may_close_the_rest_when_the_service_is_closed);
   RUN(a_loop_that_was_closed_has_no_service);
   RUN(no_more_timers_are_active_than_max_armed);
   RUN(a_pass_does_no_more_than_work_per_pass);
