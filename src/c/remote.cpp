@@ -96,6 +96,7 @@ int tw_hold_init(tw_service_t* service, tw_hold_t* hold) {
   if (service == nullptr) return UV_EINVAL;
   service_block* const of = service_block::find_open(*service);
   if (of == nullptr) return UV_ECANCELED;
+  of->check_thread();
   cpp<remote_hold>(hold) = of->timers().hold();
   return 0;
 }

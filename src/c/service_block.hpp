@@ -44,7 +44,10 @@ class service_block {
   bool is_closing() const noexcept { return !timers_.is_open(); }
   /// Stops the process on another thread than the loop's. Of a service that is closing nobody knows any more whose it is.
   void check_thread() const noexcept {
-    if (!is_closing()) timers_.check_thread();
+    if (is_closing()) return;
+    timers_.check_thread(
+        "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
+        "(tw_service_use_on_this_thread hands it over)");
   }
 
   /// A timer of ours.

@@ -29,6 +29,7 @@ timer& timer::make(service_block& of, tw_timer_t& handle) noexcept {
 int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noexcept {
   if (call == nullptr || closing_) return UV_EINVAL;
   if (block_ == nullptr || block_->is_closing()) return UV_ECANCELED;
+  check_thread();
   const clock::time_point due = detail::add_saturating(clock::now(), to_chrono(timeout));
   if (const int error = arm_at(due)) return error;
   call_ = call;
@@ -56,10 +57,8 @@ int timer::again() noexcept {
 }
 
 void timer::touch() noexcept {
-  if (!armed()) {
-    check_thread();
-    return;
-  }
+  check_thread();
+  if (!armed()) return;
   due_ = detail::add_saturating(service().now(), to_chrono(waits_));
   arm_at(due_);
 }

@@ -1403,12 +1403,32 @@ static void another_thread_is_named_unless_the_service_was_handed_over(void) {
   for (int active = 0; active != 2; ++active) {
     for (size_t i = 0; i != sizeof calls_elsewhere / sizeof calls_elsewhere[0]; ++i) {
       call_elsewhere = calls_elsewhere[i].call;
-      stops(calls_elsewhere[i].name, call_it_elsewhere, "wrong thread");
+      stops(calls_elsewhere[i].name, call_it_elsewhere,
+            "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
+            "(tw_service_use_on_this_thread hands it over)");
     }
     CHECK_EQUAL(start(&misused, 100, 0), 0);
   }
   CHECK_EQUAL(tw_timer_stop(&misused.timer), 0);
   on_another_thread(use_and_start_elsewhere);
+  tw_service_use_on_this_thread(&service);
+  close_timer(&misused);
+  close_service();
+}
+
+static void run_elsewhere(void* unused) {
+  (void)unused;
+  run();
+}
+static void close_the_service(void) { tw_service_close(&service, on_service_closed); }
+
+static void who_joined_the_loops_thread_takes_the_service_over_and_closes_it(void) {
+  open_service();
+  init(&misused);
+  CHECK_EQUAL(start(&misused, 1, 0), 0);
+  on_another_thread(run_elsewhere);
+  CHECK_EQUAL(misused.ran, 1);
+  STOPS(close_the_service, "wrong thread");
   tw_service_use_on_this_thread(&service);
   close_timer(&misused);
   close_service();
@@ -1504,6 +1524,7 @@ int main(int argc, char** argv) {
   RUN(closing_twice_is_a_violated_precondition);
   RUN(a_closed_service_is_known_by_its_memory);
   RUN(another_thread_is_named_unless_the_service_was_handed_over);
+  RUN(who_joined_the_loops_thread_takes_the_service_over_and_closes_it);
   RUN(a_forked_child_has_timers_of_its_own);
   return report();
 }

@@ -197,11 +197,11 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// Requires: open, and no other thread is using the service.
   void use_on_this_thread() noexcept { thread_ = detail::this_thread(); }
 
-  /// Stops the process with a line when called on a thread that does not run the loop, or when it is closed.
-  void check_thread() const noexcept {
-    detail::require(thread_ == detail::this_thread(),
-                    "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
-                    "(timer_service::use_on_this_thread hands it over)");
+  /// Stops the process with the line `violated` when called on a thread that does not run the loop, or when it is closed.
+  void check_thread(const char* violated =
+                        "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
+                        "(timer_service::use_on_this_thread hands it over)") const noexcept {
+    detail::require(thread_ == detail::this_thread(), violated);
   }
 
   /// Stops a debug build when called on a thread that does not run the loop; nothing in a release build.
