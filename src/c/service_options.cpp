@@ -27,15 +27,17 @@ void take(std::chrono::nanoseconds& into, std::uint64_t given) noexcept {
   if (given != 0) into = to_chrono(given);
 }
 
-// What the program knows of the options, which may be more or less than we do. UV_ENOTSUP when it asks for what we do not know.
+// What the program knows of the options, which may be more or less than we do. UV_EINVAL for a size that no version of them has;
+// UV_ENOTSUP when it asks for what we do not know.
 int read(tw_service_options_t& into, const tw_service_options_t* from, std::size_t size) noexcept {
   into = {};
   if (from == nullptr) return 0;
+  if (size == 0 || size % sizeof(std::uint64_t) != 0) return UV_EINVAL;
   const auto* const bytes = reinterpret_cast<const unsigned char*>(from);
   const std::size_t known = std::min(size, sizeof into);
   if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) return UV_ENOTSUP;
   std::memcpy(&into, from, known);
-  return 0;
+  return into.wakeup > TW_WAKE_BY_TIMERFD ? UV_ENOTSUP : 0;
 }
 
 service_options to_cpp(const tw_service_options_t& from) noexcept {
@@ -65,6 +67,5 @@ int tw_service_init_with(uv_loop_t* loop, tw_service_t* handle, const tw_service
   if (loop == nullptr) return UV_EINVAL;
   tw_service_options_t known;
   if (const int error = tickwheel::c::read(known, options, size)) return error;
-  if (known.wakeup > TW_WAKE_BY_TIMERFD) return UV_EINVAL;
   return tickwheel::c::service_block::open(*loop, *handle, tickwheel::c::to_cpp(known));
 }

@@ -868,12 +868,34 @@ static void a_timerfd_wakes_the_loop_when_it_was_asked_for(void) {
 #endif
 
 static void options_that_cannot_be_are_refused(void) {
-  const tw_service_options_t refused[] = {{.slots = 3}, {.levels = UINT64_MAX}, {.wakeup = TW_WAKE_BY_TIMERFD + 1}};
+  const tw_service_options_t refused[] = {
+      {.slots = 3},
+      {.levels = UINT64_MAX},
+      {.levels = (1ull << 32) + 3}, /* what 32 bits keep of it could be */
+      {.slots = (1ull << 32) + 1024},
+  };
   CHECK_EQUAL(uv_loop_init(&loop), 0);
-  for (int i = 0; i != 3; ++i) {
+  for (size_t i = 0; i != sizeof refused / sizeof refused[0]; ++i) {
     CHECK_EQUAL(tw_service_init_with(&loop, &service, &refused[i], sizeof refused[i]), UV_EINVAL);
     CHECK(tw_service_is_closing(&service)); /* nothing is to be closed */
   }
+  end_loop();
+}
+
+static void options_without_their_size_are_refused(void) {
+  const tw_service_options_t options = {.max_armed = 1};
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, &options, 0), UV_EINVAL);
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, &options, sizeof options - 4), UV_EINVAL);
+  CHECK(tw_service_is_closing(&service));
+  end_loop();
+}
+
+static void a_wakeup_that_a_later_version_may_know_is_not_supported(void) {
+  const tw_service_options_t options = {.wakeup = TW_WAKE_BY_TIMERFD + 1};
+  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  CHECK_EQUAL(tw_service_init_with(&loop, &service, &options, sizeof options), UV_ENOTSUP);
+  CHECK(tw_service_is_closing(&service));
   end_loop();
 }
 
@@ -1506,6 +1528,8 @@ int main(int argc, char** argv) {
   RUN(a_timerfd_wakes_the_loop_when_it_was_asked_for);
 #endif
   RUN(options_that_cannot_be_are_refused);
+  RUN(options_without_their_size_are_refused);
+  RUN(a_wakeup_that_a_later_version_may_know_is_not_supported);
   RUN(the_shape_of_the_wheel_may_be_chosen);
   RUN(options_of_an_older_program_are_taken);
   RUN(options_of_a_newer_program_are_taken_as_long_as_they_are_known);
