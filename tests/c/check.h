@@ -3,6 +3,7 @@
 #define TICKWHEEL_TESTS_C_CHECK_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int failures = 0;
@@ -26,21 +27,44 @@ static int tests_failed = 0;
     }                                                                                            \
   } while (0)
 
-/* The arguments of GoogleTest's programs: --gtest_filter=c.NAME, for that test alone, and --gtest_list_tests. */
-static const char* chosen = NULL;
+/* The arguments of GoogleTest's programs: --gtest_filter=PATTERN[:PATTERN...], where each test is c.NAME, and
+ * --gtest_list_tests. A filter that names no test fails. */
+static const char* chosen = "*";
 static int listing = 0;
 
 static void choose_tests(int argc, char** argv) {
-  static const char filter[] = "--gtest_filter=c.";
+  static const char filter[] = "--gtest_filter=";
   for (int i = 1; i < argc; ++i) {
     if (strncmp(argv[i], filter, sizeof filter - 1) == 0) chosen = argv[i] + sizeof filter - 1;
     if (strcmp(argv[i], "--gtest_list_tests") == 0) listing = 1;
   }
+  if (strchr(chosen, '-') != NULL) {
+    printf("--gtest_filter=%s: tests of C cannot be left out by a -\n", chosen);
+    exit(2);
+  }
   if (listing) printf("c.\n");
 }
 
+/* * is anything, and ? any one character; the pattern ends at a colon */
+static int matches(const char* pattern, const char* name) {
+  if (*pattern == '\0' || *pattern == ':') return *name == '\0';
+  if (*pattern == '*') return matches(pattern + 1, name) || (*name != '\0' && matches(pattern, name + 1));
+  return *name != '\0' && (*pattern == '?' || *pattern == *name) && matches(pattern + 1, name + 1);
+}
+
+static int is_chosen(const char* name) {
+  char full[256];
+  const char* pattern = chosen;
+  snprintf(full, sizeof full, "c.%s", name);
+  for (; pattern != NULL; pattern = strchr(pattern, ':')) {
+    if (*pattern == ':') ++pattern;
+    if (matches(pattern, full)) return 1;
+  }
+  return 0;
+}
+
 static void run_test(const char* name, void (*test)(void)) {
-  if (chosen != NULL && strcmp(chosen, name) != 0) return;
+  if (!is_chosen(name)) return;
   if (listing) {
     printf("  %s\n", name);
     return;
@@ -58,6 +82,10 @@ static void run_test(const char* name, void (*test)(void)) {
 /* as GoogleTest counts, so that the tests of both are added up */
 static int report(void) {
   if (listing) return 0;
+  if (tests_run == 0) {
+    printf("--gtest_filter=%s: names no test\n", chosen);
+    return 1;
+  }
   printf("[  PASSED  ] %d tests.\n", tests_run - tests_failed);
   if (tests_failed != 0) printf("[  FAILED  ] %d tests, listed below:\n", tests_failed);
   return tests_failed != 0;
