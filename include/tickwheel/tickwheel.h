@@ -19,14 +19,16 @@
  *   tw_service_close(&timers, NULL);
  *   uv_run(loop, UV_RUN_DEFAULT);                             // close callbacks
  *
- * Thread safety: a service and its timers belong to the thread that runs the loop. A call on another that changes something, a
- * service or a timer, stops the process with a line that says so, until the service is closing; one that only asks is not
- * checked. Other threads use a tw_remote_t.
+ * Thread safety: a service and its timers belong to the thread that opened the service, and then to the one that runs the loop,
+ * from the loop's first poll there on. Call tw_service_use_on_this_thread first where callbacks before that poll use timers,
+ * and after joining a loop's thread. A call on another thread that changes something, a service or a timer, stops the process
+ * with a line that says so, until the service is closing; one that only asks is not checked. Other threads use a tw_remote_t.
  *
  * Complexity: every call is O(1), but opening a service, O(slots), and closing one, O(timers). None allocates but to open a
- * service, to post, and to close a timer whose service is gone. None makes a system call but to open and to close a service,
- * where it is to wake the loop from another thread, and, with TW_WAKE_BY_TIMERFD, where the loop is to wake up earlier. To
- * start a timer reads the clock; what else does says so.
+ * service, to post, and to close a timer whose service is gone. None makes a system call but to open and to close a service;
+ * where a post, its cancelling or the release of a hold is to wake the loop, on the loop's own thread as well; and, with
+ * TW_WAKE_BY_TIMERFD, where the loop is to wake up earlier, and after a fork. The clock is read to open a service, after a
+ * fork, to start a timer, by tw_timer_again too, and to post with a timeout; what else reads it says so.
  *
  * Errors: what returns a code answers 0 or a UV_E code, and UV_EINVAL for a null pointer where a handle or a callback is
  * needed. Elsewhere a null handle stops the process with a line on stderr that names it, and so does the violation of a
@@ -34,7 +36,8 @@
  *
  * Lifetime: memory is yours, and stays where it is from init until the close callback. All but the inits requires that it was
  * initialised, and that this callback has not come. Of a timer that cannot be checked. Of a service it is while its memory is
- * zero, or as the callback found it: UV_ECANCELED where a code is returned; it is closing; all else stops the process.
+ * zero, or as the callback found it: UV_ECANCELED where a code is returned; it is closing, and owns no handle; all else stops
+ * the process.
  *
  * Time: milliseconds as libuv's; what ends in _ns takes or answers nanoseconds. No callback runs before its time has passed on
  * the steady clock, counted from the call, not from uv_now; it is late by at most a tick, by default 131 us, a millisecond of
@@ -89,7 +92,7 @@ struct tw_service_s {
  * finds no descriptor. On an error nothing is to be closed. */
 TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
 
-/* What wakes a loop for its timers; see wake_by. */
+/* What wakes a loop for its timers: the option `wakeup`. */
 enum tw_wake_by {
   TW_WAKE_BY_UV_TIMER = 0, /* a uv_timer_t: everywhere, to the millisecond */
   TW_WAKE_BY_TIMERFD = 1 /* a timerfd: on Linux alone, to the nanosecond, by a descriptor and a system call a wakeup */
@@ -100,16 +103,16 @@ enum tw_wake_by {
  *   const tw_service_options_t options = {.tick_ns = 1000000, .max_armed = 200000};
  *   int error = tw_service_init_with(loop, &timers, &options, sizeof options);
  *
- * They are those of service_options, whose reference says more of each. */
+ * They are those of service_options in tickwheel/uv/service_options.hpp, which says more of each. */
 typedef struct tw_service_options_s {
   uint64_t tick_ns;          /* length of a tick, rounded down to a power of two; 131072 */
   uint64_t max_armed;        /* timers active at once: to start one more answers UV_ENOBUFS; no bound */
   uint64_t max_queued;       /* posts that the loop has not taken: one more answers UV_EAGAIN; 65536 */
   uint64_t work_per_pass;    /* callbacks, and moves between slots, before I/O has its turn; 1024 */
   uint64_t time_per_pass_ns; /* how long a pass may run before I/O has its turn; 1000000, a millisecond */
-  uint64_t stall_grace_ns;   /* what an iteration of the loop may take before it is counted as a stall; 10000000 */
+  uint64_t stall_grace_ns;   /* what a loop iteration may take before it counts as a stall; 10000000. 1: next to none */
   uint64_t slow_handler_ns;  /* a callback that takes as long is counted as slow; 1000000 */
-  uint64_t levels;           /* of the wheel; 3. One: a hashed wheel */
+  uint64_t levels;           /* of the wheel, see tickwheel/core/wheel_geometry.hpp; 3. One: a hashed wheel */
   uint64_t slots;            /* of a level, a power of two; 1024 */
   uint64_t wakeup;           /* a TW_WAKE_BY constant; TW_WAKE_BY_UV_TIMER */
 } tw_service_options_t;
@@ -117,8 +120,10 @@ typedef struct tw_service_options_s {
 /* As tw_service_init, with options; null: none. `size` is sizeof *options: a later version may have more of them, and takes
  * those of a program that was compiled before.
  *
- * Answers as tw_service_init; UV_EINVAL also for an option that cannot be; UV_ENOTSUP for one that this library does not know
- * yet, and for TW_WAKE_BY_TIMERFD where there is none; UV_ENOSPC when the user may have no more descriptors polled. */
+ * Answers as tw_service_init; UV_EINVAL also for `levels` and `slots` that no wheel can have, and for a size that is 0 or not a
+ * multiple of 8; UV_ENOTSUP for an option, or a `wakeup`, that this library does not know yet. With TW_WAKE_BY_TIMERFD
+ * UV_ENOTSUP where there is none, UV_EMFILE or UV_ENFILE when there is no descriptor for it, and UV_ENOSPC when the user may
+ * have no more descriptors polled: then the loop must turn once before uv_loop_close, which answers UV_EBUSY until it has. */
 TICKWHEEL_API int tw_service_init_with(uv_loop_t* loop, tw_service_t* service, const tw_service_options_t* options,
                                        size_t size);
 
@@ -128,10 +133,11 @@ TICKWHEEL_API int tw_service_init_with(uv_loop_t* loop, tw_service_t* service, c
  *
  * Timers that were not closed may be closed at any time, before and after that, while the loop lives; to be forgotten they need
  * not be: their memory may go once `cb` was called. Until then each call answers as of a timer that is not active.
- * Requires: it is not closing (checked). May be called in any callback. */
+ * Requires: it is not closing, and the loop's thread (both checked); who has joined that thread calls
+ * tw_service_use_on_this_thread before. May be called in any callback. */
 TICKWHEEL_API void tw_service_close(tw_service_t* service, tw_service_close_cb cb);
 
-/* True from tw_service_close on, its close callback included. */
+/* True from tw_service_close on, its close callback included, and of one that was never opened, or could not be. */
 TICKWHEEL_API int tw_service_is_closing(const tw_service_t* service);
 
 /* Whether active timers keep the loop alive. They do until tw_service_unref. Any number of calls is one. */
@@ -140,20 +146,22 @@ TICKWHEEL_API void tw_service_unref(tw_service_t* service);
 TICKWHEEL_API int tw_service_has_ref(const tw_service_t* service);
 
 /* True for a libuv handle of this service, for a uv_walk that closes everything else: it must leave these alone. False from
- * tw_service_close on, when they are closing: test uv_is_closing first. */
+ * tw_service_close on, when they are closing: test uv_is_closing first. The walk may also come when the service is closed. */
 TICKWHEEL_API int tw_service_owns(const tw_service_t* service, const uv_handle_t* handle);
 
-/* Makes the calling thread the loop's: where a loop changes threads before it has run on the new one, or was run by one that
- * has ended. Without effect when it is closing. Requires: no other thread is using the service. */
+/* Makes the calling thread the loop's: before callbacks use timers that come before the loop's first poll on a thread, and
+ * after joining the thread that ran the loop, to close what is left. Without effect when it is closing. Requires: no other
+ * thread is using the service. */
 TICKWHEEL_API void tw_service_use_on_this_thread(tw_service_t* service);
 
 /* In the child of a fork, after uv_loop_fork, and not in a callback of a timer: the forking thread is the loop's, and timers
- * run there as in the parent; timer_service::after_fork says what of other threads' does not. 0; UV_EINVAL; UV_ECANCELED
- * when it is closing, or closed. */
+ * run there as in the parent; timer_service::after_fork, in tickwheel/uv/timer_service.hpp, says what of other threads' does
+ * not. 0; UV_EINVAL; UV_ECANCELED when it is closing, or closed. */
 TICKWHEEL_API int tw_service_after_fork(tw_service_t* service);
 
 /* What a service counted since it was opened; `armed == fired + cancelled + pending`. Posts that wait for their time count as
- * timers; what is called remote counts all posts, and no timers. The reference of service_stats says more of each. */
+ * timers; what is called remote counts all posts, and no timers. service_stats in tickwheel/uv/service_stats.hpp says
+ * more of each. */
 typedef struct tw_service_stats_s {
   uint64_t armed;            /* times a timer became active; a repeat is one */
   uint64_t fired;            /* callbacks that ran */
@@ -201,7 +209,8 @@ TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
 /* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless that is 0. A timeout of 0 is
  * due in the next pass over the timers, never in the one now running. One that is active starts anew.
  *
- * Repeats do not drift: each counts from when the last was due, as long as that is ahead; what was missed is skipped.
+ * Repeats do not drift: each counts from when the last was due, as long as that is ahead by the clock, which is read for
+ * it; what was missed is skipped, and the next a repeat from then.
  *
  * 0; UV_EINVAL when `timer` or `cb` is null or the timer is closing; UV_ECANCELED when the service is, or is closed; UV_ENOBUFS
  * when max_armed timers are active and this is not one of them. On an error nothing has changed. */
@@ -217,8 +226,8 @@ TICKWHEEL_API int tw_timer_stop(tw_timer_t* timer);
 TICKWHEEL_API int tw_timer_again(tw_timer_t* timer);
 
 /* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with
- * every message: it is counted from this iteration of the loop (timer_service::now), for which the clock is read once, and
- * costs a few comparisons and a store. Without effect on one that is not active. 0; UV_EINVAL for null. */
+ * every message: it is counted from this iteration of the loop, for which the clock is read once, and costs a few comparisons
+ * and a store. Without effect on one that is not active. 0; UV_EINVAL for null. */
 TICKWHEEL_API int tw_timer_touch(tw_timer_t* timer);
 
 /* What follows the next callback; a timer that is active is not moved. In its own callback the next one is set already, by the

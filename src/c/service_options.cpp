@@ -27,8 +27,8 @@ void take(std::chrono::nanoseconds& into, std::uint64_t given) noexcept {
   if (given != 0) into = to_chrono(given);
 }
 
-// What the program knows of the options, which may be more or less than we do. UV_EINVAL for a size that no version of them has;
-// UV_ENOTSUP when it asks for what we do not know.
+// What the program knows of the options, which may be more or less than we do. UV_EINVAL for a size that none of its versions
+// has; UV_ENOTSUP when it asks for what we do not know.
 int read(tw_service_options_t& into, const tw_service_options_t* from, std::size_t size) noexcept {
   into = {};
   if (from == nullptr) return 0;
