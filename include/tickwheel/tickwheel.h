@@ -296,8 +296,8 @@ TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
 TICKWHEEL_API int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout);
 TICKWHEEL_API int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns);
 
-/* As tw_remote_post, and `timer` can cancel it. It need not be initialised, is overwritten, and on an error is empty. It is
- * written before this returns, but maybe after `cb` has run. */
+/* As tw_remote_post, and `timer` can cancel it; UV_EINVAL also when that is null. It need not be initialised, is overwritten,
+ * and on an error is empty. It is written before this returns, but maybe after `cb` has run. */
 TICKWHEEL_API int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout,
                                 tw_remote_timer_t* timer);
 TICKWHEEL_API int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns,
