@@ -182,13 +182,16 @@ TEST_F(fork_test, leaves_what_is_with_the_pool_to_the_parent) {
   offload_pool pool;
   ASSERT_EQ(pool.open(loop), 0);
   asker in_flight{timers, pool};
-  std::array<int, 2> gate{};
+  std::array<int, 2> begun{}, gate{};
+  ASSERT_EQ(pipe(begun.data()), 0);
   ASSERT_EQ(pipe(gate.data()), 0);
-  ASSERT_EQ(in_flight.call.run([from = gate[0]]() noexcept {
-    char byte = 0;
-    return static_cast<int>(::read(from, &byte, 1));
+  ASSERT_EQ(in_flight.call.run([to = begun[1], from = gate[0]]() noexcept {
+    char byte = 'x';
+    return static_cast<int>(::write(to, &byte, 1) == 1 ? ::read(from, &byte, 1) : -1);
   }),
             0);
+  char byte = 0;
+  ASSERT_EQ(::read(begun[0], &byte, 1), 1);  // the thread has let go of the pool's lock, which the child would wait for
   const forked child{loop, timers, [&] {
                        if (!in_flight.call.cancel() || pool.in_flight() != 1) return 3;
                        for (int turns = 0; turns < 20; ++turns) {
@@ -202,7 +205,7 @@ TEST_F(fork_test, leaves_what_is_with_the_pool_to_the_parent) {
   loop.run();
   EXPECT_EQ(in_flight.answers, 1);
   EXPECT_EQ(in_flight.result, 1);
-  for (const int end : gate) ::close(end);
+  for (const int end : {begun[0], begun[1], gate[0], gate[1]}) ::close(end);
 }
 
 }  // namespace

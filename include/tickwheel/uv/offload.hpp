@@ -83,7 +83,9 @@ struct offload_options {
 /// outlives the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
 /// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY: libuv
 /// returns what is with the pool to the loop. In the child of a fork it works as before; but what was in flight then is the
-/// parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive: best fork when none is.
+/// parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive. Best fork when none is: a
+/// thread that takes work, or has done it, at that moment has the lock of libuv's pool, for which the child then waits for ever
+/// when it cancels a run or closes the pool.
 class TICKWHEEL_API offload_pool {
  public:
   offload_pool() noexcept = default;
