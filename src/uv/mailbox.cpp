@@ -35,7 +35,7 @@ bool mailbox::take_place_with_care(std::uint64_t mine) noexcept {
 
 void mailbox::notify(remote_node& node) noexcept {
   switch (inbox_.push(node.link)) {
-    case pushed::first:
+    case pushed::asleep:
       ring();
       break;
     case pushed::queued:

@@ -218,7 +218,8 @@ clock::time_point timer_service::take_stamp() const noexcept {
   return stamp_;
 }
 
-// The first timer after none: the wheel's time, which stood still, is brought up to date before it is placed.
+// The first timer after none: the wheel's time, which stood still, is brought up to date before it is placed. Not while a
+// pass runs, or is to follow, which does that.
 void timer_service::skip_idle_time() noexcept {
   if (wake_ != 0) wheel_->advance(timeline_.floor(now()), 0);
 }
@@ -388,7 +389,10 @@ void timer_service::pass(clock::time_point stamp) noexcept {
     posted_first = !posted_first;
     if (wheel_done && posted_.empty()) {
       account_.end_pass(now, false);
-      schedule();
+      if (mailbox_->sleep())
+        schedule();
+      else
+        turned_by.pass_again();  // posted meanwhile, by who has not rung
       break;
     }
     work -= visits;

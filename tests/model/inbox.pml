@@ -13,12 +13,15 @@
    What a run leaves out or does wrong, and must then fail:
      NO_CLOSED_CHECK      a push does not look whether the inbox is closed
      WAKE_BEFORE_PUSH     the loop looks, finds nothing and sleeps, and then comes the push
+     NEVER_ASLEEP         a pass that has nothing left does not let the inbox sleep again: the loop waits, and nobody wakes
+     ASLEEP_UNSEEN        it does so without a look at what was pushed since it took
      NO_RECHECK           Whoever clears a flag must look once more for what came before it was cleared. Here the flag
                           is the handle's `pending`: libuv clears it, then calls back, and the pass that this begins
-                          takes the inbox. That is the second look. Skipped: the loop takes what it was woken for,
-                          clears `pending`, and leaves it at that. A push in between found the inbox empty and the flag set.
+                          takes the inbox. That is the second look. Skipped: the loop takes what it was woken for, lets
+                          the inbox sleep, clears `pending`, and leaves it at that. A push in between found the inbox
+                          asleep and the flag set.
      NO_CARRY             another look that is owed: a pass that has taken more than it may run asks for no other pass.
-                          The inbox is empty and nobody wakes for what was taken.
+                          The inbox stays awake, and nobody wakes for what was taken.
      NO_NOTICE            a timer cancelled in the wheel stays there
      FIRES_CANCELLED      the wheel runs what it finds without the swap armed -> fired
      WAKE_WITHOUT_MUTEX   between the look at the driver and the send the handle is closed
@@ -86,18 +89,23 @@ inline drop(n) { d_step { drop_now(n) } }
 
 /* --- the inbox: a stack that is taken whole ----------------------------------------------------------------------- */
 
-#define EMPTY 0
+/* The newest that was pushed, or one of three marks. Taking leaves the inbox awake; once a pass has found nothing more it
+   is asleep again. */
+#define ASLEEP 0
+#define AWAKE 254
 #define CLOSED 255
+#define HAS_NONE (head == ASLEEP || head == AWAKE)
 
-mtype = { first, later, refused };
+mtype = { wakes, later, refused };
 
-byte head = EMPTY;
+byte head = ASLEEP;
 
 /* A swap that fails has seen a head that another thread changed, so it can fail only so often. */
 inline push(n, is_notice, answer) {
   do
   ::
-    d_step { assert(LIVE(n)); seen = head; next[n] = seen };        /* the link is ours until the swap succeeds */
+    d_step { assert(LIVE(n)); seen = head; next[n] = (seen == AWAKE -> 0 : seen) };   /* the link is ours until
+                                                                                       the swap succeeds */
     atomic {
       if
 #ifndef NO_CLOSED_CHECK
@@ -107,7 +115,7 @@ inline push(n, is_notice, answer) {
       :: head == seen ->
 #endif
         head = n;
-        answer = (seen == EMPTY -> first : later);
+        answer = (seen == ASLEEP -> wakes : later);
         if
         :: !is_notice -> accepted[n] = true; waiting[n] = true; offered[n] = true
         :: else
@@ -172,15 +180,15 @@ inline wake_if(wanted) {
 #endif
 }
 
-/* Only the push that found the inbox empty wakes. */
+/* Only the push that found the inbox asleep wakes. */
 inline push_and_wake(n, is_notice, answer) {
 #ifdef WAKE_BEFORE_PUSH
-  found_empty = (head == EMPTY);
-  wake_if(found_empty);
+  found_asleep = (head == ASLEEP);
+  wake_if(found_asleep);
   push(n, is_notice, answer)
 #else
   push(n, is_notice, answer);
-  wake_if(answer == first)
+  wake_if(answer == wakes)
 #endif
 }
 
@@ -334,7 +342,7 @@ proctype producer(bit me) {
   mtype was = none, answer = none;
   bool writes;
 #ifdef WAKE_BEFORE_PUSH
-  bool found_empty;
+  bool found_asleep;
 #endif
 
   post(0);
@@ -375,10 +383,10 @@ proctype producer(bit me) {
    taken nodes are the loop's alone. */
 inline take(leaving) {
   d_step {
-    m = head; head = leaving;
+    m = (HAS_NONE -> 0 : head); head = leaving;
     count = 0; last = 0;
     do
-    :: m != EMPTY -> assert(LIVE(m) && count < NODES); t = next[m]; next[m] = last; last = m; m = t; count++
+    :: m != 0 -> assert(LIVE(m) && count < NODES); t = next[m]; next[m] = last; last = m; m = t; count++
     :: else -> break
     od;
     if
@@ -393,6 +401,22 @@ inline take(leaving) {
     fi;
     m = 0; t = 0; last = 0; count = 0
   }
+}
+
+/* Nothing is left. Whoever pushed since has not woken us: then another pass is due. */
+inline let_sleep() {
+#if defined(NO_RECHECK) || defined(NEVER_ASLEEP)
+  skip
+#elif defined(ASLEEP_UNSEEN)
+  head = ASLEEP
+#else
+  d_step {
+    if
+    :: head == AWAKE -> head = ASLEEP
+    :: else -> pass_due = true
+    fi
+  }
+#endif
 }
 
 inline take_off_the_list(n) {
@@ -525,8 +549,8 @@ active proctype loop_thread() {
   :: !held && armed_count == 0 && taken == 0 -> break       /* not alive: uv_run returns, and nothing is polled */
   :: else ->
     if                      /* prepare: what is seen in the inbox needs no wakeup any more */
-    :: head != EMPTY -> pass_due = true
-    :: else
+    :: !HAS_NONE -> pass_due = true
+    :: true                 /* a relaxed look, which may miss a push */
     fi;
     stamped = pass_due;     /* a pass that comes due after this waits for the next iteration */
 
@@ -544,7 +568,7 @@ end_poll:
         readable = false
       };
 #ifdef NO_RECHECK
-      take(EMPTY);
+      take(ASLEEP);
 #endif
       if
       :: atomic { pending -> pending = false }; pass_due = true
@@ -565,7 +589,7 @@ end_poll:
       read_holds();
 #endif
 #ifndef NO_RECHECK
-      take(EMPTY);
+      take(AWAKE);
 #endif
 #ifdef HOLDS_READ_LATE
       read_holds();
@@ -590,7 +614,7 @@ end_poll:
           drop(n)
         :: else
         fi
-      :: taken == 0 && (!rang || soon_count == 0) -> break
+      :: taken == 0 && (!rang || soon_count == 0) -> let_sleep(); break
       :: taken != 0 && worked ->
 #ifndef NO_CARRY
         pass_due = true;

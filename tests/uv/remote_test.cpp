@@ -228,6 +228,7 @@ TEST(a_post, made_in_a_handler_runs_in_a_later_pass) {
   for (int turns = 1; turns <= 3; ++turns) {
     EXPECT_TRUE(service.turn());
     EXPECT_EQ(c.ran, turns);
+    EXPECT_EQ(service.time.carrying(), turns < 3);
   }
   EXPECT_FALSE(service.turn());
 }

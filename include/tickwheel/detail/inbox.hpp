@@ -5,8 +5,10 @@
 // thread ever reads a link that another may have taken, so neither ABA nor reclamation is an issue, and one exchange
 // serves any number of pushes.
 //
-// Whoever pushes into an empty inbox is told so, and wakes the loop; all others need not. "Empty" is thereby the flag
-// that says whether a wakeup is on its way, and there is no second one that could disagree with it.
+// An inbox is asleep or awake. Whoever pushes into one that is asleep is told so, and wakes the loop; all others need
+// not, as the loop looks again by itself: it wakes the inbox when it drains, and lets it sleep only if nothing was pushed
+// since. So what is pushed while the loop handles what came before costs no wakeup. "Asleep" is the state of an empty
+// inbox, and of no other: there is no second flag that could disagree with it.
 //
 // Closed is a state of the head like any other, reached by exchange: a push comes before it, and is in the last chain,
 // or after it, and is refused. Nothing falls between.
@@ -16,12 +18,14 @@
 //   push -> drain, close     What the producer wrote into the object is seen by who takes it. Push releases, drain and
 //                            close acquire. Later pushes are read-modify-writes of the same head, so they extend the
 //                            release sequence: acquiring the last push acquires all below it.
-//   drain -> push into empty The producer that finds the inbox empty rings next, and a bell may answer "already rung"
+//   sleep -> push that wakes The producer that finds the inbox asleep rings next, and a bell may answer "already rung"
 //                            after a relaxed look at its flag (uv_async_send does). The loop lowers that flag before it
-//                            drains. Drain releases and push acquires, so who finds what the drain left sees the flag
-//                            lowered, and rings. For this edge drain must be a read-modify-write even when nothing is
-//                            there: a load that finds nothing may be older than a push whose producer saw the flag still
-//                            raised, and both would rely on the other.
+//                            drains. Sleep releases and push acquires, so who finds what the sleep left sees the flag
+//                            lowered, and rings. Who sees it still raised has found an earlier sleep, and so pushed
+//                            before the drain that follows, which takes what it pushed. For this drain must be a
+//                            read-modify-write even of an inbox that is asleep. A load may find one asleep that no longer
+//                            is; and were the loop to leave it asleep, no sleep would follow the lowering of the flag.
+//                            Either way loop and producer would rely on each other.
 //   close -> refused push    What the closing thread did before is seen by who is refused: load and failed exchange
 //                            acquire, close releases.
 //
@@ -75,18 +79,19 @@ class inbox_chain {
 
 /// What became of a push.
 enum class pushed {
-  first,   ///< it is in, and the inbox was empty: wake who drains it
-  queued,  ///< it is in; a wakeup is on its way
+  asleep,  ///< it is in, and the inbox was asleep: wake who drains it
+  queued,  ///< it is in; who drains will look by itself, or is being woken
   closed,  ///< refused
 };
 
 /// Many threads push, one drains and closes.
 ///
-/// *Thread safety:* `push`, `seems_empty` and `is_closed` on any thread; `drain` and `close` on one.
-/// *Complexity:* push O(1), lock-free; drain O(links).
+/// *Thread safety:* `push`, `seems_empty` and `is_closed` on any thread; `drain`, `sleep` and `close` on one.
+/// *Complexity:* push and sleep O(1), lock-free; drain O(links).
 /// *Lifetime:* links are the caller's. Destroying an inbox touches none.
 class inbox {
  public:
+  /// Asleep.
   inbox() noexcept = default;
   inbox(const inbox&) = delete;
   inbox& operator=(const inbox&) = delete;
@@ -96,33 +101,44 @@ class inbox {
     inbox_link* head = head_.load(std::memory_order_acquire);  // acquire: it may be the mark of a closed inbox
     do {
       if (head == &closed_) return pushed::closed;
-      link.next = head;
-      // on success release: the object -> drain; acquire: drain -> push into empty. On failure as for the load.
+      link.next = head == &asleep_ ? nullptr : head;
+      // on success release: the object -> drain; acquire: sleep -> push that wakes. On failure as for the load.
     } while (!head_.compare_exchange_weak(head, &link, std::memory_order_acq_rel, std::memory_order_acquire));
-    return head == nullptr ? pushed::first : pushed::queued;
+    return head == &asleep_ ? pushed::asleep : pushed::queued;
   }
 
-  /// Takes all there is; nothing from a closed inbox. Always an exchange, see above. Requires: not closed meanwhile.
+  /// Takes all there is, nothing from a closed inbox, and wakes it: what is pushed from here on announces itself no more
+  /// until `sleep`. Always an exchange, see above. Requires: not closed meanwhile.
   inbox_chain drain() noexcept {
     if (is_closed()) return {};
-    return in_order(head_.exchange(nullptr, std::memory_order_acq_rel));
+    return in_order(head_.exchange(nullptr, std::memory_order_acquire));
+  }
+
+  /// Lets it sleep if nothing was pushed since it was drained; false when something was: drain it again. Requires: drained
+  /// since it slept last, and not closed.
+  bool sleep() noexcept {
+    inbox_link* awake_and_empty = nullptr;
+    // on success release: sleep -> push that wakes. On failure nothing is read through what was found.
+    return head_.compare_exchange_strong(awake_and_empty, &asleep_, std::memory_order_release,
+                                         std::memory_order_relaxed);
   }
 
   /// Takes all there is, and refuses what comes later.
   inbox_chain close() noexcept { return in_order(head_.exchange(&closed_, std::memory_order_acq_rel)); }
 
   /// A hint: may be out of date at once, and says nothing about the objects.
-  bool seems_empty() const noexcept {
-    const inbox_link* const head = head_.load(std::memory_order_relaxed);
-    return head == nullptr || head == &closed_;
-  }
+  bool seems_empty() const noexcept { return is_empty(head_.load(std::memory_order_relaxed)); }
 
   /// Once true it stays so.
   bool is_closed() const noexcept { return head_.load(std::memory_order_acquire) == &closed_; }
 
  private:
+  bool is_empty(const inbox_link* head) const noexcept {
+    return head == nullptr || head == &asleep_ || head == &closed_;
+  }
+
   inbox_chain in_order(inbox_link* newest) const noexcept {
-    if (newest == nullptr || newest == &closed_) return {};
+    if (is_empty(newest)) return {};
     inbox_link* const back = newest;
     inbox_link* front = nullptr;
     while (newest != nullptr) {
@@ -134,9 +150,10 @@ class inbox {
     return {*front, *back};
   }
 
-  std::atomic<inbox_link*> head_{nullptr};
-  // The mark of a closed inbox: an address that no other link has. One of its own, not a static one, of which a program
-  // and a shared library with hidden symbols would have two.
+  std::atomic<inbox_link*> head_{&asleep_};  // null: empty, and awake
+  // The marks: addresses that no other link has. Each inbox has its own, not static ones, of which a program and a shared
+  // library with hidden symbols would have two.
+  inbox_link asleep_;
   inbox_link closed_;
 };
 

@@ -9,8 +9,8 @@
 // producer compares with what it knows to have been delivered and to have ended, and looks at the loop's line only when
 // that does not suffice. A refused one takes its count back; until it has, others may be refused that would just have fit.
 //
-// Waking. Only who pushes into an empty inbox rings, under a mutex that `close` takes, too: uv_async_send may not race
-// uv_close. Nobody else takes it, but for drivers whose clock is their own.
+// Waking. Who pushes into an inbox that is asleep rings, and who drops the last hold, under a mutex that `close` takes, too:
+// uv_async_send may not race uv_close. Nobody else takes it, but for drivers whose clock is their own.
 #pragma once
 
 #include <tickwheel/export.h>
@@ -74,7 +74,7 @@ class TICKWHEEL_API mailbox {
     const pushed what = inbox_.push(node.link);
     if (what == pushed::queued) [[likely]]
       return 0;
-    if (what == pushed::first) {
+    if (what == pushed::asleep) {
       ring();
       return 0;
     }
@@ -91,11 +91,12 @@ class TICKWHEEL_API mailbox {
   void add_hold() noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
   /// The last one to go rings.
   void drop_hold() noexcept {
-    // release: what was posted before is taken by the pass that finds no hold left; acquire: as for a push into an
-    // empty inbox, the flag of the bell is seen as the loop left it
+    // release: what was posted before is taken by the pass that finds no hold left; acquire: as for a push that wakes,
+    // the flag of the bell is seen as the loop left it
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) ring();
   }
-  /// The loop's. A read-modify-write for the same reason that `inbox::drain` is one.
+  /// The loop's. Does for holds what `drain` and `sleep` do for the inbox, and so acquires, releases, and is a
+  /// read-modify-write.
   bool has_holds() noexcept { return holds_.fetch_add(0, std::memory_order_acq_rel) != 0; }
 
   // --- the loop ---
@@ -106,6 +107,8 @@ class TICKWHEEL_API mailbox {
     steady_ = rings.on_steady_clock();
   }
   inbox_chain drain() noexcept { return inbox_.drain(); }
+  /// As `inbox::sleep`.
+  bool sleep() noexcept { return inbox_.sleep(); }
   bool seems_empty() const noexcept { return inbox_.seems_empty(); }
   void count_delivered() noexcept { add_one(delivered_); }
   void count_ended() noexcept { add_one(ended_); }
@@ -151,14 +154,16 @@ class TICKWHEEL_API mailbox {
 
   static constexpr std::size_t cache_line = 64;
 
-  // the producers' line, which the loop takes once a pass, and what they compare with
+  // the producers' line, which the loop takes once a pass
   alignas(cache_line) inbox inbox_;
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`
   std::atomic<std::uint64_t> known_ended_{0};      // at most `ended_`
-  const std::int64_t max_queued_;
+
+  // what never changes once it is open
+  alignas(cache_line) const std::int64_t max_queued_;
   const std::int64_t max_unended_;
-  bool steady_ = false;  // never changes once it is open
+  bool steady_ = false;
 
   // the loop's
   alignas(cache_line) std::atomic<std::uint64_t> delivered_{0};  // taken from the queue, whatever became of it

@@ -42,7 +42,8 @@ class TICKWHEEL_API driver {
     virtual bool woken(clock::time_point now) noexcept = 0;
     /// True when a pass is due at `now`.
     virtual bool due(clock::time_point now) const noexcept = 0;
-    /// Runs what is due at `stamp`, and before it returns asks for the next wakeup. It may destroy the client.
+    /// Runs what is due at `stamp`, and before it returns asks for the next wakeup or for another pass. It may destroy the
+    /// client.
     virtual void pass(clock::time_point stamp) noexcept = 0;
     /// `ring` was called, once or several times: the driver has a pass follow, whether or not one is `due`.
     virtual void rung() noexcept = 0;
@@ -71,7 +72,9 @@ class TICKWHEEL_API driver {
   /// Has `woken` called once `when` has come; replaces what was asked for earlier. A driver that cannot be as exact may be
   /// early: the client then asks again. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;
-  /// Calls the client's `pass` again once I/O had its turn: work is left over.
+  /// Calls the client's `pass` again once I/O had its turn: work is left over, or something was posted meanwhile, for which
+  /// nobody rings. Takes the place of what `wake_at` asked for, and stays due until that pass, also when `hold(false)`
+  /// follows.
   virtual void pass_again() noexcept = 0;
   /// Has the client's `pass` run soon, `rung` first, as if a wakeup had come. Callable on any thread, also while the loop
   /// thread is within any other function but `unbind`; several calls may become one. What the caller did before is to be

@@ -49,11 +49,11 @@ class TICKWHEEL_API manual_driver final : public driver {
 
   /// How often the service was woken at a time it had asked for.
   std::size_t wakeups() const noexcept { return wakeups_; }
-  /// When it asked to be woken next; `time_point::max()`: not at all.
+  /// When it asked to be woken next; `time_point::max()`: not at all, or another pass is to follow first (`carrying`).
   clock::time_point next_wakeup() const noexcept { return wake_; }
   /// True while a loop would be kept alive.
   bool alive() const noexcept { return alive_; }
-  /// True while a pass was cut short and the rest is to follow.
+  /// True while another pass is to follow: one was cut short, or something was posted in it.
   bool carrying() const noexcept { return again_; }
 
   clock::time_point now() noexcept override { return clock::time_point{now_.load(std::memory_order_relaxed)}; }

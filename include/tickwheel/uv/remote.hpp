@@ -102,9 +102,9 @@ class TICKWHEEL_API remote_timer {
 /// Posts to one service; `timer_service::remote` gives it.
 ///
 /// *Thread safety:* any thread, several at once; assigning to it is not. Not in a signal handler. *Complexity:* `post` is
-/// O(1): one allocation, one clock read unless the delay is zero or less, two atomic operations, and no lock; who posts
-/// into an empty inbox also takes a mutex that only closing contends for, and wakes the loop. *Lifetime:* may outlive
-/// service and loop, and then answers UV_ECANCELED.
+/// O(1): one allocation, one clock read unless the delay is zero or less, two atomic operations, and no lock; the first to
+/// post since the loop has looked in vain also takes a mutex that only closing contends for, and wakes the loop.
+/// *Lifetime:* may outlive service and loop, and then answers UV_ECANCELED.
 ///
 /// *Order:* what one thread posts with delays that have passed by the time it is taken runs in the order of posting.
 ///

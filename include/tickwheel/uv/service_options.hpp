@@ -16,7 +16,8 @@ enum class wake_by {
   uv_timer,
   /// A timerfd that the loop polls: to the nanosecond, on Linux alone; elsewhere `open` answers UV_ENOTSUP. Takes a
   /// descriptor for each service, and a system call each time that the wakeup moves: to an earlier time, or on when it has
-  /// come. uv_backend_timeout knows nothing of it: who waits for the loop's descriptor is woken by that.
+  /// come. uv_backend_timeout knows nothing of it: who waits for the loop's descriptor is woken by that. (It is 0 as ever while
+  /// a pass is to follow.)
   timerfd,
 };
 
