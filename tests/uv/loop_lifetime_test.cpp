@@ -41,7 +41,7 @@ TEST_F(loop_lifetime, of_the_service_may_end_in_its_own_callback) {
   auto timers = std::make_unique<timer_service>();
   ASSERT_EQ(timers->open(loop, with_wakeup()), 0);
   probe p{*timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  ASSERT_EQ(p.timeout.arm(1h), 0);
   bool ran = false;
   tickwheel::callback_timer ending{*timers, [&]() noexcept {
                                      ran = true;
