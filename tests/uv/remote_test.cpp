@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -257,6 +258,22 @@ TEST(posts, of_one_thread_run_in_the_order_of_posting) {
   for (int i = 0; i < 50; ++i) ASSERT_EQ(handle.post(0s, [to, i]() noexcept { to->push_back(i); }), 0);
   service.turn();
   for (int i = 50; i < 100; ++i) ASSERT_EQ(handle.post(0s, [to, i]() noexcept { to->push_back(i); }), 0);
+  service.advance(0ns);
+  ASSERT_EQ(order.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(posts, of_two_threads_run_in_the_order_in_which_one_came_after_the_other) {
+  manual_service service;
+  std::vector<int> order;
+  order.reserve(100);
+  auto* const to = &order;
+  const remote_handle handle = service.timers.remote();
+  const auto post = [&](int i) { EXPECT_EQ(handle.post(0s, [to, i]() noexcept { to->push_back(i); }), 0); };
+  for (int i = 0; i < 100; i += 2) {
+    post(i);
+    std::thread{[&] { post(i + 1); }}.join();
+  }
   service.advance(0ns);
   ASSERT_EQ(order.size(), 100U);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
