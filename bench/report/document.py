@@ -228,7 +228,7 @@ with an `idle_timeout` touched on every message, and with a `uv_timer_t` restart
 ## From other threads
 
 Millions of timers a second that one or two threads hand to a loop, until they are in its wheel: by `remote_handle`; by a vector behind a mutex that the loop
-swaps; by a queue behind a mutex with a `uv_async_send` each; and by `floor`, a ring for one producer of which nothing can be cancelled or closed, which is
+swaps; by a queue behind a mutex with a `uv_async_send` each; and in *post_at* by `floor`, a ring for one producer of which nothing can be cancelled or closed:
 what handing over takes at the least. *post* reads the clock for each, *post_at* once a burst of 65,536. Real time, not pinned; two producers and the loop share {self.context['cores']} cores.
 
 {table(["", "producers", "M/s", "least to most", "tickwheel is faster", "producer, ns an item", "wakeups an item"], rows)}"""

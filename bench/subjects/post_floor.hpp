@@ -30,7 +30,7 @@ class post_floor {
  public:
   static constexpr std::string_view name = "floor";
 
-  /// A place is taken until its timer has run. Requires: `max_queued` is a power of two.
+  /// Requires: `max_queued` is a power of two, and of what was posted all has run before more than that is posted.
   post_floor(uv_loop_t& loop, timer_service& timers, std::size_t max_queued)
       : records_(max_queued), mask_{max_queued - 1}, bell_{loop, *this} {
     for (record& r : records_) timers_.emplace_back(timers, *this, r);
@@ -39,7 +39,7 @@ class post_floor {
   /// One thread.
   template <class F>
   int post_at(clock::time_point when, F call) noexcept {
-    if (next_ - ended_.load(std::memory_order_relaxed) > mask_) return UV_EAGAIN;
+    if (next_ - ended_.load(std::memory_order_acquire) > mask_) return UV_EAGAIN;
     ::new (static_cast<void*>(records_[next_ & mask_].at)) posted{when, call};
     ++next_;
     if ((pushed_.fetch_add(one, std::memory_order_acq_rel) & asleep) != 0) {
@@ -66,7 +66,7 @@ class post_floor {
     static void run(wheel_entry& entry) noexcept {
       auto& self = static_cast<record_timer&>(timer::from(entry));
       self.record.what().run(self.record.what().callable);
-      self.ring.ended_.fetch_add(1, std::memory_order_relaxed);
+      self.ring.ended_.fetch_add(1, std::memory_order_release);
     }
 
     post_floor& ring;
@@ -90,9 +90,9 @@ class post_floor {
   std::deque<record_timer> timers_;
   const std::uint64_t mask_;
   doorbell<post_floor> bell_;
-  // the loop's
+  // the loop's, which changes once all are taken; and what changes with each
   alignas(64) std::atomic<std::uint64_t> ended_{0};
-  std::uint64_t taken_ = 0;
+  alignas(64) std::uint64_t taken_ = 0;
   std::uint64_t wakeups_ = 0;
   // both threads'
   alignas(64) std::atomic<std::uint64_t> pushed_{asleep};
