@@ -104,7 +104,7 @@ TEST(a_burst, that_is_posted_while_the_loop_handles_input_rings_once) {
   EXPECT_EQ(ran, 1000);
 }
 
-// The pass that handles timers looks for what was posted meanwhile before it lets the loop wait again.
+// Nobody needs to: a pass looks for what was posted meanwhile before it lets the loop wait again.
 TEST(a_burst, that_is_posted_while_a_pass_runs_rings_not_at_all) {
   live_loop loop;
   timer_service timers;

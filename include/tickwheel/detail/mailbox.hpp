@@ -154,7 +154,7 @@ class TICKWHEEL_API mailbox {
 
   static constexpr std::size_t cache_line = 64;
 
-  // the producers' line, which the loop takes once a pass
+  // the producers' line, which the loop takes twice a pass at most
   alignas(cache_line) inbox inbox_;
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`

@@ -53,7 +53,8 @@ class TICKWHEEL_API manual_driver final : public driver {
   clock::time_point next_wakeup() const noexcept { return wake_; }
   /// True while a loop would be kept alive.
   bool alive() const noexcept { return alive_; }
-  /// True while another pass is to follow: one was cut short, or something was posted in it.
+  /// True while the last pass has asked for another: it was cut short, or something was posted while it ran. Not for what is
+  /// posted between passes, which rings.
   bool carrying() const noexcept { return again_; }
 
   clock::time_point now() noexcept override { return clock::time_point{now_.load(std::memory_order_relaxed)}; }
