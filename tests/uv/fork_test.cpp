@@ -15,6 +15,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <deque>
 #include <functional>
 #include <thread>
 
@@ -176,35 +179,52 @@ TEST_F(fork_test, lets_both_offload_what_was_armed_and_what_comes_later) {
   EXPECT_EQ(child.answer(), 0);
 }
 
+// How many threads libuv's pool has.
+std::size_t pool_threads() {
+  const char* const asked = std::getenv("UV_THREADPOOL_SIZE");
+  return asked == nullptr ? 4 : std::strtoul(asked, nullptr, 10);
+}
+
 TEST_F(fork_test, leaves_what_is_with_the_pool_to_the_parent) {
   if (under_thread_sanitizer) GTEST_SKIP() << "it does not support a fork of several threads";
   open();
   offload_pool pool;
   ASSERT_EQ(pool.open(loop), 0);
-  asker in_flight{timers, pool};
   std::array<int, 2> begun{}, gate{};
   ASSERT_EQ(pipe(begun.data()), 0);
   ASSERT_EQ(pipe(gate.data()), 0);
-  ASSERT_EQ(in_flight.call.run([to = begun[1], from = gate[0]]() noexcept {
-    char byte = 'x';
-    return static_cast<int>(::write(to, &byte, 1) == 1 ? ::read(from, &byte, 1) : -1);
-  }),
-            0);
-  char byte = 0;
-  ASSERT_EQ(::read(begun[0], &byte, 1), 1);  // the thread has let go of the pool's lock, which the child would wait for
+  // One for each thread, all of which have begun: so none has the pool's lock, for which the child would wait for ever.
+  const std::size_t threads = pool_threads();
+  std::deque<asker> in_flight;
+  for (std::size_t i = 0; i < threads; ++i) {
+    ASSERT_EQ(in_flight.emplace_back(timers, pool).call.run([to = begun[1], from = gate[0]]() noexcept {
+      char byte = 'x';
+      return static_cast<int>(::write(to, &byte, 1) == 1 ? ::read(from, &byte, 1) : -1);
+    }),
+              0);
+  }
+  for (std::size_t i = 0; i < threads; ++i) {
+    char byte = 0;
+    ASSERT_EQ(::read(begun[0], &byte, 1), 1);
+  }
+  const auto answers = [&] {
+    int all = 0;
+    for (const asker& a : in_flight) all += a.answers;
+    return all;
+  };
   const forked child{loop, timers, [&] {
-                       if (!in_flight.call.cancel() || pool.in_flight() != 1) return 3;
+                       if (!in_flight.front().call.cancel() || pool.in_flight() != threads) return 3;
                        for (int turns = 0; turns < 20; ++turns) {
                          uv_run(loop.get(), UV_RUN_NOWAIT);
                          std::this_thread::sleep_for(1ms);
                        }
-                       return in_flight.answers == 0 ? 0 : 4;
+                       return answers() == 0 ? 0 : 4;
                      }};
   EXPECT_EQ(child.answer(), 0);
-  ASSERT_EQ(::write(gate[1], "x", 1), 1);
+  for (std::size_t i = 0; i < threads; ++i) ASSERT_EQ(::write(gate[1], "x", 1), 1);
   loop.run();
-  EXPECT_EQ(in_flight.answers, 1);
-  EXPECT_EQ(in_flight.result, 1);
+  EXPECT_EQ(answers(), static_cast<int>(threads));
+  for (const asker& a : in_flight) EXPECT_EQ(a.result, 1);
   for (const int end : {begun[0], begun[1], gate[0], gate[1]}) ::close(end);
 }
 
