@@ -2,6 +2,7 @@
 #pragma once
 
 #include "finest_level.hpp"
+#include "immediates.hpp"
 #include "wheel_level.hpp"
 
 #include <tickwheel/core/ticks.hpp>
@@ -77,6 +78,7 @@ struct hierarchy {
     return true;
   }
 
+  immediates at_once;  // what stands in no slot
   finest_level finest;
   unsigned first;  // the number of the lowest coarse level
   unsigned count;  // of coarse levels, at least one

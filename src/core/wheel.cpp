@@ -205,6 +205,38 @@ inline void wheel::fire(wheel_entry& e, tick now) noexcept {
   e.run_(e);
 }
 
+void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
+  e.link_.unlink();
+  if (!e.armed()) ++arms_;
+  e.deadline_ = since;
+  e.visit_ = immediates::visit;
+  levels_->at_once.waiting.push_back(e);
+  has_immediates_ = true;
+}
+
+bool wheel::collect_immediates() noexcept {
+  if (has_immediates_) levels_->at_once.collect();
+  return has_immediates_;
+}
+
+advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
+  detail::require(pass_ == nullptr, "wheel::run_immediates was called from a callback of the same wheel");
+  immediates& at_once = levels_->at_once;
+  pass running{.now = now, .work = work};
+  pass_ = &running;
+  for (; !at_once.ready.empty() && running.work != 0; --running.work) {
+    wheel_entry& e = at_once.ready.take_front();
+    e.visit_ = never;
+    if (!e.armed()) continue;
+    ++running.ran;
+    fire(e, std::max(now, e.deadline_));
+    if (running.cancelled) return {running.ran, true};
+  }
+  pass_ = nullptr;
+  has_immediates_ = !at_once.empty();
+  return {running.ran, at_once.ready.empty()};
+}
+
 // Nothing is armed, so nothing that is linked matters: the cursor jumps. The dead links stay where they are until their
 // slot comes round, or until `sweep` gets to them.
 void wheel::skip_idle_time() noexcept {
@@ -222,6 +254,11 @@ void wheel::find_attention() noexcept {
 [[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
   if (armed() != 0 || work == 0 || pass_ != nullptr || empty()) return;
   levels_->undo_drains();
+  levels_->at_once.all_of([&](chain& entries) noexcept {
+    for (; !entries.empty() && work != 0; --work) entries.take_front().visit_ = never;
+    return work != 0;
+  });
+  has_immediates_ = !levels_->at_once.empty();
   levels_->all_of([&](auto& level) noexcept {
     for (unsigned index; work != 0 && (index = level.occupied.distance_from(0)) != slot_bitmap::none;) {
       for (bool dry = false; !dry && work != 0;) {
@@ -250,18 +287,24 @@ void wheel::cancel_pass() noexcept {
 // Unlinks entries until one of them was armed, and returns that one; null when nothing is linked any more.
 [[gnu::cold]] wheel_entry* wheel::detach_one() noexcept {
   wheel_entry* found = nullptr;
+  const auto nothing_armed_in = [&](chain& from) noexcept {
+    while (!from.empty()) {
+      wheel_entry& e = from.take_front();
+      e.visit_ = never;
+      if (cancel(e)) {
+        found = &e;
+        return false;
+      }
+    }
+    return true;
+  };
   levels_->undo_drains();
+  if (!levels_->at_once.all_of(nothing_armed_in)) return found;
+  has_immediates_ = false;
   levels_->all_of([&](auto& level) noexcept {
     for (unsigned index; (index = level.occupied.distance_from(0)) != slot_bitmap::none; level.clear_slot(index))
       for (chain& from : level.chains_of(index))
-        while (!from.empty()) {
-          wheel_entry& e = from.take_front();
-          e.visit_ = never;
-          if (cancel(e)) {
-            found = &e;
-            return false;
-          }
-        }
+        if (!nothing_armed_in(from)) return false;
     return true;
   });
   if (found == nullptr) skip_idle_time();
@@ -269,7 +312,7 @@ void wheel::cancel_pass() noexcept {
 }
 
 bool wheel::empty() const noexcept {
-  return levels_->all_of([](auto& level) noexcept {
+  return !has_immediates_ && levels_->all_of([](auto& level) noexcept {
     return !level.being_emptied() && level.occupied.distance_from(0) == slot_bitmap::none;
   });
 }
@@ -285,7 +328,9 @@ void wheel::refine_expiry() const noexcept {
   const auto walk = [&](chain& entries) {
     for (wheel_entry& e : entries)
       if (e.armed()) visit(context, e);
+    return true;
   };
+  levels_->at_once.all_of(walk);
   levels_->all_of([&](auto& level) {
     for (chain& entries : level.emptying()) walk(entries);
     for (unsigned index = 0; index < level.slots; ++index)

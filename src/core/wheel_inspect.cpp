@@ -56,6 +56,18 @@ bool wheel::validate(std::string* why) const {
     earliest = std::min(earliest, e.deadline_);
   };
 
+  const bool immediates_are_right = levels_->at_once.all_of([&](const chain& entries) {
+    for (const wheel_entry& e : entries) {
+      count_armed(e);
+      if (!has_immediates_) return fails({"an immediate is linked, expected none"});
+      if (e.visit_ != immediates::visit)
+        return fails({"an immediate with visit ", e.visit_, ", expected ", immediates::visit});
+    }
+    return true;
+  });
+  if (!immediates_are_right) return false;
+  if (has_immediates_) earliest = now();
+
   for (unsigned i = 0; i < levels_->count; ++i) {
     const wheel_level& level = levels_->coarse[i];
     const unsigned k = levels_->first + i;
@@ -134,7 +146,7 @@ bool wheel::validate(std::string* why) const {
   if (armed_seen != armed()) return fails({armed(), " entries count as armed, but ", armed_seen, " are linked"});
   if (pass_ == nullptr && armed() != 0 && expiry_ > now() && expiry_ > levels_->attention())
     return fails({"next expiry ", expiry_, ", but the levels need a visit at ", levels_->attention()});
-  const tick next = expiry_ <= now() ? cursor() : expiry_;
+  const tick next = expiry_ <= now() || has_immediates_ ? cursor() : expiry_;
   if (pass_ == nullptr && armed() != 0 && next > earliest)
     return fails({"next expiry ", next, ", expected <= the earliest deadline ", earliest});
   return true;

@@ -105,6 +105,21 @@ class TICKWHEEL_API wheel {
     return true;
   }
 
+  /// Makes `entry` due as an immediate, whether or not it is armed already: it waits for no tick, and `advance` does not run it.
+  /// The first `run_immediates` after the next `collect_immediates` runs it. Until then `next_expiry() <= now()`. `since` is
+  /// what `entry.deadline()` answers meanwhile. Requires: `entry` is in no other wheel; `since <= last_tick`. O(1), nothing is
+  /// allocated.
+  void arm_immediate(wheel_entry& entry, tick since) noexcept;
+
+  /// Lets the next `run_immediates` run the immediates that are armed now, and no later one. True if there are any, armed or
+  /// cancelled. O(1).
+  bool collect_immediates() noexcept;
+
+  /// Runs collected immediates in the order of arming, after at most `work` visits (a callback, or a cancelled entry dropped).
+  /// `done`: no collected one is left. Their lateness is counted until `now`, which does not move the wheel's time. Callbacks
+  /// may do what those of `advance` may.
+  advance_result run_immediates(tick now, std::size_t work = npos) noexcept;
+
   /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()`
   /// counts as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped) it stops;
   /// the next call goes on where this one stopped.
@@ -129,7 +144,10 @@ class TICKWHEEL_API wheel {
   /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
   /// coarse slot is to be emptied. `never` when nothing is armed; at or before `now()` when work is left over.
   /// O(1) up to 64 slots a level, else O(occupied slots of the level).
-  tick next_expiry() const noexcept {
+  tick next_expiry() const noexcept { return has_immediates_ && armed() != 0 ? cursor() : next_in_slots(); }
+
+  /// As `next_expiry`, but leaves immediates out of account.
+  tick next_in_slots() const noexcept {
     if (armed() == 0) return never;
     if (!expiry_exact_) refine_expiry();
     return expiry_ <= now() ? cursor() : expiry_;  // nothing that is left over is due before the cursor
@@ -137,7 +155,7 @@ class TICKWHEEL_API wheel {
 
   /// In one load, a lower bound of a `next_expiry()` that is ahead of `now()`; at most `now()` when that is not. May
   /// stand still when nothing is armed.
-  tick expiry_bound() const noexcept { return expiry_; }
+  tick expiry_bound() const noexcept { return has_immediates_ ? now() : expiry_; }
 
   /// The tick the running or last `advance` was told.
   tick now() const noexcept { return earliest_ - !at_end_of_time_; }
@@ -227,6 +245,7 @@ class TICKWHEEL_API wheel {
   mutable tick expiry_ = last_tick;   // nothing needs a visit before; at least now(), at most last_tick
   bool at_end_of_time_ = false;       // now() is the last tick
   mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
+  bool has_immediates_ = false;       // some are linked, armed or not
   pass* pass_ = nullptr;              // the advance now running; on its stack
   std::uint64_t arms_ = 0;            // times an unarmed entry was armed
   std::uint64_t ended_ = 0;           // of those, how many fired or were cancelled
