@@ -31,7 +31,7 @@ int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noex
   if (block_ == nullptr || block_->is_closing()) return UV_ECANCELED;
   check_thread();
   const clock::time_point due = detail::add_saturating(clock::now(), to_chrono(timeout));
-  if (const int error = arm_at(due)) return error;
+  if (const int error = timeout == 0 ? arm(std::chrono::nanoseconds{}) : arm_at(due)) return error;
   call_ = call;
   due_ = due;
   waits_ = timeout;

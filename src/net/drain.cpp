@@ -27,7 +27,7 @@ int drain_group::start(const drain_limits& limits) noexcept {
   if (draining()) return UV_EALREADY;
   if (!service().is_open()) return UV_ECANCELED;
   const clock::time_point now = service().read_clock();
-  if (const int error = timer::arm_at(now)) return error;
+  if (const int error = timer::arm_verdict_at(now)) return error;
   forget_told();  // of a drain that the end of its service left half done
   limits_ = limits;
   hard_stop_at_ = detail::add_saturating(now, limits.hard_stop);

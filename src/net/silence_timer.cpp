@@ -9,7 +9,7 @@ int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
   if (!service().is_open()) return UV_ECANCELED;
   // for the whole iteration, so that a touch that follows is not older than the start
   const clock::time_point now = service().update_now();
-  if (const int error = timer::arm_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
+  if (const int error = timer::arm_verdict_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
   limit_ = limit;
   looks_ = looks;
   last_ = service().responsive_now();
@@ -23,7 +23,7 @@ bool silence_timer::judge() noexcept {
     look_again();
     return false;
   }
-  const clock::time_point now = service().judged_at() - service().stalled_for();
+  const clock::time_point now = service().responsive_judged_at();
   const std::chrono::nanoseconds silence = now - counts_from();
   if (silence < limit_.now()) {
     wait(service().judged_at(), silence);

@@ -11,6 +11,10 @@
 #include <algorithm>
 #include <new>
 
+#ifndef _WIN32
+#include <poll.h>
+#endif
+
 namespace tickwheel {
 
 namespace {
@@ -40,7 +44,8 @@ same_moment same_moment::read() noexcept {
   for (int attempts = 10;; --attempts) {
     const std::uint64_t before = uv_hrtime();
     const clock::time_point time = clock::now();
-    if (attempts == 0 || uv_hrtime() - before < undisturbed_ns) return {before / 1'000'000, time};
+    if (attempts == 0 || uv_hrtime() - before < undisturbed_ns)
+      return {before / 1'000'000, time - std::chrono::nanoseconds{before % 1'000'000}};
   }
 }
 
@@ -69,7 +74,7 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
 
 template <loop_wakeup Wakeup>
 loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
-    : loop_{loop}, opened_{same_moment::read()}, polled_{opened_.time} {}
+    : loop_{loop}, left_{clock::now()}, opened_{same_moment::read()}, polled_{left_} {}
 
 template <loop_wakeup Wakeup>
 int loop_driver<Wakeup>::link() noexcept {
@@ -84,9 +89,20 @@ int loop_driver<Wakeup>::link() noexcept {
     uv_unref(handle(i));
   }
   // libuv runs the prepare handle that was started first last, so that ours sees what later ones of the user did
+  turns_early_ = any_prepare_is_active(loop_);
   uv_prepare_start(&prepare_, [](uv_prepare_t* h) { of(h).on_prepare(); });
   uv_check_start(&check_, [](uv_check_t* h) { of(h).on_check(); });
   return 0;
+}
+
+template <loop_wakeup Wakeup>
+bool loop_driver<Wakeup>::any_prepare_is_active(uv_loop_t& loop) noexcept {
+  bool found = false;
+  const auto look = [](uv_handle_t* h, void* arg) {
+    if (uv_handle_get_type(h) == UV_PREPARE && uv_is_active(h) != 0) *static_cast<bool*>(arg) = true;
+  };
+  uv_walk(&loop, look, &found);
+  return found;
 }
 
 template <loop_wakeup Wakeup>
@@ -154,6 +170,7 @@ template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_prepare() noexcept {
   if (bound() == nullptr) return;
   const clock::time_point now = clock::now();
+  if (away_) resume(now);
   bound()->turn(now);
   polled_ = now;
   polling_ = true;
@@ -167,16 +184,42 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   wait_until_ = pass_due_ ? now : wake_;
 }
 
+// uv_run renews libuv's time when it is called. Where it does not (1.45 and later, UV_RUN_ONCE and UV_RUN_NOWAIT), the callbacks
+// that came before this one count as time outside.
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::resume(clock::time_point now) noexcept {
+  const clock::time_point renewed = latest_at(uv_now(&loop_));
+  const clock::time_point entered = renewed > left_ && renewed < now ? renewed : now;
+  bound()->resumed(left_, entered);
+  polled_ = entered;
+  away_ = false;
+}
+
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_check() noexcept {
   polled_ = polled();
   polling_ = false;
   // without a stamp of this iteration the pass became due after the poll began; it waits for the next
-  if (bound() == nullptr || !stamped_) return;
-  stamped_ = false;
-  pass_due_ = false;
-  bound()->pass(pass_stamp_);  // may unbind us; the block itself lives on until the loop has turned
-  if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
+  if (bound() != nullptr && stamped_) {
+    stamped_ = false;
+    pass_due_ = false;
+    bound()->pass(pass_stamp_);  // may unbind us; the block itself lives on until the loop has turned
+    if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
+  }
+  away_ = uv_loop_alive(&loop_) == 0;  // uv_run returns then
+  if (away_) left_ = clock::now();
+}
+
+// A timerfd that has come is ready until it is set again, and is no input.
+template <loop_wakeup Wakeup>
+driver::unread loop_driver<Wakeup>::left_unread() noexcept {
+#ifdef _WIN32
+  return unread::unknown;
+#else
+  wakeup_.rest();
+  pollfd backend{.fd = uv_backend_fd(&loop_), .events = POLLIN, .revents = 0};
+  return ::poll(&backend, 1, 0) == 0 ? unread::nothing : unread::something;
+#endif
 }
 
 // Callbacks of the poll are run before we hear of its end; libuv's time has moved by then. A poll that went on beyond what
@@ -188,8 +231,8 @@ clock::time_point loop_driver<Wakeup>::polled() const noexcept {
   return std::max(polled_, std::min(latest, latest_at(uv_now(&loop_))));
 }
 
-// The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by a millisecond or two,
-// and waiting for I/O is never taken for one.
+// The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by up to a millisecond, and
+// waiting for I/O is never taken for one.
 template <loop_wakeup Wakeup>
 clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const noexcept {
   const auto since = static_cast<std::int64_t>(loop_ms - opened_.libuv_ms) + 1;

@@ -32,8 +32,9 @@ namespace tickwheel {
 /// where there is no such wakeup, or what making its handles answered.
 int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
 
-/// One moment by two clocks: libuv's, in milliseconds, and ours, read after it.
+/// The beginning of a millisecond by two clocks: libuv's, and ours.
 struct same_moment {
+  /// Of the millisecond that runs now; `time` is up to 0.1 ms too late.
   static same_moment read() noexcept;
 
   std::uint64_t libuv_ms;
@@ -71,7 +72,11 @@ class loop_driver final : public driver {
   // place 4.1).
   const std::uint64_t* epoch() const noexcept override { return &loop_.time; }
   clock::time_point polled() const noexcept override;
+  std::chrono::nanoseconds polled_error() const noexcept override { return std::chrono::milliseconds{1}; }
+  unread left_unread() noexcept override;
+  bool turns_early() const noexcept override { return turns_early_; }
   void wake_at(clock::time_point when) noexcept override;
+  void pass_soon() noexcept override { begin_pass(); }
   void pass_again() noexcept override { begin_pass(); }
   void ring() noexcept override;
   void rest() noexcept override;
@@ -93,6 +98,7 @@ class loop_driver final : public driver {
 
   void on_wakeup() noexcept;
   void on_prepare() noexcept;
+  void resume(clock::time_point now) noexcept;
   void on_check() noexcept;
   void on_ring() noexcept;
 
@@ -102,6 +108,7 @@ class loop_driver final : public driver {
   void free_when_closed() noexcept;
   bool listed_by_loop() noexcept;
   uv_handle_t* handle(unsigned i) noexcept;
+  static bool any_prepare_is_active(uv_loop_t& loop) noexcept;
   static constexpr unsigned handles = 5;
 
   uv_loop_t& loop_;
@@ -116,6 +123,9 @@ class loop_driver final : public driver {
   bool pass_due_ = false;
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};
+  bool turns_early_ = false;  // the user started a prepare handle before ours, which libuv therefore runs after ours
+  bool away_ = true;          // since `left_` nobody has run the loop, as far as libuv tells
+  clock::time_point left_;    // when it was opened, or an iteration ended that left the loop with nothing to do
 
   const same_moment opened_;
   // when the last poll returned or was to, or a little later; while one is on, when it began

@@ -8,7 +8,11 @@ namespace tickwheel {
 void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
   const clock::time_point end = detail::add_saturating(now(), by);
   for (;;) {
-    while (now() <= end && turn()) {
+    while (now() <= end && turn_until_done()) {
+    }
+    if (soon_ && now() < end) {
+      wait_until(std::min({detail::add_saturating(now(), std::chrono::nanoseconds{short_poll}), wake_, end}));
+      if (wake_ > now()) continue;
     }
     if (now() > end || wake_ > end || wake_ == clock::time_point::max()) break;
     wait_until(wake_);
@@ -19,6 +23,13 @@ void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
   wait_until(end);
 }
 
+// True if another turn may have something to do at once: a zero delay that a handler has just armed is not at once.
+bool manual_driver::turn_until_done() noexcept {
+  const clock::time_point before = now();
+  if (!turn()) return false;
+  return again_ || wake_ <= now() || now() != before || rung_.load(std::memory_order_relaxed);
+}
+
 bool manual_driver::turn() noexcept {
   detail::require(!passing_, "manual_driver: advance or turn was called from a handler");
   ++epoch_;
@@ -27,8 +38,9 @@ bool manual_driver::turn() noexcept {
   polled_ = now();
   const bool rung = rung_.exchange(false, std::memory_order_acquire);
   if (rung) bound()->rung();
-  if (!rung && !again_ && !bound()->due(now())) return false;
+  if (!rung && !again_ && !soon_ && !bound()->due(now())) return false;
   again_ = false;
+  soon_ = false;
   passing_ = true;
   bound()->pass(now());
   passing_ = false;
@@ -52,6 +64,7 @@ void manual_driver::rest() noexcept {
 
 void manual_driver::on_unbind() noexcept {
   wake_ = clock::time_point::max();
+  soon_ = false;
   again_ = false;
   alive_ = false;
   rung_ = false;

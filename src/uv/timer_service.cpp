@@ -99,9 +99,16 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   has_holds_ = false;
   fired_in_vain_ = 0;
   stall_ = {};
+  behind_ = {};
+  verdict_ = detail::verdict_stamp{options.io_wait};
+  judging_ = false;
+  batch_end_ = nullptr;
+  next_turn_ = turn_of::slots;
+  immediates_left_ = false;
   on.bind(*this);
   driver_ = &on;
   epoch_ = on.epoch();
+  early_epoch_ = ~*epoch_;
   timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
   account_ = detail::lateness_account{options.slow_handler};
   slow_count_ = 0;
@@ -166,7 +173,10 @@ void timer_service::after_fork() noexcept {
 
 int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept {
   if (!is_open()) return UV_ECANCELED;
-  const auto due = detail::add_saturating(driver_->now(), after);
+  active_ = true;
+  const clock::time_point now = driver_->now();
+  if (after.count() <= 0 && slack.count() <= 0) return arm_immediate(t, now);
+  const auto due = detail::add_saturating(now, after);
   tick deadline = tick_of(due);
   if (slack.count() > 0) {
     const tick latest = std::max(deadline, timeline_.floor(detail::add_saturating(due, slack)));
@@ -178,20 +188,35 @@ int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chro
 
 // Of any timer, in any state: what `arm_tick` leaves out because the counts say that it cannot matter.
 int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
-  if (!is_open()) return UV_ECANCELED;
-  check_thread();
-  if (!t.armed()) {
-    const std::size_t armed = wheel_->armed();
-    if (armed >= options_.max_armed) {
-      ++stats_.refused;
-      return UV_ENOBUFS;
-    }
-    if (armed == 0) skip_idle_time();
-    if (!t.has_ref()) ++unref_armed_;
-  }
+  if (const int error = admit(t)) return error;
+  if (wheel_->armed() == 0) skip_idle_time();
   wheel_->arm(t.entry(), deadline);
   update_hold();
   wake_sooner();
+  return 0;
+}
+
+// It stands in no tick: one ahead of the clock would make its neighbours early. `since` may be of an earlier iteration. The
+// time of the last poll is then nearer, though it may be later than the true one.
+int timer_service::arm_immediate(timer& t, clock::time_point since) noexcept {
+  if (const int error = admit(t)) return error;
+  const clock::time_point polled = driver_->polled() - driver_->polled_error();
+  wheel_->arm_immediate(t.entry(), timeline_.floor(std::max(since, polled)));
+  update_hold();
+  if (wake_ != 0) driver_->pass_soon();
+  return 0;
+}
+
+// A place for one that is to be armed: 0, or why there is none.
+int timer_service::admit(timer& t) noexcept {
+  if (!is_open()) return UV_ECANCELED;
+  check_thread();
+  if (t.armed()) return 0;
+  if (wheel_->armed() >= options_.max_armed) {
+    ++stats_.refused;
+    return UV_ENOBUFS;
+  }
+  if (!t.has_ref()) ++unref_armed_;
   return 0;
 }
 
@@ -212,7 +237,9 @@ bool timer_service::cancel_without_ref(timer& t) noexcept {
 }
 
 clock::time_point timer_service::take_stamp() const noexcept {
-  stamp_epoch_ = *epoch_;
+  // what a prepare callback behind the driver's stamps is older than what the poll brings
+  stamp_epoch_ = *epoch_ == early_epoch_ ? ~*epoch_ : *epoch_;
+  active_ = true;
   stamp_ = driver_->now();
   responsive_stamp_ = responsive(stamp_);
   return stamp_;
@@ -243,7 +270,8 @@ void timer_service::on_fire(void* service, wheel_entry& entry, tick deadline) no
   if (!t.has_ref()) --self.unref_armed_;
   const clock::time_point due = self.time_of(deadline);
   if (!t.is_remote()) {
-    self.begin_handler(entry.handler(), due, self.tick_duration());
+    self.begin_handler(entry.handler(), due,
+                       self.running_immediates_ ? std::chrono::nanoseconds{} : self.tick_duration());
   } else {
     const detail::remote_node& node = detail::remote_node::of(t);
     self.begin_handler(handler_of(node), due, due - node.due);
@@ -301,7 +329,8 @@ std::size_t timer_service::places_left() const noexcept {
 }
 
 void timer_service::schedule() noexcept {
-  wake_ = wheel_->next_expiry();
+  if (wheel_->next_expiry() <= wheel_->now()) driver_->pass_soon();
+  wake_ = wheel_->next_in_slots();
   if (wake_ == never)
     driver_->rest();
   else
@@ -325,15 +354,33 @@ clock::time_point timer_service::responsive(clock::time_point now) const noexcep
   return now - stalled_for() - stall_until(now);
 }
 
+void timer_service::count_stall(std::chrono::nanoseconds stall) noexcept {
+  if (stall.count() <= 0) return;
+  ++stats_.stalls;
+  stats_.stalled += stall;
+}
+
+// Idle time leaves out all of it, because nobody was listening.
+void timer_service::resumed(clock::time_point left, clock::time_point entered) noexcept {
+  const std::chrono::nanoseconds busy = left - driver_->polled();
+  count_stall(busy > options_.stall_grace ? busy - options_.stall_grace : std::chrono::nanoseconds{});
+  verdict_.busy_for(busy + driver_->polled_error());
+  behind_ += stall_until(entered);
+  stall_ = {};
+}
+
 void timer_service::turn(clock::time_point now) noexcept {
   thread_ = detail::this_thread();  // a loop opened on one thread may be run by another
-  stamp_epoch_ = ~*epoch_;          // taken anew after the poll: what a peer sent while we waited is younger than `now`
-  if (const auto stall = stall_until(now); stall.count() > 0) {
-    ++stats_.stalls;
-    stats_.stalled += stall;
-  }
+  active_before_turn_ = take_activity();
+  stamp_epoch_ = ~*epoch_;  // taken anew after the poll: what a peer sent while we waited is younger than `now`
+  early_epoch_ = driver_->turns_early() ? *epoch_ : stamp_epoch_;
+  const std::chrono::nanoseconds stall = stall_until(now);
+  count_stall(stall);
+  behind_ += stall;
   stall_ = {};
+  verdict_.busy_for(now - driver_->polled() + driver_->polled_error());
   account_.polled(driver_->polled());
+  immediates_left_ = wheel_->collect_immediates();
   const tick present = timeline_.floor(now);
   if (wheel_->armed() == 0) {
     wheel_->sweep(sweep_per_turn);
@@ -355,55 +402,122 @@ bool timer_service::due(clock::time_point now) const noexcept {
 
 void timer_service::rung() noexcept { ++stats_.wakeups; }
 
+// Whether timers were touched since this was asked last, for drivers that cannot tell what a poll has left.
+bool timer_service::take_activity() noexcept {
+  const bool counted = wheel_->arms() != arms_seen_ || wheel_->ended() != ended_seen_;
+  arms_seen_ = wheel_->arms();
+  ended_seen_ = wheel_->ended();
+  return std::exchange(active_, false) || counted;
+}
+
+// A poll has ended. The first pass of a stamp takes what was posted by then: that goes before the verdicts.
+void timer_service::begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept {
+  take_posted();
+  if (!verdict_.waits()) {
+    verdict_.begin({stamp, stamp - behind_});
+    batch_end_ = posted_.back();
+  }
+  if (!verdict_.waits_for_input() || verdict_.has_waited_enough(now)) return;
+  switch (driver_->left_unread()) {
+    case driver::unread::nothing:
+      return verdict_.polled(true);
+    case driver::unread::something:
+      return verdict_.polled(false);
+    case driver::unread::unknown:
+      return verdict_.polled(!(take_activity() || active_before_turn_));
+  }
+}
+
+bool timer_service::has_work(turn_of whose) const noexcept {
+  switch (whose) {
+    case turn_of::slots:
+      return judging_;
+    case turn_of::posts:
+      return !posted_.empty();
+    case turn_of::immediates:
+      return immediates_left_;
+  }
+  return false;
+}
+
+// False if nobody has work. Here the stamp that waits is judged, as soon as what goes before it is done.
+bool timer_service::find_next_turn() noexcept {
+  if (verdict_.waits() && !verdict_.waits_for_input() && batch_end_ == nullptr) {
+    verdict_.judge();
+    judging_ = wheel_->next_in_slots() <= timeline_.floor(verdict_.judged().time);
+  }
+  for (unsigned looked_at = 0; !has_work(next_turn_); next_turn_ = following(next_turn_))
+    if (++looked_at == turns) return false;
+  return true;
+}
+
+// Does up to `visits`, and touches nothing any more once the binding has ended.
+void timer_service::run_turn(std::size_t visits, clock::time_point stamp, const binding_watch& binding) noexcept {
+  const auto as_of =
+      next_turn_ == turn_of::slots ? verdict_.judged() : detail::verdict_stamp::moment{stamp, stamp - behind_};
+  judged_at_ = as_of.time;
+  responsive_judged_at_ = as_of.responsive;
+  const tick present = timeline_.floor(judged_at_);
+  switch (next_turn_) {
+    case turn_of::slots: {
+      const bool done = wheel_->advance(present, visits).done;
+      if (!binding.ended()) judging_ = !done;
+      return;
+    }
+    case turn_of::posts:
+      return deliver(visits, stamp, binding);
+    case turn_of::immediates: {
+      running_immediates_ = true;
+      const bool done = wheel_->run_immediates(present, visits).done;
+      if (binding.ended()) return;
+      running_immediates_ = false;
+      immediates_left_ = !done;
+      return;
+    }
+  }
+}
+
+// Slots, posted calls and immediates have turns, so that none starves another. If a pass is cut, the next one begins with
+// another, because a bound of one leaves but one turn a pass.
 void timer_service::pass(clock::time_point stamp) noexcept {
   driver& turned_by = *driver_;
   const binding_watch binding{turned_by};
-  const tick present = timeline_.floor(stamp);
-  const clock::time_point began = turned_by.now();
-  const clock::time_point stop = detail::add_saturating(began, options_.time_per_pass);
-  account_.begin_pass(began);
-  // The wheel and what other threads posted have turns, so that neither starves the other; who begins changes, as a
-  // bound of one leaves but one turn a pass.
-  bool posted_first = (++stats_.passes & 1) == 0;
-  judged_at_ = stamp;
+  clock::time_point now = turned_by.now();
+  const clock::time_point stop = detail::add_saturating(now, options_.time_per_pass);
+  account_.begin_pass(now);
+  ++stats_.passes;
   wake_ = 0;
-  take_posted();
-  bool wheel_done = false;
-  if (!posted_.empty()) wheel_done = wheel_->advance(present, 0).done;  // to the present, where deliveries are placed
+  early_epoch_ = ~*epoch_;
+  begin_verdicts(stamp, now);
+  if (wheel_->armed() == 0) wheel_->advance(timeline_.floor(stamp), 0);  // to the present, where handlers arm
+  bool left = find_next_turn();
+  const turn_of first = next_turn_;
   std::size_t stride = 1;  // visits until the clock is looked at: one at first, as handlers may be slow
-  for (std::size_t work = options_.work_per_pass;;) {
+  for (std::size_t work = options_.work_per_pass; left && work != 0 && now < stop;) {
     const std::size_t visits = std::min(work, stride);
-    if (posted_.empty() || (!wheel_done && !posted_first)) {
-      wheel_done = wheel_->advance(present, visits).done;
-    } else {
-      deliver(visits, stamp, binding);
-    }
+    run_turn(visits, stamp, binding);
     if (binding.ended()) return;
-    clock::time_point now = turned_by.now();
+    now = turned_by.now();
     end_handler(now);
     if (slow_count_ != 0) {
       tell_slow_handlers(binding);
       if (binding.ended()) return;
       now = turned_by.now();
     }
-    posted_first = !posted_first;
-    if (wheel_done && posted_.empty()) {
-      account_.end_pass(now, false);
-      if (mailbox_->sleep())
-        schedule();
-      else
-        turned_by.pass_again();  // posted meanwhile, by who has not rung
-      break;
-    }
     work -= visits;
     stride = std::min(2 * stride, longest_stride);
-    if (work == 0 || now >= stop) {
-      ++stats_.carried;
-      account_.end_pass(now, true);
-      turned_by.pass_again();
-      break;
-    }
+    next_turn_ = following(next_turn_);
+    left = find_next_turn();
   }
+  if (left) ++stats_.carried;
+  next_turn_ = left ? following(first) : turn_of::slots;  // who begins has more turns, or longer ones
+  take_activity();                                        // our own does not count
+  const bool again = left || verdict_.waits();
+  account_.end_pass(now, again);
+  if (!again && mailbox_->sleep())
+    schedule();
+  else
+    turned_by.pass_again();  // or something was posted meanwhile, by a thread that did not wake us
   update_hold();
 }
 

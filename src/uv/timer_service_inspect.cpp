@@ -24,7 +24,7 @@ bool timer_service::validate(std::string* why) const {
   wheel_->for_each_armed([&](wheel_entry& entry) { remote += timer::from(entry).is_remote(); });
   if (remote != remote_armed_) broken = "the count of armed timers of other threads is off";
   const std::size_t holding = wheel_->armed() - unref_armed_;
-  if (wake_ != 0 && wake_ > wheel_->next_expiry()) broken = "the next wakeup is later than the next expiry";
+  if (wake_ != 0 && wake_ > wheel_->next_in_slots()) broken = "the next wakeup is later than the next expiry";
   if (wake_ != 0 && held_ != is_to_be_held()) broken = "the loop is held without need, or not held";
   if (ends_to_check_ > wheel_->ended() && ends_to_check_ - wheel_->ended() > std::max<std::size_t>(holding, 1))
     broken = "the last timer may end unnoticed";

@@ -34,6 +34,7 @@ void timer_service::deliver(std::size_t visits, clock::time_point stamp, const b
   for (; visits != 0; --visits) {
     detail::inbox_link* const link = posted_.pop();
     if (link == nullptr) break;
+    if (link == batch_end_) batch_end_ = nullptr;
     if (posted_.front() != nullptr) __builtin_prefetch(detail::remote_node::of(*posted_.front()).waiting, 1);
     detail::remote_node& node = detail::remote_node::of(*link);
     if (node.delivered) {

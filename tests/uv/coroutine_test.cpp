@@ -460,7 +460,7 @@ TEST(a_resumed_coroutine, may_begin_others_which_are_not_resumed_in_the_same_pas
   };
   const routine r = outer();
   service.time.block(20ms);
-  service.turn();
+  service.advance(0s);
   EXPECT_TRUE(begun.has_value());
   EXPECT_EQ(inner, unset);
   service.advance(service.tick());
@@ -783,7 +783,7 @@ void race(std::chrono::nanoseconds comes, int& values, int& timeouts) {
   ASSERT_EQ(sender.timeout.arm(comes), 0);
   const routine r = limit_into(result, service.timers, e, 10ms);
   service.time.block(1s);
-  service.turn();
+  service.advance(0s);
   ASSERT_TRUE(r.done());
   if (result) {
     ++values;

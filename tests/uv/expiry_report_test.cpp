@@ -124,7 +124,7 @@ TEST(why, does_not_blame_the_loop_for_what_a_handler_of_the_pass_before_it_took)
   ASSERT_EQ(late.timeout.arm(50 * tick), 0);
   service.advance(10 * tick);
   service.time.block(20 * tick);
-  ASSERT_TRUE(service.turn());
+  service.advance(0s);
   EXPECT_EQ(late.report.stall, 60 * tick);
   EXPECT_EQ(late.report.by, stalled_by::handler);
   EXPECT_EQ(late.report.by_for, 40 * tick);

@@ -61,6 +61,9 @@ class inbox_chain {
     return taken;
   }
 
+  /// The link that is taken last; null when empty.
+  inbox_link* back() const noexcept { return empty() ? nullptr : back_; }
+
   /// Adds what `later` has behind what is here, and leaves it empty.
   void append(inbox_chain&& later) noexcept {
     if (later.empty()) return;

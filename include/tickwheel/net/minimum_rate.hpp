@@ -77,7 +77,7 @@ class minimum_rate : private timer {
     if (limits.problem() != nullptr) return UV_EINVAL;
     if (!service().is_open()) return UV_ECANCELED;
     const clock::time_point now = service().read_clock();
-    if (const int error = timer::arm_at(detail::add_saturating(now, std::min(limits.grace, limits.interval))))
+    if (const int error = timer::arm_verdict_at(detail::add_saturating(now, std::min(limits.grace, limits.interval))))
       return error;
     limits_ = limits;
     credit_ = limits.grace;
@@ -148,7 +148,7 @@ class minimum_rate : private timer {
       self.timer::arm_again_at(clock::time_point::max());  // keeps the place among the armed ones until `resume`
       return;
     }
-    self.count_to(service.judged_at() - service.stalled_for());
+    self.count_to(service.responsive_judged_at());
     if (self.credit_.count() > 0) {
       self.timer::arm_again_at(self.next_check(service.judged_at()));
       return;

@@ -130,7 +130,7 @@ class phase_timeouts : private timer {
     if (limits.problem() != nullptr) return UV_EINVAL;
     if (!service().is_open()) return UV_ECANCELED;
     const clock::time_point now = service().read_clock();
-    if (const int error = timer::arm_at(detail::add_saturating(now, limits.header))) return error;
+    if (const int error = timer::arm_verdict_at(detail::add_saturating(now, limits.header))) return error;
     limits_ = limits;
     too_old_at_ = detail::add_saturating(now, limits.max_age);
     phase_ = request_phase::header;

@@ -71,7 +71,7 @@ class TICKWHEEL_API silence_timer : private timer {
 
   /// In the handler: how long nothing had happened when this was judged, since the last activity or the start, less what we
   /// stalled ourselves; at least the limit. With `timer_service::why()` it is the whole story of a close.
-  std::chrono::nanoseconds silence() const noexcept { return service().judged_at() - service().stalled_for() - last_; }
+  std::chrono::nanoseconds silence() const noexcept { return service().responsive_judged_at() - last_; }
 
   using timer::handler;
   using timer::has_ref;  ///< as of `timer`

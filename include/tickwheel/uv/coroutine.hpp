@@ -54,6 +54,7 @@ namespace detail {
 // Of a closed service, which has no clock, the answer does not matter: what is armed with it answers UV_ECANCELED.
 template <class Rep, class Period>
 clock::time_point time_after(const timer_service& service, std::chrono::duration<Rep, Period> after) noexcept {
+  if (after <= after.zero()) return clock::time_point::min();  // which has passed, whatever the time: a zero delay
   return service.is_open() ? add_saturating(service.read_clock(), to_nanoseconds(after)) : clock::time_point{};
 }
 

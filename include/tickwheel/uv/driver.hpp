@@ -4,9 +4,9 @@
 // clock you turn by hand to test your timeouts without sleeping. Write one of your own to drive a service from another
 // event loop.
 //
-// A driver lets waiting I/O go first. When a wakeup is due it takes a stamp of the time, lets the loop handle what is
-// readable, and only then has the service judge, as of the stamp: nothing expires that was not due before the I/O was
-// looked at, and what a peer had sent by then has been handled.
+// A driver lets waiting I/O go first. When a wakeup is due, it takes a stamp of the time, lets the loop poll once and handle
+// what it found, and then calls the service with the stamp. After a block one poll may leave input behind. The service then
+// keeps the stamp and asks for further polls before it judges.
 #pragma once
 
 #include <tickwheel/export.h>
@@ -34,6 +34,9 @@ class TICKWHEEL_API driver {
   /// options allow. *Errors:* none. *Lifetime:* may end in a `pass`, which first unbinds it.
   class TICKWHEEL_API client {
    public:
+    /// The loop runs again. Nobody ran it from `left` until `entered`: that time is no stall and no block. To be called right
+    /// before `turn`. `polled()` is still what it was; from here on it answers `entered`.
+    virtual void resumed(clock::time_point left, clock::time_point entered) noexcept = 0;
     /// Once an iteration of the loop, before it waits for I/O; `now` is the true time, and `polled()` still what it was in
     /// the iteration that ends here.
     virtual void turn(clock::time_point now) noexcept = 0;
@@ -42,8 +45,8 @@ class TICKWHEEL_API driver {
     virtual bool woken(clock::time_point now) noexcept = 0;
     /// True when a pass is due at `now`.
     virtual bool due(clock::time_point now) const noexcept = 0;
-    /// Runs what is due at `stamp`, and before it returns asks for the next wakeup or for another pass. It may destroy the
-    /// client.
+    /// The loop has polled since it took `stamp`. Runs what is due by then, unless input is left or work bounds are reached, and
+    /// before it returns asks for the next wakeup or for another pass. It may destroy the client.
     virtual void pass(clock::time_point stamp) noexcept = 0;
     /// `ring` was called, once or several times: the driver has a pass follow, whether or not one is `due`.
     virtual void rung() noexcept = 0;
@@ -69,9 +72,27 @@ class TICKWHEEL_API driver {
   /// us, or was kept from running. May be ahead of `now` where the loop's own time is coarse.
   virtual clock::time_point polled() const noexcept = 0;
 
+  /// How much later than the true time `polled` may answer.
+  virtual std::chrono::nanoseconds polled_error() const noexcept { return {}; }
+
+  /// What a poll has left behind.
+  enum class unread : std::uint8_t {
+    unknown,    ///< this driver cannot tell: the service then looks for a poll in which no timer was touched
+    nothing,    ///< no descriptor of the loop is ready
+    something,  ///< some descriptor is ready
+  };
+  /// What is ready now. May make a system call: the service asks only after a block.
+  virtual unread left_unread() noexcept { return unread::unknown; }
+
+  /// True if callbacks of the user may run between `client::turn` and the poll, and the poll may end without a change of
+  /// `epoch`. The service then keeps no stamp that was taken in between.
+  virtual bool turns_early() const noexcept { return false; }
+
   /// Has `woken` called once `when` has come; replaces what was asked for earlier. A driver that cannot be as exact may be
   /// early: the client then asks again. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;
+  /// Calls the client's `pass` once I/O had its turn, after a poll that does not wait. What `wake_at` asked for stays.
+  virtual void pass_soon() noexcept { pass_again(); }
   /// Calls the client's `pass` again once I/O had its turn: work is left over, or something was posted meanwhile, for which
   /// nobody rings. Takes the place of what `wake_at` asked for, and stays due until that pass, also when `hold(false)`
   /// follows.

@@ -30,9 +30,10 @@ class TICKWHEEL_API manual_driver final : public driver {
       : now_{start.time_since_epoch()}, polled_{start} {}
 
   /// Moves the clock by `by`, stopping at each wakeup the service asks for on the way and running what is due, as a loop does
-  /// that waits for nothing else. Delivering what was posted takes no time, so a handler that posts itself again without a
-  /// delay keeps this from returning: `turn` such ones. With a `by` of zero it runs what is due; a negative one does nothing.
-  /// Requires: not called from a handler (checked).
+  /// that waits for nothing else. A zero delay that a handler arms on the way takes 0.1 ms. Delivering what was posted takes no
+  /// time, so a handler that posts itself again without a delay keeps this from returning: `turn` such ones. With a `by` of zero
+  /// it runs what is due, and the zero delays that were armed before; a negative one does nothing. Requires: not called from a
+  /// handler (checked).
   void advance(std::chrono::nanoseconds by) noexcept;
 
   /// Moves the clock by `by` without a turn of the loop: a handler or a callback that blocks. May be called from a
@@ -49,8 +50,11 @@ class TICKWHEEL_API manual_driver final : public driver {
 
   /// How often the service was woken at a time it had asked for.
   std::size_t wakeups() const noexcept { return wakeups_; }
-  /// When it asked to be woken next; `time_point::max()`: not at all, or another pass is to follow first (`carrying`).
-  clock::time_point next_wakeup() const noexcept { return wake_; }
+  /// When it asked to be woken next: now, while a zero delay is armed. `time_point::max()`: not at all, or another pass is to
+  /// follow first (`carrying`).
+  clock::time_point next_wakeup() const noexcept {
+    return soon_ ? clock::time_point{now_.load(std::memory_order_relaxed)} : wake_;
+  }
   /// True while a loop would be kept alive.
   bool alive() const noexcept { return alive_; }
   /// True while the last pass has asked for another: it was cut short, or something was posted while it ran. Not for what is
@@ -63,12 +67,18 @@ class TICKWHEEL_API manual_driver final : public driver {
 
  private:
   void wake_at(clock::time_point when) noexcept override;
+  void pass_soon() noexcept override { soon_ = true; }
   void pass_again() noexcept override;
   void ring() noexcept override { rung_.store(true, std::memory_order_release); }
   void rest() noexcept override;
   void hold(bool alive) noexcept override { alive_ = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
   void on_unbind() noexcept override;
+
+  bool turn_until_done() noexcept;
+
+  // how long a poll takes that does not wait
+  static constexpr std::chrono::microseconds short_poll{100};
 
   void set_now(clock::time_point to) noexcept { now_.store(to.time_since_epoch(), std::memory_order_relaxed); }
   void wait_until(clock::time_point to) noexcept {
@@ -83,6 +93,7 @@ class TICKWHEEL_API manual_driver final : public driver {
   std::uint64_t epoch_ = 0;
   bool passing_ = false;
   clock::time_point wake_ = clock::time_point::max();
+  bool soon_ = false;
   bool again_ = false;
   bool alive_ = false;
   std::size_t wakeups_ = 0;

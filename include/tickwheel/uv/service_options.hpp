@@ -67,6 +67,13 @@ struct service_options {
   /// A service that is opened on a driver does not ask: the driver wakes it.
   wake_by wakeup = wake_by::uv_timer;
 
+  /// How long verdicts wait for input after a block, in multiples of the longest block since the last verdict. A block is
+  /// more than 2 ms between two polls. libuv reads at most 32 times from a socket in one poll, so after a block the service
+  /// lets the loop poll until two polls in a row leave nothing readable. It waits for at most `io_wait` times the block, and
+  /// never for more than one second. All timers wait, intervals and retries too; only zero delays do not. 0: one poll, whatever
+  /// it leaves.
+  unsigned io_wait = 2;
+
   /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has configured.
   constexpr const char* problem() const noexcept {
     if (tick.count() <= 0) return "service_options::tick is not positive";

@@ -53,9 +53,11 @@ class timer : private wheel_entry {
   ~timer() { cancel(); }
 
   /// Makes the timer due once `after` has passed since this call, on the steady clock: never early, late by at most a
-  /// tick, a millisecond of poll granularity, the loop's own lag and what the work bound carried over. Zero or less:
-  /// due in the next pass, never in the one now running. What is too long for the clock saturates: still armed, in
-  /// effect for ever.
+  /// tick, a millisecond of poll granularity, the loop's own lag, what the work bound carried over, and after a block the wait
+  /// for input (`service_options::io_wait`). What is too long for the clock saturates: still armed, in effect for ever.
+  ///
+  /// Zero or less is due in the next pass whose stamp is taken after this call, never in the one now running. The poll before
+  /// that pass does not wait. Such timers run in the order of arming, and do not wait for input after a block.
   ///
   /// With a `slack`, a duration, it may be due up to that much later, if that lets it share a wakeup or stay where it is. One
   /// of zero or less is none.
@@ -68,7 +70,7 @@ class timer : private wheel_entry {
   }
 
   /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time that
-  /// has passed: due in the next pass. Reads no clock but to move the loop's wakeup, and for `now()` when no timer is armed.
+  /// at or before `now()`, as it was read last, is a zero delay (see `arm`). Reads no clock but to move the loop's wakeup, and for `now()` when no timer is armed.
   int arm_at(clock::time_point when) noexcept;
 
   /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
@@ -78,7 +80,8 @@ class timer : private wheel_entry {
   /// True from `arm` until it fires or is cancelled, or the service closes.
   bool armed() const noexcept { return wheel_entry::armed(); }
 
-  /// When it is due: the time asked for, rounded up to a tick, or within the slack. `time_point::max()` when not armed, or in
+  /// When it is due: the time asked for, rounded up to a tick, or within the slack. Of a zero delay a time shortly before the
+  /// call. `time_point::max()` when not armed, or in
   /// effect never.
   clock::time_point deadline() const noexcept {
     return armed() ? service().time_of(wheel_entry::deadline()) : clock::time_point::max();
@@ -96,6 +99,9 @@ class timer : private wheel_entry {
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
+  /// `arm_at` for what judges a peer: a time that has passed is no zero delay, and waits for input after a block.
+  int arm_verdict_at(clock::time_point when) noexcept;
+
   /// `arm_at` for what arms itself again when it has come up, before any handler is called, or is armed: has its place
   /// still, and cannot be refused.
   void arm_again_at(clock::time_point when) noexcept { service().arm_again(*this, service().tick_of(when)); }
@@ -286,6 +292,12 @@ inline bool timer_service::cancel(timer& t) noexcept {
 }
 
 inline int timer::arm_at(clock::time_point when) noexcept {
+  if (when <= service().stamp_) [[unlikely]]
+    return service().arm_immediate(*this, service().stamp_);
+  return arm_verdict_at(when);
+}
+
+inline int timer::arm_verdict_at(clock::time_point when) noexcept {
   if (!has_ref()) [[unlikely]]
     return service().arm_with_care(*this, service().tick_of(when));
   return service_of_ref().arm_tick(*this, service_of_ref().tick_of(when));

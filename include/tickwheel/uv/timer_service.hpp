@@ -19,6 +19,7 @@
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/this_thread.hpp>
 #include <tickwheel/detail/timeline.hpp>
+#include <tickwheel/detail/verdict_stamp.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
@@ -134,12 +135,16 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// True when the clock was read in this loop iteration, so that `now` and `responsive_now` need not.
   bool has_now() const noexcept { return *epoch_ == stamp_epoch_; }
 
-  /// Within a handler: the time as of which the running pass judges, taken before waiting I/O was handled. Outside:
-  /// that of the last pass.
+  /// Within a handler of a timer: the time as of which it was judged, taken before waiting I/O was handled. Within one of a
+  /// zero delay, or of a posted call: the time before the last poll. Outside: that of the last handler.
   clock::time_point judged_at() const noexcept { return judged_at_; }
 
-  /// What the stalls of this loop added up to: how far responsive time is behind, but for the stall of the running iteration.
-  std::chrono::nanoseconds stalled_for() const noexcept { return stats_.stalled; }
+  /// `judged_at()` on responsive time. What stalled since that moment is not left out.
+  clock::time_point responsive_judged_at() const noexcept { return responsive_judged_at_; }
+
+  /// How far responsive time is behind, but for the stall of the running iteration: the sum of all stalls, and of the time
+  /// in which nobody ran the loop.
+  std::chrono::nanoseconds stalled_for() const noexcept { return behind_; }
 
   /// Counters and histograms, as of this call; valid until the next. Copies both histograms, 8 KB: for once a second rather
   /// than once a request. Stays readable after `close()`, until the service is opened again or destroyed.
@@ -229,8 +234,16 @@ class TICKWHEEL_API timer_service final : private driver::client {
  private:
   friend class timer;
 
+  // Who has a turn in a pass.
+  enum class turn_of : std::uint8_t { slots, posts, immediates };
+  static constexpr unsigned turns = 3;
+  static constexpr turn_of following(turn_of t) noexcept {
+    return static_cast<turn_of>((static_cast<unsigned>(t) + 1) % turns);
+  }
+
   // what timer uses
   int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
+  int arm_immediate(timer&, clock::time_point since) noexcept;
   int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
   int arm_with_care(timer&, tick deadline) noexcept;
   void arm_again(timer&, tick deadline) noexcept;
@@ -241,17 +254,25 @@ class TICKWHEEL_API timer_service final : private driver::client {
   clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }
 
   // driver::client
+  void resumed(clock::time_point left, clock::time_point entered) noexcept override;
   void turn(clock::time_point now) noexcept override;
   bool woken(clock::time_point now) noexcept override;
   bool due(clock::time_point now) const noexcept override;
   void rung() noexcept override;
   void pass(clock::time_point stamp) noexcept override;
 
+  int admit(timer&) noexcept;
+  bool take_activity() noexcept;
+  void begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept;
+  bool has_work(turn_of) const noexcept;
+  bool find_next_turn() noexcept;
+  void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   int make_parts(const service_options&, detail::mailbox*&) noexcept;
   int make_wheel(const service_options&) noexcept;
   void start(driver&, detail::mailbox&, const service_options&) noexcept;
   clock::time_point take_stamp() const noexcept;
   std::chrono::nanoseconds stall_until(clock::time_point now) const noexcept;
+  void count_stall(std::chrono::nanoseconds stall) noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
   void wake_sooner() noexcept;
@@ -297,6 +318,24 @@ class TICKWHEEL_API timer_service final : private driver::client {
   mutable clock::time_point stamp_{};
   mutable clock::time_point responsive_stamp_{};  // less the stalls: kept, as each touch of an idle timeout stores it
   mutable std::chrono::nanoseconds stall_{};      // of the running iteration, as far as it was asked for
+  std::chrono::nanoseconds behind_{};             // how far responsive time is behind
+  std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken while the driver's epoch is this is not kept
+
+  // As of when timers are judged. `judging_`: what is due by then may not have run yet. `batch_end_`: the last posted call
+  // that is to be delivered before the stamp that waits is judged.
+  detail::verdict_stamp verdict_;
+  bool judging_ = false;
+  const detail::inbox_link* batch_end_ = nullptr;
+  turn_of next_turn_ = turn_of::slots;
+  bool immediates_left_ = false;  // some were collected and have not run
+  bool running_immediates_ = false;
+
+  // Whether something was done with timers in a poll, for drivers that cannot tell whether input is left: since the last turn,
+  // and before it since the last pass.
+  mutable bool active_ = false;
+  bool active_before_turn_ = false;
+  std::uint64_t arms_seen_ = 0;
+  std::uint64_t ended_seen_ = 0;
 
   // What other threads posted. The mailbox stays, closed, until the service is opened again or destroyed, so that remote()
   // may be called while it closes.
@@ -320,6 +359,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
   detail::timeline timeline_;
   clock::time_point judged_at_{};
+  clock::time_point responsive_judged_at_{};
   std::optional<wheel> wheel_;
 
   service_options options_;
