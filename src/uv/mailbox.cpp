@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 namespace tickwheel::detail {
 
@@ -14,14 +15,17 @@ std::int64_t as_limit(std::size_t limit) noexcept {
 
 }  // namespace
 
-mailbox* mailbox::make(std::size_t max_queued, std::size_t max_unended) noexcept {
-  return new (std::nothrow) mailbox{max_queued, max_unended};
+template <class Sync>
+basic_mailbox<Sync>* basic_mailbox<Sync>::make(std::size_t max_queued, std::size_t max_unended) noexcept {
+  return new (std::nothrow) basic_mailbox{max_queued, max_unended};
 }
 
-mailbox::mailbox(std::size_t max_queued, std::size_t max_unended) noexcept
+template <class Sync>
+basic_mailbox<Sync>::basic_mailbox(std::size_t max_queued, std::size_t max_unended) noexcept
     : max_queued_{as_limit(max_queued)}, max_unended_{as_limit(max_unended)} {}
 
-bool mailbox::take_place_with_care(std::uint64_t mine) noexcept {
+template <class Sync>
+bool basic_mailbox<Sync>::take_place_with_care(std::uint64_t mine) noexcept {
   // may set them back when another producer was quicker, and then costs one more look
   const std::uint64_t delivered = delivered_.load(std::memory_order_relaxed);
   const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
@@ -33,8 +37,22 @@ bool mailbox::take_place_with_care(std::uint64_t mine) noexcept {
   return false;
 }
 
-void mailbox::notify(remote_node& node) noexcept {
-  switch (inbox_.push(node.link)) {
+template <class Sync>
+remote_state basic_mailbox<Sync>::cancel(node& posted) noexcept {
+  // in this order, as the loop may move it from queued to armed between the two, and never back
+  if (posted.change(remote_state::queued, remote_state::cancelled)) return remote_state::cancelled;
+  if (posted.change(remote_state::armed, remote_state::cancelled)) {
+    notify(posted);
+    return remote_state::cancelled;
+  }
+  // Relaxed: what was found has been acquired, and may only have gone from cancelled to abandoned since.
+  const remote_state end = posted.state.load(std::memory_order_relaxed);
+  return end == remote_state::abandoned ? remote_state::cancelled : end;
+}
+
+template <class Sync>
+void basic_mailbox<Sync>::notify(node& cancelled) noexcept {
+  switch (inbox_.push(cancelled.link)) {
     case pushed::asleep:
       ring();
       break;
@@ -43,12 +61,13 @@ void mailbox::notify(remote_node& node) noexcept {
     case pushed::closed:
       // The loop let go of it when it closed, unless its deadline had come by then. Which of both is settled: the loop
       // stores `abandoned` in passes, all of them before it closed, and being refused acquired what it did before.
-      if (node.state.load(std::memory_order_relaxed) == remote_state::abandoned) node.release();
+      if (cancelled.is_abandoned()) cancelled.release();
       break;
   }
 }
 
-inbox_chain mailbox::close() noexcept {
+template <class Sync>
+basic_inbox_chain<Sync> basic_mailbox<Sync>::close() noexcept {
   {
     const std::lock_guard lock{bell_};
     driver_ = nullptr;
@@ -56,16 +75,26 @@ inbox_chain mailbox::close() noexcept {
   return inbox_.close();
 }
 
-void mailbox::ring() noexcept {
+template <class Sync>
+void basic_mailbox<Sync>::ring() noexcept {
   const std::lock_guard lock{bell_};
   if (driver_ != nullptr) driver_->ring();
 }
 
-bool mailbox::read_driver(clock::time_point& now) noexcept {
+template <class Sync>
+bool basic_mailbox<Sync>::read_driver(clock::time_point& now) noexcept {
   const std::lock_guard lock{bell_};
   if (driver_ == nullptr) return false;
   now = driver_->now();
   return true;
 }
+
+template basic_mailbox<std_sync>* basic_mailbox<std_sync>::make(std::size_t, std::size_t) noexcept;
+template remote_state basic_mailbox<std_sync>::cancel(remote_node&) noexcept;
+template void basic_mailbox<std_sync>::notify(remote_node&) noexcept;
+template inbox_chain basic_mailbox<std_sync>::close() noexcept;
+template bool basic_mailbox<std_sync>::take_place_with_care(std::uint64_t) noexcept;
+template bool basic_mailbox<std_sync>::read_driver(clock::time_point&) noexcept;
+template void basic_mailbox<std_sync>::ring() noexcept;
 
 }  // namespace tickwheel::detail

@@ -81,7 +81,7 @@ void timer_service::fire_remote(wheel_entry& entry) noexcept {
   ++self.fired_in_vain_;
   ++self.stats_.remote_withdrawn;
   self.mailbox_->count_ended();
-  node.state.store(detail::remote_state::abandoned, std::memory_order_release);
+  node.abandon();
 }
 
 // Not armed any more, and out of the wheel: who holds the last reference, on whatever thread, has only memory to free.
@@ -93,7 +93,7 @@ void timer_service::disarm_remote(detail::remote_node& node) noexcept {
 }
 
 void timer_service::settle_notice(detail::remote_node& node) noexcept {
-  if (node.state.load(std::memory_order_relaxed) == detail::remote_state::abandoned) {
+  if (node.is_abandoned()) {
     node.release();
     return;
   }
@@ -126,7 +126,7 @@ void timer_service::run_remote(detail::remote_node& node) noexcept {
 void timer_service::close_remote(detail::remote_node& node) noexcept {
   using detail::remote_state;
   if (node.delivered) {
-    if (node.state.load(std::memory_order_acquire) == remote_state::abandoned) {
+    if (node.is_abandoned()) {
       node.release();  // counted before
       return;
     }

@@ -30,33 +30,40 @@
 //                            acquire, close releases.
 //
 // Nothing here is sequentially consistent: there is one atomic object, and its modification order is all that counts.
+// tests/weak_memory explores the edges and fails if any of these orders can be weaker unnoticed.
 #pragma once
+
+#include <tickwheel/detail/sync.hpp>
 
 #include <atomic>
 
 namespace tickwheel::detail {
 
 /// What an object needs to be pushed. It may be in one inbox, or one chain, at a time.
-struct inbox_link {
-  inbox_link* next = nullptr;
+template <class Sync>
+struct basic_inbox_link {
+  typename Sync::template plain<basic_inbox_link*> next{nullptr};
 };
 
 /// Links in the order they were pushed.
 ///
 /// *Thread safety:* none; it belongs to who drained it.
-class inbox_chain {
+template <class Sync>
+class basic_inbox_chain {
  public:
-  inbox_chain() noexcept = default;
-  inbox_chain(inbox_link& front, inbox_link& back) noexcept : front_{&front}, back_{&back} {}
+  using link = basic_inbox_link<Sync>;
+
+  basic_inbox_chain() noexcept = default;
+  basic_inbox_chain(link& front, link& back) noexcept : front_{&front}, back_{&back} {}
 
   bool empty() const noexcept { return front_ == nullptr; }
 
   /// The first link; null when there is none.
-  inbox_link* front() const noexcept { return front_; }
+  link* front() const noexcept { return front_; }
 
   /// Takes the first link; null when there is none. Nothing of it is read afterwards: it may be pushed again.
-  inbox_link* pop() noexcept {
-    inbox_link* const taken = front_;
+  link* pop() noexcept {
+    link* const taken = front_;
     if (taken != nullptr) front_ = taken->next;
     return taken;
   }
@@ -65,7 +72,7 @@ class inbox_chain {
   inbox_link* back() const noexcept { return empty() ? nullptr : back_; }
 
   /// Adds what `later` has behind what is here, and leaves it empty.
-  void append(inbox_chain&& later) noexcept {
+  void append(basic_inbox_chain&& later) noexcept {
     if (later.empty()) return;
     if (empty())
       front_ = later.front_;
@@ -76,8 +83,8 @@ class inbox_chain {
   }
 
  private:
-  inbox_link* front_ = nullptr;
-  inbox_link* back_ = nullptr;  // the last link; without meaning when empty
+  link* front_ = nullptr;
+  link* back_ = nullptr;  // the last link; without meaning when empty
 };
 
 /// What became of a push.
@@ -92,27 +99,31 @@ enum class pushed {
 /// *Thread safety:* `push`, `seems_empty` and `is_closed` on any thread; `drain`, `sleep` and `close` on one.
 /// *Complexity:* push and sleep O(1), lock-free; drain O(links).
 /// *Lifetime:* links are the caller's. Destroying an inbox touches none.
-class inbox {
+template <class Sync>
+class basic_inbox {
  public:
-  /// Asleep.
-  inbox() noexcept = default;
-  inbox(const inbox&) = delete;
-  inbox& operator=(const inbox&) = delete;
+  using link = basic_inbox_link<Sync>;
+  using chain = basic_inbox_chain<Sync>;
 
-  /// Requires: `link` is in no inbox and in no chain.
-  pushed push(inbox_link& link) noexcept {
-    inbox_link* head = head_.load(std::memory_order_acquire);  // acquire: it may be the mark of a closed inbox
+  /// Asleep.
+  basic_inbox() noexcept = default;
+  basic_inbox(const basic_inbox&) = delete;
+  basic_inbox& operator=(const basic_inbox&) = delete;
+
+  /// Requires: `pushed_link` is in no inbox and in no chain.
+  pushed push(link& pushed_link) noexcept {
+    link* head = head_.load(std::memory_order_acquire);  // acquire: it may be the mark of a closed inbox
     do {
       if (head == &closed_) return pushed::closed;
-      link.next = head == &asleep_ ? nullptr : head;
+      pushed_link.next = head == &asleep_ ? nullptr : head;
       // on success release: the object -> drain; acquire: sleep -> push that wakes. On failure as for the load.
-    } while (!head_.compare_exchange_weak(head, &link, std::memory_order_acq_rel, std::memory_order_acquire));
+    } while (!head_.compare_exchange_weak(head, &pushed_link, std::memory_order_acq_rel, std::memory_order_acquire));
     return head == &asleep_ ? pushed::asleep : pushed::queued;
   }
 
   /// Takes all there is, nothing from a closed inbox, and wakes it: what is pushed from here on announces itself no more
   /// until `sleep`. Always an exchange, see above. Requires: not closed meanwhile.
-  inbox_chain drain() noexcept {
+  chain drain() noexcept {
     if (is_closed()) return {};
     return in_order(head_.exchange(nullptr, std::memory_order_acquire));
   }
@@ -120,14 +131,14 @@ class inbox {
   /// Lets it sleep if nothing was pushed since it was drained; false when something was: drain it again. Requires: drained
   /// since it slept last, and not closed.
   bool sleep() noexcept {
-    inbox_link* awake_and_empty = nullptr;
+    link* awake_and_empty = nullptr;
     // on success release: sleep -> push that wakes. On failure nothing is read through what was found.
     return head_.compare_exchange_strong(awake_and_empty, &asleep_, std::memory_order_release,
                                          std::memory_order_relaxed);
   }
 
   /// Takes all there is, and refuses what comes later.
-  inbox_chain close() noexcept { return in_order(head_.exchange(&closed_, std::memory_order_acq_rel)); }
+  chain close() noexcept { return in_order(head_.exchange(&closed_, std::memory_order_acq_rel)); }
 
   /// A hint: may be out of date at once, and says nothing about the objects.
   bool seems_empty() const noexcept { return is_empty(head_.load(std::memory_order_relaxed)); }
@@ -136,16 +147,14 @@ class inbox {
   bool is_closed() const noexcept { return head_.load(std::memory_order_acquire) == &closed_; }
 
  private:
-  bool is_empty(const inbox_link* head) const noexcept {
-    return head == nullptr || head == &asleep_ || head == &closed_;
-  }
+  bool is_empty(const link* head) const noexcept { return head == nullptr || head == &asleep_ || head == &closed_; }
 
-  inbox_chain in_order(inbox_link* newest) const noexcept {
+  chain in_order(link* newest) const noexcept {
     if (is_empty(newest)) return {};
-    inbox_link* const back = newest;
-    inbox_link* front = nullptr;
+    link* const back = newest;
+    link* front = nullptr;
     while (newest != nullptr) {
-      inbox_link* const older = newest->next;
+      link* const older = newest->next;
       newest->next = front;
       front = newest;
       newest = older;
@@ -153,11 +162,11 @@ class inbox {
     return {*front, *back};
   }
 
-  std::atomic<inbox_link*> head_{&asleep_};  // null: empty, and awake
+  typename Sync::template atomic<link*> head_{&asleep_};  // null: empty, and awake
   // The marks: addresses that no other link has. Each inbox has its own, not static ones, of which a program and a shared
   // library with hidden symbols would have two.
-  inbox_link asleep_;
-  inbox_link closed_;
+  link asleep_;
+  link closed_;
 };
 
 }  // namespace tickwheel::detail

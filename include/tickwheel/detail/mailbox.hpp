@@ -17,6 +17,7 @@
 #include <tickwheel/detail/inbox.hpp>
 #include <tickwheel/detail/nanoseconds.hpp>
 #include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/detail/sync.hpp>
 #include <tickwheel/uv/driver.hpp>
 
 #include <uv.h>
@@ -25,19 +26,22 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 
 namespace tickwheel::detail {
 
 /// *Thread safety:* any thread, unless a function says that it is the loop's. *Complexity:* O(1); one allocation a node.
-class TICKWHEEL_API mailbox {
+template <class Sync>
+class TICKWHEEL_API basic_mailbox {
  public:
-  /// One reference. Null without memory. Limits beyond what a 64-bit count reaches are none.
-  static mailbox* make(std::size_t max_queued, std::size_t max_unended) noexcept;
+  using node = basic_remote_node<Sync>;
+  using chain = basic_inbox_chain<Sync>;
 
-  mailbox(const mailbox&) = delete;
-  mailbox& operator=(const mailbox&) = delete;
+  /// One reference. Null without memory. Limits beyond what a 64-bit count reaches are none.
+  static basic_mailbox* make(std::size_t max_queued, std::size_t max_unended) noexcept;
+
+  basic_mailbox(const basic_mailbox&) = delete;
+  basic_mailbox& operator=(const basic_mailbox&) = delete;
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
@@ -57,10 +61,10 @@ class TICKWHEEL_API mailbox {
   }
 
   /// A node that is due at `due`, and a place for it. 0, or the code of remote_handle::post.
-  int reserve(clock::time_point due, remote_node*& made) noexcept {
+  int reserve(clock::time_point due, node*& made) noexcept {
     if (inbox_.is_closed()) return UV_ECANCELED;
     if (!take_place()) return UV_EAGAIN;
-    made = new (std::nothrow) remote_node;
+    made = new (std::nothrow) node;
     if (made == nullptr) {
       give_place_back();
       return UV_ENOMEM;
@@ -70,8 +74,8 @@ class TICKWHEEL_API mailbox {
   }
 
   /// Pushes what `reserve` gave. 0, or UV_ECANCELED, and the node is freed.
-  int submit(remote_node& node) noexcept {
-    const pushed what = inbox_.push(node.link);
+  int submit(node& made) noexcept {
+    const pushed what = inbox_.push(made.link);
     if (what == pushed::queued) [[likely]]
       return 0;
     if (what == pushed::asleep) {
@@ -79,12 +83,15 @@ class TICKWHEEL_API mailbox {
       return 0;
     }
     give_place_back();
-    delete &node;
+    delete &made;
     return UV_ECANCELED;
   }
 
-  /// Tells the loop that a node which it had armed was cancelled.
-  void notify(remote_node& node) noexcept;
+  /// Returns the state in which the node ends: `cancelled`, by this call or an earlier one, `ran`, or `closed`. Requires: the
+  /// caller has a reference to the node.
+  remote_state cancel(node& posted) noexcept;
+  /// The second half of a cancel: tells the loop that a node which it had armed was cancelled.
+  void notify(node& cancelled) noexcept;
 
   // --- holds ---
 
@@ -106,14 +113,14 @@ class TICKWHEEL_API mailbox {
     driver_ = &rings;
     steady_ = rings.on_steady_clock();
   }
-  inbox_chain drain() noexcept { return inbox_.drain(); }
+  chain drain() noexcept { return inbox_.drain(); }
   /// As `inbox::sleep`.
   bool sleep() noexcept { return inbox_.sleep(); }
   bool seems_empty() const noexcept { return inbox_.seems_empty(); }
   void count_delivered() noexcept { add_one(delivered_); }
   void count_ended() noexcept { add_one(ended_); }
   /// Nothing is accepted, and the driver is not rung any more, from here on. The last chain.
-  inbox_chain close() noexcept;
+  chain close() noexcept;
 
   // --- statistics ---
 
@@ -122,8 +129,13 @@ class TICKWHEEL_API mailbox {
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  mailbox(std::size_t max_queued, std::size_t max_unended) noexcept;
-  ~mailbox() = default;
+  template <class T>
+  using atomic = typename Sync::template atomic<T>;
+  template <class T>
+  using plain = typename Sync::template plain<T>;
+
+  basic_mailbox(std::size_t max_queued, std::size_t max_unended) noexcept;
+  ~basic_mailbox() = default;
 
   bool take_place() noexcept {
     const std::uint64_t mine = accepted_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -140,7 +152,7 @@ class TICKWHEEL_API mailbox {
   static bool exceeds(std::uint64_t accepted, std::uint64_t done, std::int64_t limit) noexcept {
     return static_cast<std::int64_t>(accepted - done) > limit;
   }
-  static void add_one(std::atomic<std::uint64_t>& only_ours) noexcept {
+  static void add_one(atomic<std::uint64_t>& only_ours) noexcept {
     only_ours.store(only_ours.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
@@ -155,26 +167,26 @@ class TICKWHEEL_API mailbox {
   static constexpr std::size_t cache_line = 64;
 
   // the producers' line, which the loop takes twice a pass at most
-  alignas(cache_line) inbox inbox_;
-  std::atomic<std::uint64_t> accepted_{0};
-  std::atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`
-  std::atomic<std::uint64_t> known_ended_{0};      // at most `ended_`
+  alignas(cache_line) basic_inbox<Sync> inbox_;
+  atomic<std::uint64_t> accepted_{0};
+  atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`
+  atomic<std::uint64_t> known_ended_{0};      // at most `ended_`
 
   // what never changes once it is open
   alignas(cache_line) const std::int64_t max_queued_;
   const std::int64_t max_unended_;
-  bool steady_ = false;
+  plain<bool> steady_{false};
 
   // the loop's
-  alignas(cache_line) std::atomic<std::uint64_t> delivered_{0};  // taken from the queue, whatever became of it
-  std::atomic<std::uint64_t> ended_{0};                          // ran, or let go after it was cancelled
+  alignas(cache_line) atomic<std::uint64_t> delivered_{0};  // taken from the queue, whatever became of it
+  atomic<std::uint64_t> ended_{0};                          // ran, or let go after it was cancelled
 
   // what is rarely touched
-  alignas(cache_line) std::atomic<std::uint32_t> references_{1};
-  std::atomic<std::uint32_t> holds_{0};
-  std::atomic<std::uint64_t> refused_{0};
-  std::mutex bell_;
-  driver* driver_ = nullptr;  // under bell_; null once closed
+  alignas(cache_line) atomic<std::uint32_t> references_{1};
+  atomic<std::uint32_t> holds_{0};
+  atomic<std::uint64_t> refused_{0};
+  typename Sync::mutex bell_;
+  plain<driver*> driver_{nullptr};  // under bell_; null once closed
 };
 
 }  // namespace tickwheel::detail

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <tickwheel/detail/inbox.hpp>
+#include <tickwheel/detail/sync.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <atomic>
@@ -33,13 +34,19 @@ enum class remote_state : std::uint8_t {
 /// What a handler may take, in bytes.
 inline constexpr std::size_t callable_size = 48;
 
-struct remote_node {
-  inbox_link link;  // first, so that a link's address is its node's
-  std::atomic<remote_state> state{remote_state::queued};
-  bool delivered = false;                    // the loop's: it has had it, and whatever comes now is the notice
-  std::atomic<std::uint32_t> references{1};  // the loop's
-  clock::time_point due{};                   // time_point::min(): as soon as it is taken
-  void (*run)(void* callable) noexcept = nullptr;
+template <class Sync>
+struct basic_remote_node {
+  template <class T>
+  using atomic = typename Sync::template atomic<T>;
+  template <class T>
+  using plain = typename Sync::template plain<T>;
+
+  basic_inbox_link<Sync> link;  // first, so that a link's address is its node's
+  atomic<remote_state> state{remote_state::queued};
+  plain<bool> delivered{false};         // the loop's: it has had it, and whatever comes now is the notice
+  atomic<std::uint32_t> references{1};  // the loop's
+  plain<clock::time_point> due{};       // time_point::min(): as soon as it is taken
+  plain<void (*)(void* callable) noexcept> run{nullptr};
   // The two lines are each mostly one thread's: who posts writes the first, with four words of the callable, and the loop
   // makes the timer in the second. The other way round a burst took a fifth longer.
   alignas(std::max_align_t) std::byte callable[callable_size];
@@ -47,8 +54,11 @@ struct remote_node {
   // a node never unlinks anything from the wheel
   alignas(timer) std::byte waiting[sizeof(timer)];
 
-  static remote_node& of(inbox_link& l) noexcept { return reinterpret_cast<remote_node&>(l); }
-  static remote_node& of(timer& t) noexcept;
+  static basic_remote_node& of(basic_inbox_link<Sync>& l) noexcept { return reinterpret_cast<basic_remote_node&>(l); }
+  static basic_remote_node& of(timer& t) noexcept {
+    return *reinterpret_cast<basic_remote_node*>(reinterpret_cast<std::byte*>(&t) -
+                                                 offsetof(basic_remote_node, waiting));
+  }
 
   timer& wait() noexcept { return *std::launder(reinterpret_cast<timer*>(waiting)); }
 
@@ -72,6 +82,13 @@ struct remote_node {
     return true;
   }
 
+  /// Called by the loop for a cancelled node that leaves the wheel before its notice comes. Releases: a thread that cancels
+  /// again sees what the thread did that cancelled first.
+  void abandon() noexcept { state.store(remote_state::abandoned, std::memory_order_release); }
+  /// Called by the loop, and by a thread whose notice was refused. Relaxed: only the loop abandons, and the refusal has
+  /// acquired what the loop did before it closed.
+  bool is_abandoned() const noexcept { return state.load(std::memory_order_relaxed) == remote_state::abandoned; }
+
   /// Gives up a reference. The last one frees the node, having acquired what all others did with it. Without others
   /// there is nothing to be counted down: most nodes never have any.
   void release() noexcept {
@@ -83,9 +100,5 @@ struct remote_node {
 static_assert(std::is_standard_layout_v<remote_node>, "links and timers are found by their place in the node");
 static_assert(std::is_trivially_destructible_v<remote_node>, "the loop has destroyed the timer by then");
 static_assert(sizeof(void*) != 8 || sizeof(remote_node) == 128, "a node is two cache lines");
-
-inline remote_node& remote_node::of(timer& t) noexcept {
-  return *reinterpret_cast<remote_node*>(reinterpret_cast<std::byte*>(&t) - offsetof(remote_node, waiting));
-}
 
 }  // namespace tickwheel::detail

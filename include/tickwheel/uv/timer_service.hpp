@@ -42,11 +42,6 @@ class binding_watch;
 class remote_handle;  // uv/remote.hpp
 class remote_hold;
 
-namespace detail {
-class mailbox;
-struct remote_node;
-}  // namespace detail
-
 /// A handler that took `service_options::slow_handler` or longer.
 struct slow_handler {
   expiry_report::handler_id handler;  ///< as `timer::handler()` says; see `expiry_report::handler`
