@@ -1,0 +1,402 @@
+// The smallest loop thread that speaks the protocol: what timer_service, loop_driver and libuv do with the mailbox, without
+// a wheel, a clock and a kernel. Below it are the public handles. Each function says which one it stands for.
+#pragma once
+
+#include "relacy_sync.hpp"
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace tickwheel::weak_memory {
+
+using node = detail::basic_remote_node<relacy_sync>;
+using mailbox = detail::basic_mailbox<relacy_sync>;
+using detail::remote_state;
+
+// An operation that is posted, and what became of it.
+//
+// Threads of the program hand `content` and the notes to each other, so Relacy checks them. The other members are the test's own
+// knowledge. They are ordinary members, which order nothing: Relacy runs one thread at a time.
+struct operation {
+  plain<int> content{0};       // written by the thread that posts, then by the handler or the thread that cancelled
+  plain<int> note_of_loop{0};  // written before the operation is to run; a thread that is told `ran` reads it
+  plain<int> note_of_canceller{0};  // written before the first cancel; a thread that is told `cancelled` again reads it
+
+  bool later = false;           // has a delay: it is armed, and fires at any time after that
+  operation* before = nullptr;  // must have run before this one
+  bool accepted = false;
+  bool delivered = false;
+  bool cancelled = false;
+  bool closed = false;
+  int ran = 0;
+};
+
+// What the threads of a scenario share, and what only the test knows.
+struct scene {
+  static constexpr int others = 2;  // threads besides the loop's
+
+  operation operations[others][2];
+  plain<int> note_of_close{0};              // written by the loop thread before it closes
+  plain<int> last_words[others]{{0}, {0}};  // written by each other thread before it releases its hold
+
+  int max_queued = 4;
+  int busy = 0;  // other threads that go on without help from the loop
+  int holds = 0;
+  int queued = 0;  // accepted and not delivered
+
+  // True if the loop must not wait without a bell: nobody else goes on, and an operation has not been delivered.
+  bool waits_in_vain() const {
+    if (busy != 0) return false;
+    for (const auto& of_one : operations)
+      for (const operation& o : of_one)
+        if (o.accepted && !o.delivered) return true;
+    return false;
+  }
+};
+
+inline void let_others_run() { rl::ctx().sched(); }
+
+class loop final : public driver {
+ public:
+  // timer_service::start
+  explicit loop(scene& s) : scene_{s}, mailbox_{mailbox::make(static_cast<std::size_t>(s.max_queued), max_unended)} {
+    mailbox_->open(*this);
+  }
+  // timer_service::~timer_service
+  ~loop() {
+    close();
+    mailbox_->release();
+  }
+
+  // timer_service::remote
+  mailbox& box() const { return *mailbox_; }
+  void given_hold() { has_holds_ = true; }
+
+  // uv_run with UV_RUN_DEFAULT
+  void run() {
+    while (is_alive()) turn(true);
+  }
+
+  // an iteration of uv_run: prepare, poll, check, as in loop_driver::on_prepare and on_check
+  void turn(bool may_wait) {
+    if (!pass_due_ && is_due()) pass_due_ = true;
+    const bool stamped = pass_due_;
+    poll(may_wait && !pass_due_);
+    if (!stamped) return;
+    pass_due_ = false;
+    pass();
+  }
+
+  // timer_service::close
+  void close() {
+    if (closed_) return;
+    scene_.note_of_close = 1;
+    closed_ = true;
+    posted_.append(mailbox_->close());
+    while (link* l = posted_.pop()) close_remote(node::of(*l));
+    while (armed_count_ != 0) close_remote(*armed_[0]);
+    handle_open_ = false;  // driver::unbind: uv_close
+  }
+
+  std::uint64_t ran() const { return ran_; }
+  std::uint64_t withdrawn() const { return withdrawn_; }
+  std::uint64_t cancelled() const { return cancelled_; }
+
+  // --- driver ---
+
+  // loop_driver::ring and uv_async_send. libuv's flag is sequentially consistent except for the first read. Here all is
+  // relaxed, so the bell makes nothing visible to the loop.
+  void ring() noexcept override {
+    RL_ASSERT(handle_open_);
+    if (pending_.load(rl::mo_relaxed, RL_INFO) != 0) return;
+    if (pending_.exchange(1, rl::mo_relaxed, RL_INFO) != 0) return;
+    descriptor_.store(1, rl::mo_relaxed, RL_INFO);
+  }
+  clock::time_point now() noexcept override { return {}; }
+  bool on_steady_clock() const noexcept override { return true; }
+  const std::uint64_t* epoch() const noexcept override { return nullptr; }
+  clock::time_point polled() const noexcept override { return {}; }
+  void wake_at(clock::time_point) noexcept override {}
+  void pass_again() noexcept override { pass_due_ = true; }
+  void rest() noexcept override {}
+  void hold(bool) noexcept override {}
+  bool owns(const uv_handle_s*) const noexcept override { return false; }
+
+ private:
+  static constexpr std::size_t max_unended = 8;
+
+  using link = detail::basic_inbox_link<relacy_sync>;
+
+  static operation& operation_of(node& n) { return **reinterpret_cast<operation**>(n.callable); }
+
+  // timer_service::is_to_be_held
+  bool is_alive() const { return armed_count_ != 0 || has_holds_ || !posted_.empty(); }
+
+  // timer_service::due. Whether a timer is due is chosen at random.
+  bool is_due() const {
+    return (armed_count_ != 0 && rl::rand(2) == 0) || !posted_.empty() || !mailbox_->seems_empty();
+  }
+
+  // uv__io_poll, uv__async_io and loop_driver::on_ring. A timer or some other event may end a wait at any time. If nothing
+  // is left that could end it, a wakeup was lost.
+  void poll(bool may_wait) {
+    if (may_wait && rl::rand(4) == 0 && other_events_ != 0) {
+      --other_events_;
+      may_wait = false;
+    }
+    for (;;) {
+      if (descriptor_.exchange(0, rl::mo_relaxed, RL_INFO) != 0) break;
+      if (!may_wait || has_deadline()) return;
+      const bool wakeup_was_lost =
+          scene_.waits_in_vain() || (scene_.busy == 0 && (armed_count_ != 0 || (has_holds_ && scene_.holds == 0)));
+      RL_ASSERT(!wakeup_was_lost);
+    }
+    if (pending_.exchange(0, rl::mo_relaxed, RL_INFO) != 0) pass_due_ = true;
+  }
+
+  // An armed timer ends a wait. The deadline of a cancelled one counts as far away: its notice has to come first.
+  bool has_deadline() const {
+    for (std::size_t i = 0; i != armed_count_; ++i)
+      if (!operation_of(*armed_[i]).cancelled) return true;
+    return false;
+  }
+
+  // timer_service::pass. The bound on its work is chosen at random, and whether the wheel or a delivery has the next turn.
+  void pass() {
+    take_posted();
+    for (unsigned work = 1 + rl::rand(4);; --work) {
+      const bool fires = armed_count_ != 0 && rl::rand(2) == 0;
+      if (posted_.empty() && !fires) {
+        if (!mailbox_->sleep()) pass_again();
+        return;
+      }
+      if (work == 0) {
+        pass_again();
+        return;
+      }
+      if (fires)
+        fire_remote(*armed_[rl::rand(static_cast<unsigned>(armed_count_))]);
+      else
+        deliver();
+    }
+  }
+
+  // timer_service::take_posted
+  void take_posted() {
+    if (has_holds_) {
+      has_holds_ = mailbox_->has_holds();
+      // The drain has to take all that was posted before the last release. Relacy's exchange always finds the newest value.
+      // The standard guarantees it only if the release happens before the drain, so this asks for that edge.
+      if (!has_holds_)
+        for (const plain<int>& words : scene_.last_words) words.read();
+    }
+    posted_.append(mailbox_->drain());
+  }
+
+  // timer_service::deliver
+  void deliver() {
+    link* const l = posted_.pop();
+    node& n = node::of(*l);
+    if (n.delivered) {
+      settle_notice(n);
+      return;
+    }
+    n.delivered = true;
+    mailbox_->count_delivered();
+    --scene_.queued;
+    operation_of(n).delivered = true;
+    if (static_cast<clock::time_point>(n.due) > clock::time_point{}) {
+      arm_remote(n);
+      return;
+    }
+    operation_of(n).note_of_loop = 1;
+    if (n.change_by_loop(remote_state::queued, remote_state::ran))
+      run_remote(n);
+    else
+      withdraw(n);
+  }
+
+  // timer_service::arm_remote
+  void arm_remote(node& n) {
+    if (!n.change_by_loop(remote_state::queued, remote_state::armed)) {
+      withdraw(n);
+      return;
+    }
+    armed_[armed_count_++] = &n;
+  }
+
+  // timer_service::fire_remote
+  void fire_remote(node& n) {
+    disarm_remote(n);
+    operation_of(n).note_of_loop = 1;
+    if (n.change_by_loop(remote_state::armed, remote_state::ran)) {
+      run_remote(n);
+      return;
+    }
+    ++withdrawn_;
+    mailbox_->count_ended();
+    n.abandon();
+  }
+
+  // timer_service::disarm_remote
+  void disarm_remote(node& n) {
+    std::size_t i = 0;
+    while (armed_[i] != &n) RL_ASSERT(++i < armed_count_);
+    armed_[i] = armed_[--armed_count_];
+  }
+
+  // timer_service::settle_notice
+  void settle_notice(node& n) {
+    if (n.is_abandoned()) {
+      n.release();
+      return;
+    }
+    disarm_remote(n);
+    withdraw(n);
+  }
+
+  // timer_service::withdraw
+  void withdraw(node& n) {
+    ++withdrawn_;
+    mailbox_->count_ended();
+    n.release();
+  }
+
+  // timer_service::run_remote
+  void run_remote(node& n) {
+    ++ran_;
+    mailbox_->count_ended();
+    n.run(n.callable);
+    n.release();
+  }
+
+  // timer_service::close_remote
+  void close_remote(node& n) {
+    if (n.delivered) {
+      if (n.is_abandoned()) {
+        n.release();
+        return;
+      }
+      disarm_remote(n);
+    }
+    operation& o = operation_of(n);
+    const remote_state from = n.delivered ? remote_state::armed : remote_state::queued;
+    if (n.change_by_loop(from, remote_state::closed)) {
+      ++cancelled_;
+      o.closed = true;
+    } else {
+      ++withdrawn_;
+    }
+    n.release();
+  }
+
+  scene& scene_;
+  mailbox* const mailbox_;
+  detail::basic_inbox_chain<relacy_sync> posted_;
+  node* armed_[8] = {};
+  std::size_t armed_count_ = 0;
+  bool has_holds_ = false;
+  bool pass_due_ = false;
+  bool closed_ = false;
+  int other_events_ = 2;
+  std::uint64_t ran_ = 0;
+  std::uint64_t withdrawn_ = 0;
+  std::uint64_t cancelled_ = 0;
+
+  // libuv's
+  plain<bool> handle_open_{true};
+  rl::atomic<int> pending_{0};
+  rl::atomic<int> descriptor_{0};
+};
+
+// remote_timer
+class timer_on_other_thread {
+ public:
+  timer_on_other_thread() = default;
+  ~timer_on_other_thread() { release(); }
+
+  void own(node& n, mailbox& box) {
+    node_ = &n;
+    box_ = &box;
+    box.retain();
+  }
+  // remote_timer::cancel
+  remote_state cancel() { return box_->cancel(*node_); }
+  // remote_timer::release
+  void release() {
+    if (node_ == nullptr) return;
+    node_->release();
+    box_->release();
+    node_ = nullptr;
+  }
+  explicit operator bool() const { return node_ != nullptr; }
+
+ private:
+  node* node_ = nullptr;
+  mailbox* box_ = nullptr;
+};
+
+// remote_handle
+class handle {
+ public:
+  explicit handle(mailbox& box) : box_{&box} { box.retain(); }
+  handle(const handle& from) : handle{*from.box_} {}
+  handle& operator=(const handle&) = delete;
+  ~handle() { box_->release(); }
+
+  // remote_handle::post_at and arm_at
+  int post(scene& s, operation& o, timer_on_other_thread* out = nullptr) const {
+    node* n = nullptr;
+    if (const int error = box_->reserve(o.later ? clock::time_point::max() : clock::time_point::min(), n)) return error;
+    operation* const at = &o;
+    n->call_with([at]() noexcept {
+      ++at->ran;
+      RL_ASSERT(at->ran == 1 && !at->cancelled && !at->closed);
+      RL_ASSERT(at->before == nullptr || at->before->ran == 1);
+      at->content = 2;
+    });
+    if (out != nullptr) n->references.store(2, std::memory_order_relaxed);
+    RL_ASSERT(++s.queued <= s.max_queued);
+    if (const int error = box_->submit(*n)) {
+      --s.queued;
+      return error;
+    }
+    o.accepted = true;
+    if (out != nullptr) out->own(*n, *box_);
+    return 0;
+  }
+
+ private:
+  mailbox* const box_;
+};
+
+// remote_hold
+class hold {
+ public:
+  // on the loop thread: timer_service::hold
+  hold(scene& s, loop& l) : hold{s, l.box()} { l.given_hold(); }
+  hold(const hold& from) : hold{from.scene_, *from.box_} {}
+  hold& operator=(const hold&) = delete;
+  ~hold() { release(); }
+
+  void release() {
+    if (box_ == nullptr) return;
+    --scene_.holds;
+    box_->drop_hold();
+    box_->release();
+    box_ = nullptr;
+  }
+
+ private:
+  hold(scene& s, mailbox& box) : scene_{s}, box_{&box} {
+    box.retain();
+    box.add_hold();
+    ++s.holds;
+  }
+
+  scene& scene_;
+  mailbox* box_;
+};
+
+}  // namespace tickwheel::weak_memory
