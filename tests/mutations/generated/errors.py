@@ -1,0 +1,2 @@
+class MutationError(Exception):
+    """Nothing can be said of any mutant; the message says why."""
