@@ -144,6 +144,18 @@ TEST(a_chain, appends_another_behind_itself_and_leaves_that_empty) {
   EXPECT_EQ(numbers(all), (std::vector<std::size_t>{1, 2, 3}));
 }
 
+TEST(a_chain, stays_as_it_is_when_an_empty_one_is_appended) {
+  inbox box;
+  std::vector<item> items(2);
+  items[1].number = 1;
+  box.push(items[0].link);
+  inbox_chain all = box.drain();
+  all.append(box.drain());
+  box.push(items[1].link);
+  all.append(box.drain());
+  EXPECT_EQ(numbers(all), (std::vector<std::size_t>{0, 1}));
+}
+
 // Producers push against a consumer that drains, sleeps until it is woken, and in the end closes: what was accepted is
 // exactly what comes out, in each producer's order, and each sleep was ended by one push, which was told so. A wakeup that
 // was lost is one that this waits for. Each producer lets it sleep now and then.
