@@ -169,6 +169,7 @@ void loop_driver<Wakeup>::begin_pass() noexcept {
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_prepare() noexcept {
   if (bound() == nullptr) return;
+  wakeup_.before_poll();
   const clock::time_point now = clock::now();
   if (away_) resume(now);
   bound()->turn(now);
@@ -254,6 +255,7 @@ void loop_driver<Wakeup>::after_fork() noexcept {
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_unbind() noexcept {
   closing_ = 1;  // this call itself
+  wakeup_.before_close();
   for (unsigned i = 0; i < handles; ++i) {
     // a handle that the user closed already, on a walk over the loop, must not be closed twice
     if (uv_is_closing(handle(i)))

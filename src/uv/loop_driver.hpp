@@ -53,7 +53,9 @@ concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, 
   { w.correct(t, t) } noexcept -> std::same_as<bool>;      // the same, right before a poll; the second is the true time
   { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: for no more than it did before
   { w.rest() } noexcept;                                   // nothing to wake for; one wakeup may be left over
+  { w.before_poll() } noexcept;                            // once an iteration, in prepare
   { w.after_fork() } noexcept;                             // the child no longer shares anything with its parent
+  { w.before_close() } noexcept;                           // the handle is about to be closed, in whatever process
   { w.release() } noexcept;                                // what it acquired; the handle is closing, or not linked
 };
 // clang-format on

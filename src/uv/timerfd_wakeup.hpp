@@ -31,7 +31,9 @@ class timerfd_wakeup {
   // readable until it is set again: the poll before the pass reports it once more
   bool came() noexcept { return !std::exchange(came_, true); }
   void rest() noexcept;
+  static void before_poll() noexcept {}
   void after_fork() noexcept;
+  static void before_close() noexcept {}
   void release() noexcept;
 
  private:

@@ -43,7 +43,9 @@ class uv_timer_wakeup {
 
   static bool came() noexcept { return true; }
   void rest() noexcept {}
+  static void before_poll() noexcept {}
   void after_fork() noexcept {}
+  static void before_close() noexcept {}
   void release() noexcept {}
 
  private:
