@@ -16,6 +16,7 @@
 namespace tickwheel {
 
 int timerfd_wakeup::acquire() noexcept {
+  made_by_ = ::getpid();
   descriptor_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   return descriptor_ < 0 ? uv_translate_sys_error(errno) : 0;
 }
@@ -38,6 +39,7 @@ void timerfd_wakeup::rest() noexcept {
 }
 
 void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
+  if (made_by_ != ::getpid()) take_own();
   const auto since = when.time_since_epoch();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
   itimerspec at{};
@@ -52,8 +54,7 @@ void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
 
 // The timer behind the descriptor is the parent's as well: the child puts one of its own under the same number, which is
 // what its loop polls. The shared one is closed first, so that a number is free for the new one.
-void timerfd_wakeup::after_fork() noexcept {
-  if (descriptor_ < 0) return;
+void timerfd_wakeup::take_own() noexcept {
   ::close(descriptor_);
   const int made = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   detail::require(made >= 0, "after_fork: the system has no timerfd for the child");
@@ -61,8 +62,26 @@ void timerfd_wakeup::after_fork() noexcept {
     ::dup3(made, descriptor_, O_CLOEXEC);
     ::close(made);
   }
+  made_by_ = ::getpid();
   set_for_ = clock::time_point::max();
   came_ = false;
+}
+
+// Not twice: a timer that the loop polls already must stay, since libuv would not add another to its set.
+void timerfd_wakeup::after_fork() noexcept {
+  if (descriptor_ >= 0 && made_by_ != ::getpid()) take_own();
+}
+
+// In a child that did not call after_fork its own timer is set for what it had asked for as the parent.
+void timerfd_wakeup::enter_set() noexcept {
+  set_of_ = ::getpid();
+  if (made_by_ != set_of_) set_descriptor(set_for_);
+}
+
+// A set that another process polls as well must keep the descriptor: of an epoll set's own descriptor under that number
+// libuv's EPOLL_CTL_DEL has no effect.
+void timerfd_wakeup::before_close() noexcept {
+  if (set_of_ != ::getpid()) ::dup3(uv_backend_fd(poll_.loop), descriptor_, O_CLOEXEC);
 }
 
 void timerfd_wakeup::release() noexcept {

@@ -147,6 +147,21 @@ TEST_F(fork_test, whose_child_closes_the_service_leaves_the_parent_its_bell_and_
   EXPECT_EQ(p.fired, 1);
 }
 
+TEST_F(fork_test, child_closes_service_and_loop) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(30ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  const forked child{loop, timers, [&] {
+                       timers.close();
+                       uv_run(loop.get(), UV_RUN_DEFAULT);
+                       return uv_loop_close(loop.get()) == 0 ? 0 : 3;
+                     }};
+  EXPECT_EQ(child.answer(), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
 struct asker {
   asker(timer_service& timers, offload_pool& pool) : call{timers, pool, *this} {}
   void on_done(int error, int* value) noexcept {

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <ostream>
 
 using namespace std::chrono_literals;
 using tickwheel::service_options;
@@ -398,6 +400,133 @@ TEST_F(timerfd_wakeup, of_a_child_that_the_system_has_none_for_stops_the_child_r
               timers.after_fork();
             }),
             -SIGABRT);
+}
+
+// What a child that did not call after_fork, and maybe not even uv_loop_fork, does with the service.
+struct careless_child {
+  const char* name;
+  bool forks_loop;
+  bool calls_after_fork;
+  bool polls;
+  bool arms;
+};
+std::ostream& operator<<(std::ostream& out, const careless_child& c) { return out << c.name; }
+
+class timerfd_wakeup_after_fork : public timerfd_wakeup, public testing::WithParamInterface<careless_child> {};
+
+TEST_P(timerfd_wakeup_after_fork, keeps_waking_parent_when_child_closes) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              if (GetParam().forks_loop) {
+                EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              }
+              if (GetParam().calls_after_fork) timers.after_fork();
+              if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+              if (GetParam().arms) {
+                EXPECT_EQ(p.timeout.arm(1ms), 0);
+              }
+              timers.close();
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(uv_loop_close(loop.get()), 0);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(timers.stats().wakeups, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, timerfd_wakeup_after_fork,
+                         testing::Values(careless_child{"closes_at_once", false, false, false, false},
+                                         careless_child{"arms", false, false, false, true},
+                                         careless_child{"forks_loop", true, false, false, false},
+                                         careless_child{"forks_loop_and_arms", true, false, false, true},
+                                         careless_child{"forks_loop_and_polls", true, false, true, false},
+                                         careless_child{"forks_loop_polls_and_arms", true, false, true, true},
+                                         careless_child{"forks_all", true, true, false, false},
+                                         careless_child{"forks_all_and_polls", true, true, true, true}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_polls_without_after_fork) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              EXPECT_EQ(p.timeout.arm(1ms), 0);
+              uv_run(loop.get(), UV_RUN_DEFAULT);  // it comes, and is put to rest
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(timers.stats().wakeups, 1U);
+}
+
+TEST_F(timerfd_wakeup, wakes_child_without_after_fork_for_what_parent_armed) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(timerfd_wakeup, wakes_child_when_after_fork_comes_behind_poll) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              uv_run(loop.get(), UV_RUN_NOWAIT);
+              timers.after_fork();
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+}
+
+// The parent's timer, which comes while nobody sets it anew, must not be in the child's own set.
+TEST_P(timerfd_wakeup_after_fork, leaves_nothing_in_childs_own_set) {
+  if (!GetParam().forks_loop) GTEST_SKIP() << "the set is the parent's";
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              if (GetParam().calls_after_fork) timers.after_fork();
+              if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+              timers.close();
+              uv_run(loop.get(), UV_RUN_NOWAIT);
+              pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
+              EXPECT_EQ(::poll(&set, 1, 60), 0);
+            }),
+            0);
+}
+
+// As a service of static storage is, in a child whose exec failed.
+TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_destroys_service) {
+  auto* const service = new timer_service;
+  ASSERT_EQ(service->open(loop, by_timerfd()), 0);
+  auto* const p = new probe{*service};
+  ASSERT_EQ(p->timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] { delete service; }), 0);
+  loop.run();
+  EXPECT_EQ(p->fired, 1);
+  delete p;
+  delete service;
 }
 
 }  // namespace

@@ -189,7 +189,8 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// not within a handler, and that no other thread was posting, cancelling or letting go of a hold while the process
   /// forked: what it was in the middle of stays so in the child. So does a hold that another thread has: that thread is
   /// not there to release it, and the child's loop is held until the service closes. With `wake_by::timerfd` the child
-  /// gets a timer of its own; it is stopped when the system has none for it, as it would go on to move its parent's.
+  /// gets a timer of its own; it is stopped when the system has none for it, as it would go on to move its parent's. A child
+  /// that does not call it may close or destroy the service, with or without uv_loop_fork: its parent's timers fire as before.
   void after_fork() noexcept;
 
   /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there: to arm in a
