@@ -227,7 +227,8 @@ TICKWHEEL_API int tw_timer_again(tw_timer_t* timer);
 
 /* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with
  * every message: it is counted from this iteration of the loop, for which the clock is read once, and costs a few comparisons
- * and a store. Without effect on one that is not active. 0; UV_EINVAL for null. */
+ * and a store. It never makes a timer due earlier, also where it was started later in this iteration. Without effect on one that
+ * is not active. 0; UV_EINVAL for null. */
 TICKWHEEL_API int tw_timer_touch(tw_timer_t* timer);
 
 /* What follows the next callback; a timer that is active is not moved. In its own callback the next one is set already, by the

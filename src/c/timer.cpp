@@ -56,10 +56,13 @@ int timer::again() noexcept {
   return start(call_, repeat_, repeat_);
 }
 
+// The iteration's time may be older than the start that it was armed by, which counted from the true time.
 void timer::touch() noexcept {
   check_thread();
   if (!armed()) return;
-  due_ = detail::add_saturating(service().now(), to_chrono(waits_));
+  const clock::time_point due = detail::add_saturating(service().now(), to_chrono(waits_));
+  if (due <= due_) return;
+  due_ = due;
   arm_at(due_);
 }
 

@@ -312,6 +312,75 @@ TEST_P(beside_uv_timer, touching_gives_a_timer_its_whole_time_again) {
   uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
+// The time of the iteration, from which a touch counts, was read before the callback blocked; the start counts from its call.
+TEST_P(beside_uv_timer, touch_right_after_start_does_not_make_it_earlier) {
+  turned_loop loop{GetParam()};
+  tw_service_t service;
+  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+  pair other, p;
+  for (pair* each : {&other, &p}) each->init(loop, service);
+  ASSERT_EQ(tw_timer_start(&other.tw, pair::on_tw, 1'000, 0), 0);
+  time_point started{};
+  loop.readable_at(turned_loop::now() + 10ms, [&] {
+    EXPECT_EQ(tw_timer_touch(&other.tw), 0);
+    turned_loop::block(80ms);
+    EXPECT_EQ(tw_timer_start(&p.tw, pair::on_tw, 100, 0), 0);
+    started = turned_loop::now();
+    EXPECT_EQ(tw_timer_touch(&p.tw), 0);
+    EXPECT_EQ(tw_timer_get_due_in_ns(&p.tw), 100'000'000U);
+  });
+  while (p.tw_ran == 0) loop.turn();
+  EXPECT_GE(p.ran_at, started + 100ms);
+  EXPECT_LE(p.ran_at, started + 100ms + 1ms + std::chrono::nanoseconds{1 << 17});
+  for (pair* each : {&other, &p}) {
+    uv_close(each->base(), nullptr);
+    tw_timer_close(&each->tw, nullptr);
+  }
+  tw_service_close(&service, nullptr);
+  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+}
+
+// A callback of the same pass read the time of the iteration and blocked; the next repeat counts from after that.
+TEST_P(beside_uv_timer, touch_in_late_callback_does_not_make_repeat_earlier) {
+  turned_loop loop{GetParam()};
+  tw_service_t service;
+  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+  struct touched {
+    tw_timer_t timer;
+    std::uint64_t due_before, due_after;
+  } p{};
+  tw_timer_t before, slow;
+  ASSERT_EQ(tw_timer_init(&service, &before), 0);
+  ASSERT_EQ(tw_timer_init(&service, &slow), 0);
+  ASSERT_EQ(tw_timer_init(&service, &p.timer), 0);
+  p.timer.data = &p;
+  const auto touch_and_block = [](tw_timer_t* t) {
+    tw_timer_touch(t);
+    turned_loop::block(50ms);
+  };
+  const auto touch = [](tw_timer_t* t) {
+    auto& self = *static_cast<touched*>(t->data);
+    self.due_before = tw_timer_get_due_in_ns(t);
+    tw_timer_touch(t);
+    self.due_after = tw_timer_get_due_in_ns(t);
+  };
+  // all in one pass, and its bound is not looked at between the last two
+  ASSERT_EQ(tw_timer_start(
+                &before, [](tw_timer_t*) {}, 19, 0),
+            0);
+  ASSERT_EQ(tw_timer_start(&slow, touch_and_block, 20, 1'000), 0);
+  ASSERT_EQ(tw_timer_start(&p.timer, touch, 21, 20), 0);
+  loop.once_in(phase::check, place::before, turned_loop::now() + 5ms, [] { turned_loop::block(20ms); });
+  while (p.due_before == 0) loop.turn();
+  EXPECT_EQ(p.due_before, 20'000'000U);
+  EXPECT_EQ(p.due_after, p.due_before);
+  tw_timer_close(&p.timer, nullptr);
+  tw_timer_close(&slow, nullptr);
+  tw_timer_close(&before, nullptr);
+  tw_service_close(&service, nullptr);
+  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+}
+
 TEST_P(beside_uv_timer, due_in_rounds_up) {
   turned_loop loop{GetParam()};
   tw_service_t service;

@@ -240,6 +240,22 @@ TEST(minimum_rate, stands_still_in_a_pause_that_begins_and_ends_between_two_chec
   EXPECT_EQ(c.cut, 1);
 }
 
+// The time of the iteration was read before a callback blocked, and the start came after it: the pause begins no earlier.
+TEST(minimum_rate, pause_right_after_late_start_counts_from_it) {
+  manual_service service{{.stall_grace = 10ms}};
+  service.timers.now();
+  service.time.block(8ms);
+  connection c{service.timers};
+  ASSERT_EQ(c.rate.start({.bytes_a_second = 1000, .grace = 100ms, .interval = 100ms}), 0);
+  c.rate.pause();
+  service.advance(1s);
+  c.rate.resume();
+  service.advance(100ms - 1ns);
+  EXPECT_EQ(c.cut, 0);
+  service.advance(1ns + 2 * service.tick());
+  EXPECT_EQ(c.cut, 1);
+}
+
 TEST(minimum_rate, counts_a_stall_during_a_pause_once) {
   manual_service service{{.stall_grace = 10ms}};
   connection c{service.timers};

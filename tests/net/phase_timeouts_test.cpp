@@ -126,6 +126,22 @@ TEST_P(a_phase, counts_anew_in_the_next_request) {
   EXPECT_EQ(c.cut, 0);
 }
 
+// The time of the iteration was read before a callback blocked, and the start came after it.
+TEST(phase_timeouts, phase_entered_right_after_late_start_has_whole_limit) {
+  manual_service service{{.stall_grace = 10ms}};
+  service.timers.now();
+  service.time.block(8ms);
+  connection c{service.timers};
+  ASSERT_EQ(c.phases.start({.header = 10s, .body = 10s}), 0);
+  const auto begun = service.time.now();
+  c.phases.body();
+  EXPECT_GE(c.phases.phase_ends_at(), begun + 10s);
+  service.advance(10s - 1ns);
+  EXPECT_EQ(c.cut, 0);
+  service.advance(1ns + 2 * service.tick());
+  EXPECT_EQ(c.cut, 1);
+}
+
 TEST(header_phase, is_not_extended_by_trickling_bytes) {
   manual_service service;
   in_phase c{service.timers, request_phase::header};

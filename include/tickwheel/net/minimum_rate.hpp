@@ -76,14 +76,15 @@ class minimum_rate : private timer {
   [[nodiscard]] int start(const rate_limits& limits) noexcept {
     if (limits.problem() != nullptr) return UV_EINVAL;
     if (!service().is_open()) return UV_ECANCELED;
-    const clock::time_point now = service().read_clock();
+    // for the whole iteration, so that what follows in it does not count from before the start
+    const clock::time_point now = service().update_now();
     if (const int error = timer::arm_verdict_at(detail::add_saturating(now, std::min(limits.grace, limits.interval))))
       return error;
     limits_ = limits;
     credit_ = limits.grace;
     bytes_ = 0;
     paused_ = false;
-    counted_to_ = service().responsive(now);
+    counted_to_ = service().responsive_now();
     return 0;
   }
 

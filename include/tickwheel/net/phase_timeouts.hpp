@@ -129,12 +129,13 @@ class phase_timeouts : private timer {
   [[nodiscard]] int start(const phase_limits& limits) noexcept {
     if (limits.problem() != nullptr) return UV_EINVAL;
     if (!service().is_open()) return UV_ECANCELED;
-    const clock::time_point now = service().read_clock();
+    // for the whole iteration, so that what follows in it does not count from before the start
+    const clock::time_point now = service().update_now();
     if (const int error = timer::arm_verdict_at(detail::add_saturating(now, limits.header))) return error;
     limits_ = limits;
     too_old_at_ = detail::add_saturating(now, limits.max_age);
     phase_ = request_phase::header;
-    begun_ = service().responsive(now);
+    begun_ = service().responsive_now();
     return 0;
   }
 
