@@ -278,6 +278,56 @@ TEST(sleep_for, is_refused_at_once_by_a_service_that_was_never_opened) {
   EXPECT_EQ(result, UV_ECANCELED);
 }
 
+// What was made while the service was closed, and is awaited once it is open, which is a minute later.
+TEST(sleep_for, made_while_service_is_closed_counts_from_await) {
+  manual_service service;
+  service.timers.close();
+  int result = unset;
+  auto sleep = sleep_for(service.timers, 500ms);
+  const auto awaits = [&]() -> routine { result = co_await sleep; };
+  service.time.advance(1min);
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  const routine first = awaits();
+  service.advance(500ms - 1ns);
+  EXPECT_EQ(result, unset);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(result, 0);
+  result = unset;
+  const routine second = awaits();
+  service.advance(500ms - 1ns);
+  EXPECT_EQ(result, unset);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(result, 0);
+}
+
+TEST(sleep_for, with_stop_made_while_service_is_closed_counts_from_await) {
+  manual_service service;
+  service.timers.close();
+  const std::stop_source stop;
+  int result = unset;
+  auto sleep = sleep_for(service.timers, 500ms, stop.get_token());
+  const auto awaits = [&]() -> routine { result = co_await sleep; };
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  service.advance(1min);
+  const routine r = awaits();
+  service.advance(500ms - 1ns);
+  EXPECT_EQ(result, unset);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(result, 0);
+}
+
+TEST(sleep_for, longest_made_while_service_is_closed_stays_asleep) {
+  manual_service service;
+  service.timers.close();
+  int result = unset;
+  auto sleep = sleep_for(service.timers, std::chrono::hours::max());
+  const auto awaits = [&]() -> routine { result = co_await sleep; };
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  const routine r = awaits();
+  service.advance(24h);
+  EXPECT_EQ(result, unset);
+}
+
 TEST(sleep_for, is_refused_at_once_when_as_many_timers_are_armed_as_may_be) {
   manual_service service{{.max_armed = 1}};
   int first = unset, second = unset;
@@ -824,6 +874,36 @@ TEST(with_timeout, is_refused_at_once_by_a_closed_service) {
   const routine r = limit_into(result, service.timers, e, 10ms);
   EXPECT_EQ(result.error, UV_ECANCELED);
   EXPECT_EQ(e.begun, 0);
+}
+
+TEST(with_timeout, made_while_service_is_closed_counts_from_await) {
+  manual_service service;
+  service.timers.close();
+  timed_result<int> result{unset, {}};
+  auto wait = with_timeout(service.timers, sleep_for(service.timers, 500ms), 100ms);
+  const auto awaits = [&]() -> routine { result = co_await std::move(wait); };
+  service.time.advance(1min);
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  const routine r = awaits();
+  service.advance(100ms - 1ns);
+  EXPECT_EQ(result.error, unset);
+  service.advance(1ns + service.tick());
+  EXPECT_TRUE(result.timed_out());
+}
+
+TEST(with_timeout, of_sleep_made_while_service_is_closed_lets_it_end) {
+  manual_service service;
+  service.timers.close();
+  timed_result<int> result{unset, {}};
+  auto wait = with_timeout(service.timers, sleep_for(service.timers, 100ms), 500ms);
+  const auto awaits = [&]() -> routine { result = co_await std::move(wait); };
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  const routine r = awaits();
+  service.advance(100ms - 1ns);
+  EXPECT_EQ(result.error, unset);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(result.error, 0);
+  EXPECT_EQ(*result, 0);
 }
 
 TEST(with_timeout, begins_no_subroutine_without_a_limit) {

@@ -51,22 +51,40 @@ namespace tickwheel {
 
 namespace detail {
 
-// Of a closed service, which has no clock, the answer does not matter: what is armed with it answers UV_ECANCELED.
-template <class Rep, class Period>
-clock::time_point time_after(const timer_service& service, std::chrono::duration<Rep, Period> after) noexcept {
-  if (after <= after.zero()) return clock::time_point::min();  // which has passed, whatever the time: a zero delay
-  return service.is_open() ? add_saturating(service.read_clock(), to_nanoseconds(after)) : clock::time_point{};
-}
+// Until when somebody waits: a time, or a while. A closed service has no clock to count from, so a wait that is made of one
+// counts from when it is awaited.
+class wait_end {
+ public:
+  wait_end(clock::time_point until) noexcept  // NOLINT(google-explicit-constructor): what it is in `sleep_until`
+      : ends_{until.time_since_epoch()} {}
+  wait_end(const timer_service& service, std::chrono::nanoseconds after) noexcept {
+    if (after.count() <= 0) return;  // a zero delay: a time that has passed, whatever the time
+    from_await_ = !service.is_open();
+    ends_ = from_await_ ? after : add_saturating(service.read_clock(), after).time_since_epoch();
+  }
+
+  // For who begins to wait now. Of a service that is still closed it does not matter: arming answers UV_ECANCELED.
+  clock::time_point from_now(const timer_service& service) const noexcept {
+    const bool counts_from_now = from_await_ && service.is_open();
+    return add_saturating(counts_from_now ? service.read_clock() : clock::time_point{}, ends_);
+  }
+
+ private:
+  std::chrono::nanoseconds ends_ = std::chrono::nanoseconds::min();  // since the clock's epoch, or since it is awaited
+  bool from_await_ = false;
+};
 
 class sleep_awaiter {
  public:
-  sleep_awaiter(timer_service& service, clock::time_point until) noexcept : until_{until}, due_{service, *this} {}
+  sleep_awaiter(timer_service& service, wait_end until) noexcept
+      : service_{service}, until_{until}, due_{service, *this} {}
 
   // NOLINTNEXTLINE(readability-convert-member-functions-to-static): the language calls it on an object
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
-    error_ = due_.arm_at(until_);  // the last thing done: from here on the frame may be resumed, and be gone
+    error_ = due_.arm_at(
+        until_.from_now(service_));  // the last thing done: from here on the frame may be resumed, and be gone
     return error_ == 0;
   }
   int await_resume() const noexcept { return error_; }
@@ -76,7 +94,8 @@ class sleep_awaiter {
  private:
   void wake() noexcept { waiting_.resume(); }
 
-  clock::time_point until_;
+  const timer_service& service_;
+  wait_end until_;
   std::coroutine_handle<> waiting_;
   int error_ = 0;
   member_timer<&sleep_awaiter::wake> due_;
@@ -84,8 +103,8 @@ class sleep_awaiter {
 
 }  // namespace detail
 
-/// What `sleep_for` and `sleep_until` answer: to be awaited, once or several times, each until that same time. A value;
-/// the timer is in what awaiting it makes of it.
+/// What `sleep_for` and `sleep_until` answer: to be awaited, once or several times, each until that same time, unless
+/// `sleep_for` was called of a closed service. A value; the timer is in what awaiting it makes of it.
 ///
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), nothing is allocated. *Errors:* what `co_await`
 /// results in. *Lifetime:* the service outlives the wait's beginning; afterwards it may be closed and destroyed, and then
@@ -93,7 +112,7 @@ class sleep_awaiter {
 class [[nodiscard]] sleep_awaitable {
  public:
   /// What `sleep_until(service, until)` answers.
-  sleep_awaitable(timer_service& service, clock::time_point until) noexcept : service_{&service}, until_{until} {}
+  sleep_awaitable(timer_service& service, detail::wait_end until) noexcept : service_{&service}, until_{until} {}
 
   /// 0 when the time has come. At once, without having waited: UV_ECANCELED when the service is closed, UV_ENOBUFS when
   /// `max_armed` timers are armed.
@@ -104,16 +123,16 @@ class [[nodiscard]] sleep_awaitable {
 
  private:
   timer_service* service_;
-  clock::time_point until_;
+  detail::wait_end until_;
 };
 
 /// Suspends the coroutine that awaits it until `after`, any std::chrono duration, has passed since this call: never early,
 /// late as a timer may be. Zero or less: until the loop's next pass, so that I/O has its turn; never ready at once. What
 /// is too long for the clock saturates: in effect for ever. The wait keeps the loop alive, as an armed timer does. Reads the
-/// clock.
+/// clock. A closed service has no clock: what is made of one, and awaited once it is open, counts from each await.
 template <class Rep, class Period>
 sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after) noexcept {
-  return {service, detail::time_after(service, after)};
+  return {service, detail::wait_end{service, detail::to_nanoseconds(after)}};
 }
 
 /// As above, until `when`: `sleep_until(service, service.now() + 5s)` counts from the beginning of the loop iteration.
@@ -126,8 +145,8 @@ namespace detail {
 
 class stoppable_sleep_awaiter {
  public:
-  stoppable_sleep_awaiter(timer_service& service, clock::time_point until, std::stop_token stop) noexcept
-      : stop_{std::move(stop)}, until_{until}, due_{service, *this} {}
+  stoppable_sleep_awaiter(timer_service& service, wait_end until, std::stop_token stop) noexcept
+      : service_{service}, stop_{std::move(stop)}, until_{until}, due_{service, *this} {}
 
   bool await_ready() noexcept {
     if (stop_.stop_requested()) error_ = UV_ECANCELED;
@@ -136,7 +155,7 @@ class stoppable_sleep_awaiter {
   bool await_suspend(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
     on_stop_.emplace(std::move(stop_), stopped{*this});
-    if (const int error = due_.arm_at(until_)) error_ = error;
+    if (const int error = due_.arm_at(until_.from_now(service_))) error_ = error;
     return error_ == 0;
   }
   int await_resume() const noexcept { return error_; }
@@ -157,8 +176,9 @@ class stoppable_sleep_awaiter {
   }
   void wake() noexcept { waiting_.resume(); }
 
+  const timer_service& service_;
   std::stop_token stop_;
-  clock::time_point until_;
+  wait_end until_;
   std::coroutine_handle<> waiting_;
   int error_ = 0;
   member_timer<&stoppable_sleep_awaiter::wake> due_;
@@ -175,7 +195,7 @@ class stoppable_sleep_awaiter {
 class [[nodiscard]] stoppable_sleep_awaitable {
  public:
   /// What `sleep_until(service, until, stop)` answers.
-  stoppable_sleep_awaitable(timer_service& service, clock::time_point until, std::stop_token stop) noexcept
+  stoppable_sleep_awaitable(timer_service& service, detail::wait_end until, std::stop_token stop) noexcept
       : service_{&service}, until_{until}, stop_{std::move(stop)} {}
 
   /// 0 when the time has come. UV_ECANCELED at once when the stop was requested before, and in the loop's next pass when
@@ -187,7 +207,7 @@ class [[nodiscard]] stoppable_sleep_awaitable {
 
  private:
   timer_service* service_;
-  clock::time_point until_;
+  detail::wait_end until_;
   std::stop_token stop_;
 };
 
@@ -195,7 +215,7 @@ class [[nodiscard]] stoppable_sleep_awaitable {
 template <class Rep, class Period>
 stoppable_sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after,
                                     std::stop_token stop) noexcept {
-  return {service, detail::time_after(service, after), std::move(stop)};
+  return {service, detail::wait_end{service, detail::to_nanoseconds(after)}, std::move(stop)};
 }
 inline stoppable_sleep_awaitable sleep_until(timer_service& service, clock::time_point when,
                                              std::stop_token stop) noexcept {
@@ -280,8 +300,8 @@ class timeout_awaiter {
   using result = timed_result<std::remove_cvref_t<resumed_with>>;
 
  public:
-  timeout_awaiter(timer_service& service, Awaitable&& awaitable, clock::time_point until)
-      : awaited_{std::in_place, std::move(awaitable)}, until_{until}, limit_{service, *this} {}
+  timeout_awaiter(timer_service& service, Awaitable&& awaitable, wait_end until)
+      : service_{service}, awaited_{std::in_place, std::move(awaitable)}, until_{until}, limit_{service, *this} {}
 
   bool await_ready() { return static_cast<bool>(awaited_->awaiter.await_ready()); }
 
@@ -291,7 +311,7 @@ class timeout_awaiter {
   auto await_suspend(std::coroutine_handle<Promise> waiting) {
     using answer = decltype(awaited_->awaiter.await_suspend(waiting));
     waiting_ = waiting;
-    error_ = limit_.arm_at(until_);
+    error_ = limit_.arm_at(until_.from_now(service_));
     if constexpr (std::is_void_v<answer>) {
       if (error_ != 0) return false;
       awaited_->awaiter.await_suspend(waiting);
@@ -329,8 +349,9 @@ class timeout_awaiter {
     waiting_.resume();
   }
 
+  const timer_service& service_;
   std::optional<operation<Awaitable>> awaited_;
-  clock::time_point until_;
+  wait_end until_;
   std::coroutine_handle<> waiting_;
   int error_ = 0;
   member_timer<&timeout_awaiter::expire> limit_;
@@ -346,7 +367,7 @@ template <owned_awaitable Awaitable>
 class [[nodiscard]] timed_awaitable {
  public:
   /// What `with_timeout` answers whose limit ends at `until`.
-  timed_awaitable(timer_service& service, Awaitable&& awaitable, clock::time_point until)
+  timed_awaitable(timer_service& service, Awaitable&& awaitable, detail::wait_end until)
       : service_{&service}, awaitable_(std::move(awaitable)), until_{until} {}
 
   /// A `timed_result` of what the awaited results in.
@@ -358,12 +379,12 @@ class [[nodiscard]] timed_awaitable {
  private:
   timer_service* service_;
   Awaitable awaitable_;
-  clock::time_point until_;
+  detail::wait_end until_;
 };
 
-/// Awaits `awaitable`, until `after`, any std::chrono duration, has passed since this call. Exactly one of the two
-/// resumes the coroutine. What is ready at once needs no timer, and comes even from a closed service. With a limit of zero
-/// or less it is begun, and has until the loop's next pass. Reads the clock.
+/// Awaits `awaitable`, until `after`, any std::chrono duration, has passed since this call, or of a service that was closed
+/// then, since the await. Exactly one of the two resumes the coroutine. What is ready at once needs no timer, and comes even
+/// from a closed service. With a limit of zero or less it is begun, and has until the loop's next pass. Reads the clock.
 ///
 ///   const auto got = co_await tickwheel::with_timeout(timers, socket.read(), 30s);
 ///   if (!got) co_return;
@@ -379,7 +400,7 @@ class [[nodiscard]] timed_awaitable {
 template <owned_awaitable Awaitable, class Rep, class Period>
 timed_awaitable<Awaitable> with_timeout(timer_service& service, Awaitable awaitable,
                                         std::chrono::duration<Rep, Period> after) {
-  const clock::time_point until = detail::time_after(service, after);
+  const detail::wait_end until{service, detail::to_nanoseconds(after)};
   return {service, std::move(awaitable), until};
 }
 
