@@ -71,6 +71,34 @@ TEST(manual_driver, never_turns_its_clock_back) {
   EXPECT_GE(service.time.now(), before);
 }
 
+TEST(manual_driver, stops_at_end_of_time) {
+  using move = void (*)(manual_driver&, std::chrono::nanoseconds);
+  constexpr move moves[] = {[](manual_driver& t, std::chrono::nanoseconds by) { t.block(by); },
+                            [](manual_driver& t, std::chrono::nanoseconds by) { t.oversleep(by); },
+                            [](manual_driver& t, std::chrono::nanoseconds by) { t.advance(by); }};
+  for (const move first : moves) {
+    for (const move then : moves) {
+      manual_service service;
+      probe p{service.timers};
+      ASSERT_EQ(p.timeout.arm(1s), 0);
+      first(service.time, std::chrono::nanoseconds::max());
+      EXPECT_EQ(service.time.now(), time_point::max());
+      then(service.time, std::chrono::nanoseconds::max());
+      EXPECT_EQ(service.time.now(), time_point::max());
+      service.turn();
+      EXPECT_EQ(p.fired, 1);
+    }
+  }
+}
+
+TEST(manual_driver, oversleeps_to_end_of_time_after_block) {
+  manual_driver time;
+  time.block(1s);
+  time.oversleep(std::chrono::nanoseconds::max());
+  EXPECT_EQ(time.now(), time_point::max());
+  EXPECT_EQ(time.polled(), time_point::max() - 1s);
+}
+
 TEST(manual_driver, lets_a_handler_block_past_the_end_of_an_advance) {
   manual_service service;
   probe next{service.timers};

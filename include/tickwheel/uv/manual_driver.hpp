@@ -42,7 +42,7 @@ class TICKWHEEL_API manual_driver final : public driver {
 
   /// Moves the clock by `by` as by waiting for I/O, without a turn of the loop: a poll that returns late. One that is negative
   /// counts as zero.
-  void oversleep(std::chrono::nanoseconds by) noexcept { wait_until(now() + by); }
+  void oversleep(std::chrono::nanoseconds by) noexcept { wait_until(detail::add_saturating(now(), by)); }
 
   /// One iteration of the loop: runs one pass when one is due or was left over, or when another thread asked for it.
   /// True when it did. Requires: not called from a handler (checked).
