@@ -9,7 +9,7 @@ int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
   if (!service().is_open()) return UV_ECANCELED;
   // for the whole iteration, so that a touch that follows is not older than the start
   const clock::time_point now = service().update_now();
-  if (const int error = timer::arm_verdict_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
+  if (const int error = timer::arm_in_place_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
   limit_ = limit;
   looks_ = looks;
   last_ = service().responsive_now();
@@ -31,6 +31,7 @@ bool silence_timer::judge() noexcept {
   }
   notices_ = notices() + 1;
   noticed_at_ = now;
+  timer::keep_place();
   return true;
 }
 
@@ -41,8 +42,9 @@ void silence_timer::look_again() noexcept { wait(service().judged_at(), std::chr
 int silence_timer::again() noexcept {
   if (limit_.problem() != nullptr) return UV_EINVAL;
   if (armed()) return 0;
+  if (!service().is_open()) return UV_ECANCELED;
   paused_at_ = not_paused;
-  return timer::arm_at(detail::add_saturating(counts_from() + service().stalled_for(), longest_step()));
+  return arm_in_place_at(detail::add_saturating(counts_from() + service().stalled_for(), longest_step()));
 }
 
 void silence_timer::pause() noexcept {

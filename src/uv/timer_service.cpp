@@ -94,6 +94,7 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   arms_to_check_ = 0;
   ends_to_check_ = 0;
   unref_armed_ = 0;
+  keeps_place_ = nullptr;
   wake_ = never;
   held_ = false;
   has_holds_ = false;
@@ -212,7 +213,7 @@ int timer_service::admit(timer& t) noexcept {
   if (!is_open()) return UV_ECANCELED;
   check_thread();
   if (t.armed()) return 0;
-  if (wheel_->armed() >= options_.max_armed) {
+  if (places_left() == 0) {
     ++stats_.refused;
     return UV_ENOBUFS;
   }
@@ -225,9 +226,15 @@ int timer_service::admit(timer& t) noexcept {
 void timer_service::arm_again(timer& t, tick deadline) noexcept {
   check_thread();
   if (!t.armed() && !t.has_ref()) ++unref_armed_;
+  if (keeps_place(t)) keeps_place_ = nullptr;
   wheel_->arm(t.entry(), deadline);
   update_hold();
   wake_sooner();
+}
+
+void timer_service::keep_place(const timer& t) noexcept {
+  keeps_place_ = &t;
+  arms_to_check_ = std::min(arms_to_check_, add_saturating(wheel_->arms(), places_left()));
 }
 
 bool timer_service::cancel_without_ref(timer& t) noexcept {
@@ -287,6 +294,7 @@ void timer_service::begin_handler(expiry_report::handler_id handler, clock::time
 
 // When the next one begins, or the turn is over: one look at the clock serves both.
 void timer_service::end_handler(clock::time_point now) noexcept {
+  keeps_place_ = nullptr;
   if (!account_.handler_runs()) return;
   const std::chrono::nanoseconds took = account_.end_handler(now);
   handler_time_.record(static_cast<std::uint64_t>(took.count()));
@@ -325,7 +333,8 @@ bool timer_service::is_to_be_held() const noexcept {
 }
 
 std::size_t timer_service::places_left() const noexcept {
-  return options_.max_armed - std::min(wheel_->armed(), options_.max_armed);
+  const std::size_t taken = wheel_->armed() + (keeps_place_ != nullptr);
+  return options_.max_armed - std::min(taken, options_.max_armed);
 }
 
 void timer_service::schedule() noexcept {

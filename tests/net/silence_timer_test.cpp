@@ -174,18 +174,114 @@ TEST(asking_again, does_not_end_a_pause) {
   EXPECT_EQ(c.evicted, 0);
 }
 
-TEST(asking_again, is_refused_when_its_place_was_taken_meanwhile_and_when_the_service_is_closed) {
+// Such as one for the ping that the handler sends: a connection that could not ask again would never be reaped.
+TEST(asking_again, keeps_its_place_when_handler_arms_another) {
   manual_service service{{.max_armed = 1}};
   connection c{service.timers};
-  connection other{service.timers};
+  probe other{service.timers};
   c.then = [&] {
-    EXPECT_EQ(other.idle.start(1h), 0);
-    EXPECT_EQ(c.idle.again(), UV_ENOBUFS);
+    EXPECT_EQ(other.timeout.arm(1h), UV_ENOBUFS);
+    service.check();
+    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_TRUE(c.idle.armed());
+    EXPECT_EQ(other.timeout.arm(1h), UV_ENOBUFS);
+    service.check();
   };
+  ASSERT_EQ(c.idle.start(20s), 0);
+  service.advance(21s);
+  EXPECT_EQ(c.evicted, 1);
+  service.advance(20s);
+  EXPECT_EQ(c.evicted, 2);
+  EXPECT_EQ(c.idle.notices(), 2U);
+}
+
+TEST(asking_again, leaves_other_places_to_others) {
+  manual_service service{{.max_armed = 3}};
+  connection c{service.timers};
+  probe first{service.timers}, second{service.timers}, third{service.timers};
+  c.then = [&] {
+    EXPECT_EQ(first.timeout.arm(1h), 0);
+    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(second.timeout.arm(1h), 0);
+    EXPECT_EQ(third.timeout.arm(1h), UV_ENOBUFS);
+    EXPECT_EQ(service.timers.stats().pending, 3U);
+    service.check();
+  };
+  ASSERT_EQ(c.idle.start(20s), 0);
+  service.advance(21s);
+  EXPECT_EQ(c.evicted, 1);
+}
+
+TEST(asking_again, keeps_its_place_for_start_in_handler) {
+  manual_service service{{.max_armed = 2}};
+  connection c{service.timers};
+  probe first{service.timers}, second{service.timers};
+  c.then = [&] {
+    EXPECT_EQ(first.timeout.arm(1h), 0);
+    EXPECT_EQ(second.timeout.arm(1h), UV_ENOBUFS);
+    EXPECT_EQ(c.idle.start(10s), 0);
+    service.check();
+  };
+  ASSERT_EQ(c.idle.start(20s), 0);
+  service.advance(21s);
+  EXPECT_TRUE(c.idle.armed());
+}
+
+TEST(asking_again, gives_its_place_up_when_handler_returns) {
+  manual_service service{{.max_armed = 1}};
+  connection c{service.timers};
+  probe other{service.timers};
   ASSERT_EQ(c.idle.start(1s), 0);
   service.advance(2s);
+  ASSERT_EQ(c.evicted, 1);
+  ASSERT_EQ(other.timeout.arm(1h), 0);
+  EXPECT_EQ(c.idle.again(), UV_ENOBUFS);
+  other.timeout.cancel();
+  EXPECT_EQ(c.idle.again(), 0);
+}
+
+TEST(asking_again, keeps_no_place_from_next_handler_of_the_pass) {
+  manual_service service{{.max_armed = 2, .stall_grace = std::chrono::nanoseconds::max()}};
+  connection c{service.timers};
+  probe other{service.timers}, late{service.timers};
+  other.then = [&] {
+    EXPECT_EQ(late.timeout.arm(1h), 0);
+    EXPECT_EQ(other.timeout.arm(1h), 0);
+  };
+  ASSERT_EQ(c.idle.start(1s), 0);
+  ASSERT_EQ(other.timeout.arm(1s + 2 * service.tick()), 0);
+  service.time.block(1s + 10ms);
+  service.advance(10ms);
   EXPECT_EQ(c.evicted, 1);
-  service.timers.close();
+  EXPECT_EQ(other.fired, 1);
+}
+
+TEST(asking_again, keeps_its_place_without_reference) {
+  manual_service service{{.max_armed = 2}};
+  connection c{service.timers};
+  probe other{service.timers};
+  c.idle.unref();
+  c.then = [&] {
+    EXPECT_EQ(other.timeout.arm(1h), 0);
+    EXPECT_EQ(c.idle.again(), 0);
+  };
+  ASSERT_EQ(c.idle.start(20s), 0);
+  service.advance(21s);
+  EXPECT_TRUE(service.time.alive());
+  other.timeout.cancel();
+  EXPECT_FALSE(service.time.alive());
+}
+
+TEST(asking_again, is_refused_when_service_is_closed) {
+  manual_service service;
+  connection c{service.timers};
+  c.then = [&] {
+    service.timers.close();
+    EXPECT_EQ(c.idle.again(), UV_ECANCELED);
+  };
+  ASSERT_EQ(c.idle.start(1s), 0);
+  service.time.advance(2s);
+  EXPECT_EQ(c.evicted, 1);
   EXPECT_EQ(c.idle.again(), UV_ECANCELED);
 }
 

@@ -48,8 +48,11 @@ class TICKWHEEL_API silence_timer : private timer {
   std::chrono::nanoseconds limit() const noexcept { return limit_.now(); }
 
   /// For the handler: has it called once more after a further limit of silence, counted from this call of it, or from
-  /// activity after that. Calls that are late do not come in a burst. 0, also when it is armed already, as after
-  /// `start`; UV_ENOBUFS, UV_ECANCELED as `timer::arm`; UV_EINVAL when it was never started. Reads no clock.
+  /// activity after that. Calls that are late do not come in a burst. In the handler it cannot be refused: until that
+  /// returns the timeout keeps its place among `max_armed`, which no other timer gets. Reads no clock.
+  ///
+  /// 0, also when it is armed already, as after `start`; UV_EINVAL when it was never started; UV_ECANCELED when the service is
+  /// closed; UV_ENOBUFS, once the handler has returned, when `max_armed` timers are armed.
   int again() noexcept;
 
   /// How often the handler was called in a row, that is without activity since; in the handler, this call is counted,

@@ -106,6 +106,15 @@ class timer : private wheel_entry {
   /// still, and cannot be refused.
   void arm_again_at(clock::time_point when) noexcept { service().arm_again(*this, service().tick_of(when)); }
 
+  /// For one that has just come up, before its handler is called: until that returns, its place among `max_armed` is left to it.
+  void keep_place() noexcept { service().keep_place(*this); }
+  /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Requires: the service is open.
+  int arm_in_place_at(clock::time_point when) noexcept {
+    if (!service().keeps_place(*this)) return arm_verdict_at(when);
+    arm_again_at(when);
+    return 0;
+  }
+
   /// Whose timer it is.
   timer_service& service() const noexcept {
     return *reinterpret_cast<timer_service*>(service_ & ~tag_bits);  // NOLINT(performance-no-int-to-ptr): a tagged one

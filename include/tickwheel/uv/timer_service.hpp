@@ -243,6 +243,8 @@ class TICKWHEEL_API timer_service final : private driver::client {
   int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
   int arm_with_care(timer&, tick deadline) noexcept;
   void arm_again(timer&, tick deadline) noexcept;
+  void keep_place(const timer&) noexcept;
+  bool keeps_place(const timer& t) const noexcept { return keeps_place_ == &t; }
   bool cancel(timer&) noexcept;  // of an armed one that has a reference
   bool cancel_without_ref(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
@@ -306,6 +308,9 @@ class TICKWHEEL_API timer_service final : private driver::client {
   tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
   bool held_ = false;            // what the driver was told last
   bool ref_ = true;
+
+  // Whose handler runs, and whose place no other timer gets until that returns. Only compared: it may be gone.
+  const timer* keeps_place_ = nullptr;
 
   // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
   // renewed would survive a long poll whenever a prepare callback after ours asks for it.
