@@ -121,10 +121,13 @@ TEST_F(clock_reads, of_a_write_idle_timeout_are_those_of_start) {
   EXPECT_EQ(of([&] { t.queued(5); }), 0);
 }
 
-TEST_F(clock_reads, of_a_minimum_rate_are_those_of_start) {
+// That a peer moved bytes shows in the iteration's time having been read.
+TEST_F(clock_reads, of_minimum_rate_are_start_and_first_progress_in_iteration) {
   tickwheel::minimum_rate<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start({}); }), 1);
-  EXPECT_EQ(of_first_in_iteration([&] { t.progress(1); }), 0);
+  EXPECT_EQ(of_first_in_iteration([&] { t.progress(1); }), 1);
+  EXPECT_TRUE(timers.has_now());
+  EXPECT_EQ(of([&] { t.progress(1); }), 0);
   EXPECT_EQ(of([&] { t.pause(); }), 0);
   EXPECT_EQ(of([&] { t.resume(); }), 0);
 }

@@ -123,6 +123,19 @@ TEST(minimum_rate, lets_nobody_save_up_more_than_the_grace) {
   EXPECT_LE(c.at, last + usual.grace + usual.interval + 6 * service.tick());
 }
 
+TEST(minimum_rate, cuts_silent_peer_that_is_an_hour_ahead) {
+  manual_service service;
+  connection c{service.timers};
+  ASSERT_EQ(c.rate.start(usual), 0);
+  c.rate.progress(3'600 * usual.bytes_a_second);
+  const auto last = service.time.now();
+  service.advance(usual.grace - 1ns);
+  EXPECT_EQ(c.cut, 0);
+  service.advance(usual.interval + 1ns + 2 * service.tick());
+  ASSERT_EQ(c.cut, 1);
+  EXPECT_GE(c.at, last + usual.grace);
+}
+
 TEST(minimum_rate, counts_any_number_of_bytes) {
   manual_service service;
   connection c{service.timers};

@@ -18,9 +18,10 @@
 //   };
 //
 // The peer has a credit of time, `grace` at first. Time takes from it, and each byte gives back the time that a byte
-// may take at the minimum rate, up to `grace` again. When none is left the peer is too slow. So one that is never more
-// than `grace` behind the rate is never cut, in bursts or not; and however much it sent before, it cannot then be
-// silent for more than `grace` and one interval between checks.
+// may take at the minimum rate, up to `grace` again. When none is left the peer is too slow. So a peer is cut only when it
+// has fallen behind the rate by `grace` within some stretch of time, wherever that began. A check finds this one interval
+// late at most. Bursts do not matter, but nothing is saved up: a peer that is an hour ahead of the rate, and then falls
+// silent, is cut like any other, at the latest `grace` and one interval after its last byte.
 //
 // Time is the loop's responsive time, less what was paused: neither our stalls nor our unwillingness to read are the
 // peer's fault.
@@ -39,7 +40,8 @@ namespace tickwheel {
 struct rate_limits {
   /// At least 1.
   std::uint64_t bytes_a_second = 240;
-  /// How far the peer may be behind. Must be positive.
+  /// How far the peer may fall behind, from any moment on: hence also how long it may be silent, whatever it sent before.
+  /// Must be positive.
   std::chrono::nanoseconds grace = std::chrono::seconds{5};
   /// How often the timer looks; oftener, up to 16 times, where the credit may be over sooner. Must be positive.
   std::chrono::nanoseconds interval = std::chrono::seconds{1};
@@ -56,9 +58,10 @@ struct rate_limits {
 /// Calls a member function of its owner once the peer has fallen behind a minimum rate by more than a grace time.
 ///
 /// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `progress` and
-/// `pause`. *Complexity:* `progress` is an addition; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the
-/// clock. Nothing allocates. The timer comes up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may
-/// be destroyed at any time, in its handler too.
+/// `pause`. *Complexity:* `progress` is an addition and a compare, and the first in a loop iteration may read
+/// the clock; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing allocates. The timer comes
+/// up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be destroyed at any time, in its handler
+/// too.
 template <auto Member, class = decltype(Member)>
 requires noexcept_member_handler<Member>
 class minimum_rate : private timer {
@@ -88,10 +91,13 @@ class minimum_rate : private timer {
     return 0;
   }
 
-  /// The peer moved so many bytes, also while paused. Adds them up, and nothing else. Without effect when not started.
+  /// The peer moved so many bytes, also while paused. Adds them up. The first call in a loop iteration that asks for its time
+  /// reads the clock, as the first touch of an idle timeout does: that is how the service sees that peers are active. Without
+  /// effect when not started, except for that.
   void progress(std::size_t bytes) noexcept {
     service().check_thread_in_debug();
     bytes_ += bytes;
+    (void)service().now();
   }
 
   /// Time stands still for the peer, from the stamp of this loop iteration on: call it when it cannot make progress
