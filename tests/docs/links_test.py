@@ -12,6 +12,7 @@ DOCUMENTS = sorted([*root.glob("*.md"), *root.glob("docs/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./dev ([a-z]+)")
 TEST = re.compile(r"\bT(?:YPED_T)?EST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)")
+TEST_IN_C = re.compile(r"\bRUN\((\w+)\)")
 NAMED_TEST = re.compile(r"`(\w+)\.(\w+|\*)`")
 
 
@@ -49,6 +50,7 @@ class TheDocuments(unittest.TestCase):
 
     def test_of_verification_names_tests_that_there_are(self):
         tests = {match for source in root.glob("tests/**/*.cpp") for match in TEST.findall(source.read_text())}
+        tests |= {("c", test) for source in root.glob("tests/c/*.c") for test in TEST_IN_C.findall(source.read_text())}
         suites = {suite for suite, _ in tests}
         named = NAMED_TEST.findall((root / "docs/verification.md").read_text())
         self.assertNotEqual([], named)
