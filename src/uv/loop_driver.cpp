@@ -240,8 +240,9 @@ clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const no
   return opened_.time + std::chrono::milliseconds{since};
 }
 
-// What was posted and not delivered is in the child as well as in the parent. Whether the bell had been rung is in the
-// parent's descriptor alone, but libuv 1.44 keeps its note "already rung" in the child, and would never ring there again.
+// What was posted and not delivered is in the child as well as in the parent: it is due in the next prepare. Whether the bell
+// had been rung is in the parent's descriptor alone, but libuv 1.44 keeps its note "already rung" in the child, and would
+// never ring there again.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::after_fork() noexcept {
   polled_ = clock::now();
@@ -249,7 +250,6 @@ void loop_driver<Wakeup>::after_fork() noexcept {
 #ifndef _WIN32
   async_.pending = 0;
 #endif
-  begin_pass();
 }
 
 template <loop_wakeup Wakeup>

@@ -169,7 +169,11 @@ void timer_service::after_fork() noexcept {
   thread_ = detail::this_thread();
   driver_->after_fork();
   take_stamp();
-  if (wake_ != 0) schedule();
+  // the ring of a last hold that was released is lost, and only a pass finds out
+  if (has_holds_)
+    driver_->pass_again();
+  else if (wake_ != 0)
+    schedule();
 }
 
 int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept {

@@ -162,6 +162,41 @@ TEST_F(fork_test, child_closes_service_and_loop) {
   EXPECT_EQ(p.fired, 1);
 }
 
+// How often UV_RUN_ONCE returns until a timer of libuv's own has run.
+int runs_once_until_timer(uv_loop_t* loop) {
+  bool done = false;
+  uv_timer_t timer;
+  uv_timer_init(loop, &timer);
+  timer.data = &done;
+  uv_update_time(loop);
+  uv_timer_start(
+      &timer, [](uv_timer_t* t) { *static_cast<bool*>(t->data) = true; }, 20, 0);
+  int runs = 0;
+  for (; !done; ++runs) uv_run(loop, UV_RUN_ONCE);
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer), nullptr);
+  uv_run(loop, UV_RUN_NOWAIT);
+  return runs;
+}
+
+TEST_F(fork_test, child_without_work_does_not_wake_for_a_pass) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1h), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  const forked child{loop, timers, [&] { return runs_once_until_timer(loop.get()) == 1 ? 0 : 3; }};
+  EXPECT_EQ(child.answer(), 0);
+}
+
+TEST_F(fork_test, child_notices_hold_that_parent_had_released) {
+  open();
+  { const remote_hold hold = timers.hold(); }
+  const forked child{loop, timers, [&] {
+                       uv_run(loop.get(), UV_RUN_DEFAULT);  // until nothing holds the loop
+                       return 0;
+                     }};
+  EXPECT_EQ(child.answer(), 0);
+}
+
 struct asker {
   asker(timer_service& timers, offload_pool& pool) : call{timers, pool, *this} {}
   void on_done(int error, int* value) noexcept {
