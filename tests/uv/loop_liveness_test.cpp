@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <thread>
 
 using namespace std::chrono_literals;
 using tickwheel::timer_service;
@@ -312,6 +313,50 @@ TEST_F(loop_liveness, driven_by_single_runs_fires_within_a_few_of_them) {
   EXPECT_EQ(p.fired, 1);
   EXPECT_GE(p.at, due);
   EXPECT_LE(runs, 6);
+}
+
+// How often UV_RUN_ONCE returns for what docs/from-uv-timer.md has a table of.
+struct run_once : loop_liveness {
+  template <class Done>
+  int returns_until(Done done) {
+    int runs = 0;
+    for (; !done(); ++runs) uv_run(loop.get(), UV_RUN_ONCE);
+    return runs;
+  }
+  int returns_until_io() {
+    bool read = false;
+    const socket_pair sockets;
+    live_loop::hook& io = loop.on_readable(sockets.ours(), [&] { read = sockets.receive(); });
+    std::thread peer{[&] {
+      std::this_thread::sleep_for(150ms);
+      sockets.peer_sends();
+    }};
+    const int runs = returns_until([&] { return read; });
+    peer.join();
+    bool closed = false;
+    io.close([&] { closed = true; });
+    while (!closed) uv_run(loop.get(), UV_RUN_NOWAIT);
+    return runs;
+  }
+};
+
+TEST_F(run_once, returns_at_most_as_often_as_documented) {
+  open();
+  probe p{timers}, far{timers};
+  EXPECT_EQ(returns_until_io(), 1) << "no timer";
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  EXPECT_LE(returns_until([&] { return p.fired == 1; }), 2) << "until a timer runs";
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  p.timeout.cancel();
+  EXPECT_LE(returns_until_io(), 2) << "one was stopped";
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  ASSERT_EQ(p.timeout.arm(1h), 0);
+  EXPECT_LE(returns_until_io(), 3) << "one was moved";
+  EXPECT_EQ(returns_until_io(), 1) << "one is far away";
+  std::deque<probe> stopped;
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(stopped.emplace_back(timers).timeout.arm(20ms + i * 10ms), 0);
+  for (probe& s : stopped) s.timeout.cancel();
+  EXPECT_LE(returns_until_io(), 21) << "ten were stopped, and one is far away";
 }
 
 TEST_F(loop_liveness, driven_by_single_runs_lasts_to_the_timer_though_other_things_wake_the_loop_just_before_it) {
