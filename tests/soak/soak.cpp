@@ -13,6 +13,7 @@
 #include "../../examples/command_line.hpp"
 #include "../../examples/descriptor_limit.hpp"
 #include "../support/allocation_probe.hpp"
+#include "bursts.hpp"
 #include "clients.hpp"
 #include "memory_trend.hpp"
 #include "server.hpp"
@@ -54,6 +55,7 @@ struct options {
   unsigned loops = 2;
   milliseconds margin = 2s;
   bool no_stalls = false;
+  bool bursts = false;
   std::uint64_t seed = 1;
 };
 
@@ -179,11 +181,18 @@ int run(const options& o, soak::shared& with, watch& w) {
   std::thread arming{[&arms] { arms.run(); }};
   std::thread connecting{[&clients] { clients.run(); }};
 
+  soak::bursts bursts{with};
+  if (o.bursts) bursts.start();
+
   w.wait(with, o.duration);
 
   // the peers first, who wait for their verdicts; then who posts; then the loops, with what is armed elsewhere
   clients.stop();
   within_a_minute("the clients", [&] { connecting.join(); });
+  if (o.bursts) {
+    bursts.stop();
+    within_a_minute("the loop under bursts", [&] { bursts.join(); });
+  }
   arms.stop();
   within_a_minute("the thread that arms", [&] { arming.join(); });
   jobs.close();
@@ -197,6 +206,13 @@ int run(const options& o, soak::shared& with, watch& w) {
   if (w.memory.seconds() >= least_trend_seconds && w.memory.slope() > most_growth)
     with.wrong.report("memory grows by %.1f KiB/s, at most %.0f may be", w.memory.slope() / 1024, most_growth / 1024);
   summarise(o, with, w, servers);
+  if (o.bursts) {
+    const soak::burst_counts& b = bursts.counts();
+    std::printf(
+        "under bursts      %12ju datagrams, %ju peers evicted; %ju calls, %ju expired; %ju zero delays; %ju forks\n",
+        std::uintmax_t{b.datagrams}, std::uintmax_t{b.evicted}, std::uintmax_t{b.calls}, std::uintmax_t{b.expired},
+        std::uintmax_t{b.hops}, std::uintmax_t{b.forks});
+  }
   return 0;
 }
 
@@ -219,6 +235,8 @@ int main(int argc, char** argv) {
   add_duration(app, "--margin", o.margin, 1ms, 100ms,
                "how late a verdict may be, stalls of the loop not counted: what else the machine does [2s]");
   app.add_flag("--no-stalls", o.no_stalls, "do not block the loops now and then");
+  app.add_flag("--bursts", o.bursts,
+               "a third loop that is blocked while datagrams and posts pile up, with zero delays and forks");
   app.add_option("--seed", o.seed, "of what is up to chance")->capture_default_str();
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (o.duration > 7 * 24h) return fail("--duration: at most a week");
