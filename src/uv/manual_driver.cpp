@@ -27,7 +27,8 @@ void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
 bool manual_driver::turn_until_done() noexcept {
   const clock::time_point before = now();
   if (!turn()) return false;
-  return again_ || wake_ <= now() || now() != before || rung_.load(std::memory_order_relaxed);
+  const bool is_due = wake_ <= now() && wake_ != clock::time_point::max();
+  return again_ || is_due || now() != before || rung_.load(std::memory_order_relaxed);
 }
 
 bool manual_driver::turn() noexcept {

@@ -506,7 +506,7 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   bool left = find_next_turn();
   const turn_of first = next_turn_;
   std::size_t stride = 1;  // visits until the clock is looked at: one at first, as handlers may be slow
-  for (std::size_t work = options_.work_per_pass; left && work != 0 && now < stop;) {
+  for (std::size_t work = options_.work_per_pass; left;) {
     const std::size_t visits = std::min(work, stride);
     run_turn(visits, stamp, binding);
     if (binding.ended()) return;
@@ -521,6 +521,7 @@ void timer_service::pass(clock::time_point stamp) noexcept {
     stride = std::min(2 * stride, longest_stride);
     next_turn_ = following(next_turn_);
     left = find_next_turn();
+    if (work == 0 || now >= stop) break;
   }
   if (left) ++stats_.carried;
   next_turn_ = left ? following(first) : turn_of::slots;  // who begins has more turns, or longer ones

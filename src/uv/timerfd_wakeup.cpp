@@ -80,7 +80,7 @@ void timerfd_wakeup::enter_set() noexcept {
 
 // A set that another process polls as well must keep the descriptor: of an epoll set's own descriptor under that number
 // libuv's EPOLL_CTL_DEL has no effect.
-void timerfd_wakeup::before_close() noexcept {
+void timerfd_wakeup::before_close() const noexcept {
   if (set_of_ != ::getpid()) ::dup3(uv_backend_fd(poll_.loop), descriptor_, O_CLOEXEC);
 }
 

@@ -44,7 +44,7 @@ class timerfd_wakeup {
       enter_set();
   }
   void after_fork() noexcept;
-  void before_close() noexcept;
+  void before_close() const noexcept;
   void release() noexcept;
 
  private:

@@ -85,7 +85,7 @@ TEST(manual_driver, stops_at_end_of_time) {
       EXPECT_EQ(service.time.now(), time_point::max());
       then(service.time, std::chrono::nanoseconds::max());
       EXPECT_EQ(service.time.now(), time_point::max());
-      service.turn();
+      service.advance(0s);
       EXPECT_EQ(p.fired, 1);
     }
   }

@@ -83,8 +83,8 @@ class sleep_awaiter {
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
-    error_ = due_.arm_at(
-        until_.from_now(service_));  // the last thing done: from here on the frame may be resumed, and be gone
+    // the last thing done: from here on the frame may be resumed, and be gone
+    error_ = due_.arm_at(until_.from_now(service_));
     return error_ == 0;
   }
   int await_resume() const noexcept { return error_; }
