@@ -17,10 +17,6 @@ namespace tickwheel {
 /// Several levels: a finest one, and coarse ones above it. One level: a coarse one, whose slots happen to be a tick
 /// wide, since only those know of rounds.
 struct hierarchy {
-  /// How many occupied slots a level looks at to find its next visit before it settles for "look again then". A level of
-  /// up to 64 slots always knows.
-  static constexpr unsigned look_ahead = 64;
-
   /// Requires: `geometry.valid()`. Throws std::bad_alloc.
   explicit hierarchy(const wheel_geometry& geometry)
       : first{geometry.levels > 1 ? 1U : 0U},
@@ -39,8 +35,8 @@ struct hierarchy {
   }
 
   /// `level` got `e`, which may need attention before all else there. Returns when that needs it.
-  tick bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
-    const tick needed = level.bring_forward(e);
+  tick bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
+    const tick needed = level.bring_forward(e, cursor);
     if (needed < next_coarse->attention) next_coarse = &level;
     return needed;
   }
@@ -61,11 +57,10 @@ struct hierarchy {
     for (unsigned k = 0; k < count; ++k) coarse[k].undo_drain();
   }
 
-  /// Finds all anew, but for what is being emptied: when the cursor has skipped time, or to look farther than `look_ahead`.
+  /// Finds all anew: when the cursor has skipped time, or to look farther than `look_ahead`.
   void find_attention(tick cursor, unsigned limit) noexcept {
     finest.attention = finest.slots != 0 ? finest.next_visit(cursor) : never;
-    for (unsigned k = 0; k < count; ++k)
-      if (!coarse[k].being_emptied()) coarse[k].find_next(cursor, limit);
+    for (unsigned k = 0; k < count; ++k) coarse[k].find_next(cursor, limit);
     find_next_coarse();
   }
 

@@ -52,16 +52,16 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
   }
   wheel_level& level = levels.coarse[0];
   if (ahead >= level.reach) return link_far(e, deadline, cursor);
-  return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
+  return level.link(e, deadline) ? bring_forward(level, e, cursor) : !expiry_exact_;
 }
 
 bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
   wheel_level& level = levels_->coarse_for(deadline, cursor);
-  return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
+  return level.link(e, level.place_of(deadline, cursor)) ? bring_forward(level, e, cursor) : !expiry_exact_;
 }
 
-bool wheel::bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
-  return expect(levels_->bring_forward(level, e));
+bool wheel::bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
+  return expect(levels_->bring_forward(level, e, cursor));
 }
 
 // Something needs a visit at `attention`. During a pass expiry_ is at most that, and found when the pass ends.
@@ -107,7 +107,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 // Nothing needs a visit before `next`, for all that the levels know without looking at every slot.
 void wheel::set_expiry(tick next) noexcept {
   expiry_ = std::clamp(next, now(), last_tick);
-  expiry_exact_ = geometry_.slots <= hierarchy::look_ahead;
+  expiry_exact_ = geometry_.slots <= pace.look_ahead;
 }
 
 // Visits the slot of the cursor. False when the work bound was reached or a callback cancelled the pass.
@@ -135,21 +135,34 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   return true;
 }
 
-// Empties the next slot of a coarse level: wholly when its time has come, else as far as its pace asks for. False as
-// above.
+// A coarse level needs attention at the cursor: its next slot is to be started on, or what is being emptied to be gone on
+// with. False as above.
 inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
-  hierarchy& levels = *levels_;
-  wheel_level::drain& from = level.draining;
-  if (!from.active()) {
-    // looking at all slots when the few that come next do not decide keeps a jump over empty turns from walking them
-    if (level.next.index == slot_bitmap::none) level.find_next(cursor_, wheel_level::unlimited_slots);
-    if (level.attention > running.now) {
-      levels.find_next_coarse();
+  if (level.next.attention <= cursor_ && level.next_is_first()) {
+    if (level.next.index == slot_bitmap::none) {
+      // looking at all slots when the few that come next do not decide keeps a jump over empty turns from walking them
+      level.find_next(cursor_, wheel_level::unlimited_slots);
+      levels_->find_next_coarse();
       return true;
     }
-    level.begin_drain();
+    if (level.ring[level.next.index].count == 1) return visit_lone(level, running);
+    if (!level.being_emptied()) level.begin_drain(cursor_);
   }
+  return empty_further(level, running);
+}
 
+// Visits the next slot of a coarse level, which has one entry. While another is being emptied, this one may come before.
+bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
+  if (running.work == 0) return false;
+  --running.work;
+  wheel_entry* e = level.take_lone(cursor_);
+  levels_->find_next_coarse();
+  return e == nullptr || take(*e, running);
+}
+
+// Empties a slot of a coarse level: wholly when its time has come, else as far as its pace asks for. False as above.
+bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
+  wheel_level::drain& from = level.draining;
   const std::size_t step = from.begin_step(running.now);
   const std::size_t granted = std::min(step, running.work);
   std::size_t left = granted;
@@ -164,15 +177,15 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
   bool bound_reached = false;
   if (next == nullptr) {
     level.end_drain();
-    level.find_next(cursor_, hierarchy::look_ahead);
   } else if (granted == step) {
     from.in_step = false;
-    level.attention = from.attention();
+    from.due = from.due_by_pace();
   } else {
-    level.attention = std::min(from.attention(), running.now);  // the step is to be finished
+    from.due = std::min(from.due_by_pace(), running.now);  // the step is to be finished
     bound_reached = true;
   }
-  levels.find_next_coarse();
+  level.note_attention();
+  levels_->find_next_coarse();
   return !bound_reached;
 }
 
@@ -247,7 +260,7 @@ void wheel::skip_idle_time() noexcept {
 
 // Requires: nothing is being emptied.
 void wheel::find_attention() noexcept {
-  levels_->find_attention(cursor(), hierarchy::look_ahead);
+  levels_->find_attention(cursor(), pace.look_ahead);
   set_expiry(levels_->attention());
 }
 

@@ -87,9 +87,12 @@ bool wheel::validate(std::string* why) const {
       }
     if (!from.active() && in_drain != 0) return fails({"level ", k, " drain: ", in_drain, " entries, but it is over"});
     if (in_drain > from.left) return fails({"level ", k, " drain: ", in_drain, " entries, expected <= ", from.left});
-    if (from.active() && expiry_ > now() && from.attention() <= now())
+    if (from.active() && expiry_ > now() && from.due_by_pace() <= now())
       return fails({"level ", k, " drain due at ", from.at, ": ", from.left, " entries left at ", now(),
                     ", expected <= ", from.rate * (from.at - now()), " by its pace"});
+    if (pass_ == nullptr && armed() != 0 && level.attention > from.due)
+      return fails({"level ", k, " needs a visit at ", level.attention, ", expected <= ", from.due,
+                    ", when its drain is to go on"});
     if (pass_ == nullptr && armed() != 0 && levels_->next_coarse->attention > level.attention)
       return fails({"level ", k, " needs a visit at ", level.attention, ", but level ",
                     levels_->first + static_cast<unsigned>(levels_->next_coarse - &levels_->coarse[0]),
@@ -107,8 +110,22 @@ bool wheel::validate(std::string* why) const {
         }
       if (in_slot > slot.count)
         return fails({"level ", k, " slot ", index, ": ", in_slot, " entries, expected <= ", slot.count});
-      if (slot.count != 0 && !level.occupied.test(index))
+      if (slot.count == 0) continue;
+      if (!level.occupied.test(index))
         return fails({"level ", k, " slot ", index, ": count ", slot.count, ", expected 0 where nothing is marked"});
+      if (slot.count > 1 && slot.first_visit != level.begin_of_span(slot.first_visit))
+        return fails({"level ", k, " slot ", index, ": first visit ", slot.first_visit, " of ", slot.count,
+                      " entries, expected the begin of a span"});
+      if (pass_ != nullptr || armed() == 0) continue;
+      // No level needs attention later than any of its slots, also while one of them is being emptied. Of those that
+      // come before that one, each has at most one entry, so that it takes one visit.
+      const wheel_level::prospect need = level.prospect_of(index, cursor());
+      if (level.attention > need.attention)
+        return fails(
+            {"level ", k, " needs attention at ", level.attention, ", but its slot ", index, " at ", need.attention});
+      if (from.active() && need.visit < from.at && slot.count > 1)
+        return fails({"level ", k, " drain due at ", from.at, ": slot ", index, " with ", slot.count,
+                      " entries is to be emptied before, at ", need.visit});
     }
   }
 
@@ -134,10 +151,10 @@ bool wheel::validate(std::string* why) const {
           if (e.visit_ > now() && !top && (e.visit_ >> level.shift) - (cursor() >> level.shift) >= level.slots)
             return at({"less than a turn ahead of cursor ", cursor()});
         }
-    // an entry of a later round makes the next round of its slot longer, and its pace late until that begins
-    const tick need = level.next_visit(cursor());
-    if (pass_ == nullptr && armed() != 0 && level.attention > need)
-      return fails({"level ", k, ": next visit at ", level.attention, ", expected <= ", need});
+    if (pass_ == nullptr && armed() != 0)
+      if constexpr (requires { level.next_visit(tick{}); })
+        if (const tick need = level.next_visit(cursor()); level.attention > need)
+          return fails({"level ", k, ": next visit at ", level.attention, ", expected <= ", need});
     ++k;
     return true;
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chain.hpp"
+#include "pace.hpp"
 #include "slot_bitmap.hpp"
 
 #include <tickwheel/core/ticks.hpp>
@@ -19,24 +20,16 @@ namespace tickwheel {
 /// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
 /// list is walked at the pace of one cache miss after the other, several lists miss side by side.
 struct wheel_level {
-  static constexpr unsigned chain_count = 4;
+  static constexpr unsigned chain_count = pace.chain_count;
 
   /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
   /// the cache.
   static constexpr unsigned entries_in_a_row = 8;
   static constexpr unsigned unlimited_slots = ~0U;
 
-  /// What may be left in a slot that is being emptied shrinks at least so many entries a tick until its time comes. The
-  /// faster, the later it is begun, and the more of what was moved down is still in the cache when it is due.
-  static constexpr std::size_t entries_per_tick = 64;
-
-  /// A visit to a slot that is emptied ahead of its time moves at least so many entries: in smaller steps the steps
-  /// themselves would become wakeups.
-  static constexpr std::size_t smallest_step = 128;
-
   struct slot {
     std::array<chain, chain_count> chains;
-    tick first_visit = never;  // lower bound of its entries' visits
+    tick first_visit = never;  // lower bound of its entries' visits; of several, the begin of a span
     std::size_t count = 0;     // upper bound of its entries: what was linked since it was last emptied
   };
 
@@ -44,6 +37,7 @@ struct wheel_level {
   struct drain {
     std::array<chain, chain_count> chains;
     tick at = never;       // when it must be empty; `never`: no drain is going on
+    tick due = never;      // when the next step is
     std::size_t left = 0;  // upper bound
     std::size_t rate = 1;  // at tick t, at most rate * (at - t) entries may be left
     std::size_t keep = 0;  // what the step that was begun leaves
@@ -52,7 +46,8 @@ struct wheel_level {
     unsigned turn = 0;     // which of them is next
 
     bool active() const noexcept { return at != never; }
-    tick attention() const noexcept { return at - left / rate; }
+    /// By when the pace asks for a step.
+    tick due_by_pace() const noexcept { return at - left / rate; }
 
     /// How many entries to take at `now`: all when its time has come, else what the pace asks for. A step that was begun
     /// is finished, though its pace may allow more by now.
@@ -62,7 +57,7 @@ struct wheel_level {
       } else if (!in_step) {
         const tick room = at - now - 1;
         keep = room >= left / rate ? left : static_cast<std::size_t>(room) * rate;
-        keep = std::min(keep, left - std::min(left, smallest_step));
+        keep = std::min(keep, left - std::min(left, pace.smallest_step));
       }
       in_step = true;
       return keep == 0 ? ~std::size_t{0} : left - keep;
@@ -111,12 +106,17 @@ struct wheel_level {
     }
   };
 
-  /// When a level needs a visit next, and which slot it is for; `index` is `slot_bitmap::none` when it only has to look
-  /// again.
+  /// When a slot has to be started on, by when it has to be empty, and which it is; `index` is `slot_bitmap::none` when
+  /// the level only has to look again.
   struct prospect {
     tick attention = never;
     tick visit = never;
     unsigned index = slot_bitmap::none;
+
+    /// Slots are emptied in the order of their visits, so of two to be started on at once it is the one to be empty first.
+    bool precedes(const prospect& other) const noexcept {
+      return attention < other.attention || (attention == other.attention && visit < other.visit);
+    }
   };
 
   /// Throws std::bad_alloc.
@@ -137,42 +137,63 @@ struct wheel_level {
     return ahead > (last_tick >> shift) - number ? never : (number + ahead) << shift;
   }
 
-  /// How long before `visit` a slot of `count` entries has to be started on. At most its own width: from then on
-  /// nothing is linked to it any more, and what leaves it fits the level below.
+  tick begin_of_span(tick t) const noexcept { return t >> shift << shift; }
+
+  /// How long before its first visit a slot of `count` entries has to be started on. At most its own width: from then on
+  /// nothing of this round is linked to it any more, and what leaves it fits the level below. A lone entry has none.
   tick lead(std::size_t count) const noexcept {
-    return shift == 0 ? 0 : std::min<tick>(count / entries_per_tick, tick{1} << shift);
+    return shift == 0 ? 0 : std::min<tick>((count - 1) / pace.entries_per_tick, tick{1} << shift);
   }
 
   /// True when the slot for `deadline` is less than a turn ahead.
   bool reaches(tick deadline, tick cursor) const noexcept { return (deadline >> shift) - (cursor >> shift) < slots; }
 
-  /// Links `e`. True when it may need attention before the next slot does: `bring_forward` is to be called then.
-  bool link(wheel_entry& e, tick deadline) noexcept {
+  /// The tick whose slot an entry that is due at `deadline` goes to, in the highest level: its own, or one that is visited
+  /// before.
+  ///
+  /// What is a turn or more ahead may not go where entries of this round are waiting when these may be started on already:
+  /// there would be no time to look at the new ones at a pace. It goes to the farthest slot then, and on from there.
+  tick place_of(tick deadline, tick cursor) const noexcept {
+    if (shift == 0 || reaches(deadline, cursor)) return deadline;
+    const tick number = cursor >> shift;
     const unsigned index = index_of(deadline);
+    const bool near = ((index - index_of(cursor)) & (slots - 1)) <= 1;
+    const slot& s = ring[index];
+    return near && s.count != 0 && s.first_visit >> shift < number + 2 ? begin_of(number, slots - 1) : deadline;
+  }
+
+  /// Links `e` to the slot for `place`, which is its deadline or earlier. True when the slot may need attention before the
+  /// next one does: `bring_forward` is to be called then.
+  bool link(wheel_entry& e, tick place) noexcept {
+    const unsigned index = index_of(place);
     slot& s = ring[index];
     // An entry alone in its slot needs no visit before its deadline; with others, when the slot begins, to move down.
-    const tick visit = s.count == 0 ? deadline : deadline >> shift << shift;
-    e.visit_ = visit;
+    const bool alone = s.count == 0;
+    e.visit_ = alone ? place : begin_of_span(place);
+    s.first_visit = alone ? place : begin_of_span(std::min(s.first_visit, place));
     s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
     ++s.count;
-    s.first_visit = std::min(s.first_visit, visit);
     occupied.set(index);
-    return visit < close;
+    return s.first_visit < close;
   }
 
-  /// Returns when the slot of `e`, which was just linked, has to be attended to for it. (In the top level an entry of a
-  /// later round also makes the slot's next round longer; its pace is then caught up with when that round begins.)
-  tick bring_forward(const wheel_entry& e) noexcept {
-    const unsigned index = index_of(e.visit_);
+  /// Returns when the slot of `e`, which was just linked, has to be started on.
+  tick bring_forward(const wheel_entry& e, tick cursor) noexcept {
+    const prospect changed = prospect_of(index_of(e.visit_), cursor);
+    if (changed.precedes(next)) expect(changed);
+    return changed.attention;
+  }
+
+  /// What an occupied slot needs. A first visit in the past is that of dead links which time went over. They wait for the
+  /// slot's turn; when that is now, the slot is visited now, as others in it may be due within its span.
+  prospect prospect_of(unsigned index, tick cursor) const noexcept {
     const slot& s = ring[index];
-    const tick needed = e.visit_ - lead(s.count);
-    // a first visit before the slot's span is that of a dead link
-    if (needed < next.attention) expect({needed, std::max(s.first_visit, e.visit_ >> shift << shift), index});
-    if (needed < attention) attention = needed;
-    return needed;
+    tick visit = s.first_visit;
+    if (visit < cursor) visit = begin_of(cursor >> shift, (index - index_of(cursor)) & (slots - 1));
+    return {visit == never ? never : visit - lead(s.count), visit, index};
   }
 
-  /// The next slot to be attended to, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
+  /// The next slot to be started on, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
   /// not decide, it answers when to look again. (Once a slot, and not for each entry: in line it was 2 KB of code.)
   [[gnu::noinline]] prospect next_slot(tick cursor, unsigned limit) const noexcept {
     prospect best;
@@ -182,36 +203,32 @@ struct wheel_level {
       const unsigned gap = occupied.distance_from((start + distance) & (slots - 1));
       if (gap == slot_bitmap::none || gap >= slots - distance) break;
       distance += gap;
-      const tick look_again = begin_of(number, distance - (shift != 0));
-      if (steps >= limit)
-        return best.attention <= look_again ? best : prospect{look_again, look_again, slot_bitmap::none};
-      const unsigned index = (start + distance) & (slots - 1);
-      // A first visit in the past is that of dead links which time went over. They wait for the slot's turn; when that
-      // is now, the slot is visited now, as others in it may be due within its span.
-      const slot& s = ring[index];
-      tick visit = s.first_visit;
-      if (visit < cursor) visit = std::max(begin_of(number, distance), cursor);
-      if (visit != never && visit - lead(s.count) < best.attention) best = {visit - lead(s.count), visit, index};
-      // this round: what follows is at least a slot later, and a slot's lead is at most its width
-      if (visit != never && (visit >> shift) == number + distance) break;
+      // from here on no slot has to be started on earlier, as a lead is at most a slot's width
+      const tick soonest = begin_of(number, distance - (shift != 0 && distance != 0));
+      if (best.attention <= soonest) break;
+      if (steps >= limit) return {soonest, soonest, slot_bitmap::none};
+      const prospect found = prospect_of((start + distance) & (slots - 1), cursor);
+      if (found.precedes(best)) best = found;
     }
     return best;
   }
 
-  /// Looks for `next`. Requires: no drain is going on.
-  void find_next(tick cursor, unsigned limit) noexcept {
-    expect(next_slot(cursor, limit));
-    attention = next.attention;
-  }
+  /// Looks for `next`.
+  void find_next(tick cursor, unsigned limit) noexcept { expect(next_slot(cursor, limit)); }
 
   void expect(const prospect& which) noexcept {
     next = which;
     const tick width = tick{1} << shift;  // a lead is at most that
     close = next.attention < never - width ? next.attention + width : never;
+    note_attention();
   }
 
-  /// Makes the next slot the one being emptied. Requires: it is known, and no drain is going on.
-  void begin_drain() noexcept {
+  /// To be called when `next` or what is being emptied has changed.
+  void note_attention() noexcept { attention = std::min(next.attention, draining.due); }
+
+  /// Makes the next slot the one being emptied, and looks for the one after it. Requires: it is known, and no drain is
+  /// going on.
+  void begin_drain(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
     draining.live = 0;
@@ -221,8 +238,22 @@ struct wheel_level {
       if (!entries.empty()) draining.chains[draining.live++].take_all(entries);
     draining.at = next.visit;
     draining.left = from.count;
-    draining.rate = std::max(entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);
+    draining.rate = std::max(pace.entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);
+    draining.due = draining.due_by_pace();
     clear_slot(index);
+    find_next(cursor, pace.look_ahead);
+  }
+
+  /// Takes the next slot's only entry, and looks for the slot after it; null when the entry was destroyed. Requires: the
+  /// next slot is known, and has one entry.
+  wheel_entry* take_lone(tick cursor) noexcept {
+    const unsigned index = next.index;
+    wheel_entry* e = nullptr;
+    for (chain& entries : ring[index].chains)
+      if (!entries.empty()) e = &entries.take_front();
+    clear_slot(index);
+    find_next(cursor, pace.look_ahead);
+    return e;
   }
 
   void clear_slot(unsigned index) noexcept {
@@ -232,8 +263,9 @@ struct wheel_level {
   }
 
   void end_drain() noexcept {
-    draining.at = never;
+    draining.at = draining.due = never;
     draining.left = 0;
+    note_attention();
   }
 
   /// Gives what is left of a drain back to its slot. O(1).
@@ -250,19 +282,18 @@ struct wheel_level {
 
   bool being_emptied() const noexcept { return draining.active(); }
   std::span<chain> emptying() noexcept { return draining.chains; }
-  /// The latest tick by which it has to be visited: by the pace of what is being emptied, else when the next slot begins.
-  tick next_visit(tick cursor) const noexcept {
-    return draining.active() ? draining.attention() : next_slot(cursor, unlimited_slots).visit;
-  }
+  /// True when the next slot is to be emptied before the one that is being emptied.
+  bool next_is_first() const noexcept { return next.visit < draining.at; }
 
   slot_bitmap occupied;
   std::unique_ptr<slot[]> ring;
   unsigned slots = 0;
-  unsigned shift = 0;      // log2 of a slot's width in ticks
-  tick reach = 0;          // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
-  tick close = never;      // a slot whose visit is at or after it is not the next one to be attended to
-  tick attention = never;  // when it needs its next visit; a lower bound
-  prospect next;           // of the slots that are not being emptied; found anew when that is done
+  unsigned shift = 0;  // log2 of a slot's width in ticks
+  tick reach = 0;      // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
+  tick close = never;  // a slot whose visit is at or after it is not the next one to be started on
+  tick attention =
+      never;      // when it needs its next visit: to start on the next slot, or to go on with what is being emptied
+  prospect next;  // of the slots that are not being emptied
   drain draining;
 };
 

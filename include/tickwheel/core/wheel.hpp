@@ -224,11 +224,13 @@ class TICKWHEEL_API wheel {
   bool relink(wheel_entry&, tick deadline) noexcept;
   bool link(wheel_entry&, tick deadline, tick cursor) noexcept;
   bool link_far(wheel_entry&, tick deadline, tick cursor) noexcept;
-  bool bring_forward(wheel_level& level, const wheel_entry&) noexcept;
+  bool bring_forward(wheel_level& level, const wheel_entry&, tick cursor) noexcept;
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
   bool visit_finest(pass& running) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
+  bool visit_lone(wheel_level& level, pass& running) noexcept;
+  bool empty_further(wheel_level& level, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;
   void move(wheel_entry&) noexcept;
   void fire(wheel_entry&, tick now) noexcept;

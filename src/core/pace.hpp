@@ -1,0 +1,32 @@
+// The constants by which a wheel spreads its work.
+#pragma once
+
+#include <cstddef>
+
+namespace tickwheel {
+
+struct wheel_pace {
+  /// What may be left in a slot that is being emptied shrinks at least so many entries a tick until its time comes. The
+  /// faster, the later it is begun, and the more of what was moved down is still in the cache when it is due.
+  std::size_t entries_per_tick = 64;
+
+  /// A visit to a slot that is emptied ahead of its time moves at least so many entries: in smaller steps the steps
+  /// themselves would become wakeups.
+  std::size_t smallest_step = 128;
+
+  /// How many occupied slots a level looks at to find its next visit before it settles for "look again then". A level of
+  /// up to so many slots always knows.
+  unsigned look_ahead = 64;
+
+  /// The lists of a slot of a coarse level.
+  unsigned chain_count = 4;
+};
+
+// Tests also compile the wheel with other constants, so that a few entries crowd a slot.
+#ifdef TICKWHEEL_TEST_PACE
+inline constexpr wheel_pace pace TICKWHEEL_TEST_PACE;
+#else
+inline constexpr wheel_pace pace;
+#endif
+
+}  // namespace tickwheel

@@ -1,0 +1,24 @@
+// Random operations on a wheel of hundreds of timers that crowd a few slots, compared with a model.
+//
+// `operations.hpp` has the operations that a fuzzer spells, on few entries of any geometry. Here a seed decides, and the
+// deadlines are aimed at where a wheel has to keep pace: neighbouring slots of which one is crowded, slots of the next
+// round, and the time in which a slot is emptied. With fewer entries to a tick than the library has (pace.hpp) a few are
+// a crowd.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tickwheel::test {
+
+struct crowd_result {
+  std::uint64_t operations = 0;         ///< that were carried out, those of callbacks included
+  std::optional<std::string> mismatch;  ///< what the wheel and the model disagree about
+};
+
+/// Carries out `operations` operations, or a few more, on a wheel whose geometry, origin and load `seed` decides. Each
+/// invariant of the wheel is checked after each of the first thousand, and after one in a thousand from then on.
+crowd_result run_crowd(std::uint64_t seed, std::uint64_t operations);
+
+}  // namespace tickwheel::test

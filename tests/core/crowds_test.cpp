@@ -1,0 +1,38 @@
+// Crowds of random timers against a model, with the library's pace and with others (meson.build).
+//
+// A seed repeats. TICKWHEEL_TEST_SEEDS=A..B runs those, a million operations each: `./dev test --long --seeds A..B`.
+#include "crowd_machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tickwheel::test {
+namespace {
+
+TEST(wheel_crowds, agree_with_the_model) {
+  std::uint64_t first = 1;
+  std::uint64_t last = 40;
+  std::uint64_t each = 25'000;
+  if (const char* seeds = std::getenv("TICKWHEEL_TEST_SEEDS")) {
+    unsigned long long from = 0;
+    unsigned long long to = 0;
+    ASSERT_EQ(std::sscanf(seeds, "%llu..%llu", &from, &to), 2)
+        << "TICKWHEEL_TEST_SEEDS is " << seeds << ", expected A..B";
+    first = from;
+    last = to;
+    each = 1'000'000;
+  }
+  std::uint64_t operations = 0;
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    const crowd_result result = run_crowd(seed, each);
+    ASSERT_FALSE(result.mismatch) << "seed " << seed << ": " << *result.mismatch;
+    operations += result.operations;
+  }
+  std::printf("%llu operations\n", static_cast<unsigned long long>(operations));
+}
+
+}  // namespace
+}  // namespace tickwheel::test
