@@ -58,7 +58,7 @@ struct hierarchy {
   }
 
   /// Finds all anew: when the cursor has skipped time, or to look farther than `look_ahead`.
-  void find_attention(tick cursor, unsigned limit) noexcept {
+  TICKWHEEL_OUT_OF_LINE void find_attention(tick cursor, unsigned limit) noexcept {
     finest.attention = finest.slots != 0 ? finest.next_visit(cursor) : never;
     for (unsigned k = 0; k < count; ++k) coarse[k].find_next(cursor, limit);
     find_next_coarse();

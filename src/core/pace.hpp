@@ -22,11 +22,14 @@ struct wheel_pace {
   unsigned chain_count = 4;
 };
 
-// Tests also compile the wheel with other constants, so that a few entries crowd a slot.
+// Tests also compile the wheel with other constants, so that a few entries crowd a slot, and count what it looks at.
 #ifdef TICKWHEEL_TEST_PACE
 inline constexpr wheel_pace pace TICKWHEEL_TEST_PACE;
+inline std::size_t looks = 0;  // at slots and at words of bitmaps
+inline void count_look() noexcept { ++looks; }
 #else
 inline constexpr wheel_pace pace;
+inline void count_look() noexcept {}
 #endif
 
 }  // namespace tickwheel

@@ -1,6 +1,8 @@
 // Which slots of a level hold entries: one bit a slot, and a summary bit for every 64 of them.
 #pragma once
 
+#include "pace.hpp"
+
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -35,10 +37,17 @@ class slot_bitmap {
 
   /// How many slots after `from`, going round, the next set bit is: 0 for `from` itself; `none` when all are clear.
   unsigned distance_from(unsigned from) const noexcept {
+    count_look();
     const std::uint64_t here = words_[from / 64] >> (from % 64);
     if (here != 0) return lowest(here);
     const unsigned word = next_word(from / 64);
     return word == none ? none : (word * 64 + lowest(words_[word]) - from) & mask_;
+  }
+
+  /// The first set bit from `from` on; `none` when there is none up to the end. `from` may be the end.
+  [[gnu::noinline]] unsigned next_from(unsigned from) const noexcept {
+    const unsigned gap = from <= mask_ ? distance_from(from) : none;
+    return gap == none || gap > mask_ - from ? none : from + gap;
   }
 
  private:
@@ -55,6 +64,7 @@ class slot_bitmap {
     std::uint64_t words = summary_[group] & (~std::uint64_t{1} << (word % 64));
     for (unsigned looked_at = 0; words == 0; words = summary_[group]) {
       if (looked_at++ == groups_) return none;
+      count_look();
       group = (group + 1) % groups_;
     }
     return group * 64 + lowest(words);

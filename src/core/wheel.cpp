@@ -13,7 +13,8 @@ struct wheel::pass {
   tick now;
   std::size_t work;
   std::size_t ran = 0;
-  bool cancelled = false;  // the wheel was cleared or destroyed: touch nothing of it
+  bool cancelled = false;  // the wheel was cleared or destroyed
+  bool destroyed = false;  // touch nothing of it
 };
 
 namespace {
@@ -29,9 +30,11 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
 [[gnu::cold]] wheel::wheel(wheel_geometry geometry, tick now)
     : levels_{std::make_unique<hierarchy>(checked(geometry))}, geometry_{geometry} {
   set_now(std::min(now, last_tick));
+  set_expiry(last_tick);
 }
 
 wheel::~wheel() {
+  if (pass_ != nullptr) pass_->destroyed = true;
   clear([](wheel_entry&) noexcept {});
 }
 
@@ -57,7 +60,9 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
 
 bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
   wheel_level& level = levels_->coarse_for(deadline, cursor);
-  return level.link(e, level.place_of(deadline, cursor)) ? bring_forward(level, e, cursor) : !expiry_exact_;
+  const bool later_round = !level.reaches(deadline, cursor);
+  if (later_round) deadline = level.place_in_later_round(deadline, cursor);
+  return level.link(e, deadline) || later_round ? bring_forward(level, e, cursor) : !expiry_exact_;
 }
 
 bool wheel::bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
@@ -92,7 +97,12 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
     // coarse ones first, since emptying them may add to the finest
     const bool coarse = levels.next_coarse->attention == next;
     more = coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running);
-    if (running.cancelled) return {running.ran, true};
+    if (running.cancelled) {
+      if (running.destroyed) return {running.ran, true};
+      pass_ = nullptr;
+      set_expiry(levels.attention());
+      return {running.ran, armed() == 0 || expiry_ > now};
+    }
     // the end of time: what was armed meanwhile is due at once, and waits for the next call
     if (cursor_ == last_tick && (!coarse || levels.first == 0)) more = false;
   }
@@ -106,14 +116,24 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 
 // Nothing needs a visit before `next`, for all that the levels know without looking at every slot.
 void wheel::set_expiry(tick next) noexcept {
-  expiry_ = std::clamp(next, now(), last_tick);
+  note_expiry(next);
   expiry_exact_ = geometry_.slots <= pace.look_ahead;
+}
+
+// At the end of time each `advance` is to look for what is due, also one that is told an earlier tick; and while a pass runs
+// none is to take the short way.
+void wheel::note_expiry(tick next) const noexcept {
+  expiry_ = at_end_of_time_ ? last_tick - 1 : pass_ != nullptr ? now() : std::clamp(next, now(), last_tick);
 }
 
 // Visits the slot of the cursor. False when the work bound was reached or a callback cancelled the pass.
 inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
   chain& slot = level.slot_at(cursor_);
+  if (slot.empty()) {  // its entries were destroyed, or moved
+    if (running.work == 0) return false;
+    --running.work;
+  }
   const auto take_until = [&](const auto end) noexcept {
     while (slot.begin() != end) {
       if (running.work == 0) return false;
@@ -145,19 +165,29 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
       levels_->find_next_coarse();
       return true;
     }
+    if (running.work == 0) return false;
     if (level.ring[level.next.index].count == 1) return visit_lone(level, running);
     if (!level.being_emptied()) level.begin_drain(cursor_);
   }
-  return empty_further(level, running);
+  return running.work != 0 && empty_further(level, running);
 }
 
 // Visits the next slot of a coarse level, which has one entry. While another is being emptied, this one may come before.
 bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
-  if (running.work == 0) return false;
   --running.work;
   wheel_entry* e = level.take_lone(cursor_);
   levels_->find_next_coarse();
-  return e == nullptr || take(*e, running);
+  if (e == nullptr) return true;
+  if (e->deadline_ <= running.now) {
+    ++running.ran;
+    fire(*e, running.now);
+    return !running.cancelled;
+  }
+  if (e->armed())
+    relink(*e, e->deadline_);  // which is not in line, as `move` is
+  else
+    e->visit_ = never;
+  return true;
 }
 
 // Empties a slot of a coarse level: wholly when its time has come, else as far as its pace asks for. False as above.
@@ -171,7 +201,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
     if (!take(next->take_front(), running)) return false;
-  running.work -= granted - left;
+  running.work -= std::max<std::size_t>(granted - left, 1);  // a slot that its entries have left counts
   from.left -= std::min(from.left, granted - left);
 
   bool bound_reached = false;
@@ -243,9 +273,10 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
     if (!e.armed()) continue;
     ++running.ran;
     fire(e, std::max(now, e.deadline_));
-    if (running.cancelled) return {running.ran, true};
+    if (running.destroyed) return {running.ran, true};
   }
   pass_ = nullptr;
+  if (running.cancelled) set_expiry(levels_->attention());
   has_immediates_ = !at_once.empty();
   return {running.ran, at_once.ready.empty()};
 }
@@ -265,7 +296,7 @@ void wheel::find_attention() noexcept {
 }
 
 [[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
-  if (armed() != 0 || work == 0 || pass_ != nullptr || empty()) return;
+  if (armed() != 0 || work == 0 || pass_ != nullptr) return;
   levels_->undo_drains();
   levels_->at_once.all_of([&](chain& entries) noexcept {
     for (; !entries.empty() && work != 0; --work) entries.take_front().visit_ = never;
@@ -273,36 +304,35 @@ void wheel::find_attention() noexcept {
   });
   has_immediates_ = !levels_->at_once.empty();
   levels_->all_of([&](auto& level) noexcept {
-    for (unsigned index; work != 0 && (index = level.occupied.distance_from(0)) != slot_bitmap::none;) {
-      for (bool dry = false; !dry && work != 0;) {
+    for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none;) {
+      std::size_t found = 0;
+      for (bool dry = false; !dry;) {
         dry = true;
         for (chain& from : level.chains_of(index)) {  // from each in turn, as their misses then overlap
           if (from.empty()) continue;
+          if (found == work) return false;
           dry = false;
-          if (work == 0) break;
-          --work;
+          ++found;
           from.take_front().visit_ = never;
         }
-        if (dry) level.clear_slot(index);
       }
+      level.clear_slot(index);
+      work -= std::max<std::size_t>(found, 1);
+      if (work == 0) return false;
     }
-    return work != 0;
+    return true;
   });
   find_attention();
 }
 
-void wheel::cancel_pass() noexcept {
-  if (pass_ == nullptr) return;
-  pass_->cancelled = true;
-  pass_ = nullptr;
-}
+void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 
 // Unlinks entries until one of them was armed, and returns that one; null when nothing is linked any more.
-[[gnu::cold]] wheel_entry* wheel::detach_one() noexcept {
+[[gnu::cold]] wheel_entry* wheel::detach_one(position& from) noexcept {
   wheel_entry* found = nullptr;
-  const auto nothing_armed_in = [&](chain& from) noexcept {
-    while (!from.empty()) {
-      wheel_entry& e = from.take_front();
+  const auto nothing_armed_in = [&](chain& entries) noexcept {
+    while (!entries.empty()) {
+      wheel_entry& e = entries.take_front();
       e.visit_ = never;
       if (cancel(e)) {
         found = &e;
@@ -314,26 +344,35 @@ void wheel::cancel_pass() noexcept {
   levels_->undo_drains();
   if (!levels_->at_once.all_of(nothing_armed_in)) return found;
   has_immediates_ = false;
+  unsigned k = 0;
   levels_->all_of([&](auto& level) noexcept {
-    for (unsigned index; (index = level.occupied.distance_from(0)) != slot_bitmap::none; level.clear_slot(index))
-      for (chain& from : level.chains_of(index))
-        if (!nothing_armed_in(from)) return false;
+    if (k++ < from.level) return true;
+    for (; (from.index = level.occupied.next_from(from.index)) != slot_bitmap::none; level.clear_slot(from.index))
+      for (chain& entries : level.chains_of(from.index))
+        if (!nothing_armed_in(entries)) return false;
+    from = {k, 0};
     return true;
   });
   if (found == nullptr) skip_idle_time();
   return found;
 }
 
-bool wheel::empty() const noexcept {
-  return !has_immediates_ && levels_->all_of([](auto& level) noexcept {
-    return !level.being_emptied() && level.occupied.distance_from(0) == slot_bitmap::none;
+[[gnu::cold]] bool wheel::empty() const noexcept {
+  return levels_->at_once.empty() && levels_->all_of([](auto& level) noexcept {
+    const auto all_empty = [](std::span<chain> chains) noexcept {
+      return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
+    };
+    if (!all_empty(level.emptying())) return false;
+    for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
+      if (!all_empty(level.chains_of(index))) return false;
+    return true;
   });
 }
 
 // The levels are to know, too: `link` leaves `expiry_` alone for what they do not have to attend to earlier.
 void wheel::refine_expiry() const noexcept {
   levels_->find_attention(cursor(), wheel_level::unlimited_slots);
-  expiry_ = std::clamp(levels_->attention(), now(), last_tick);
+  note_expiry(levels_->attention());
   expiry_exact_ = true;
 }
 

@@ -44,7 +44,7 @@ bool wheel::validate(std::string* why) const {
     return false;
   };
 
-  if (expiry_ < now() || expiry_ > last_tick)
+  if (expiry_ + at_end_of_time_ < now() || expiry_ > last_tick)
     return fails({"next expiry ", expiry_, ", expected now ", now(), " or later"});
   if (ended_ > arms_ || lateness_.count() > ended_) return fails({"more entries ended than were armed"});
 
@@ -113,7 +113,7 @@ bool wheel::validate(std::string* why) const {
       if (slot.count == 0) continue;
       if (!level.occupied.test(index))
         return fails({"level ", k, " slot ", index, ": count ", slot.count, ", expected 0 where nothing is marked"});
-      if (slot.count > 1 && slot.first_visit != level.begin_of_span(slot.first_visit))
+      if (slot.count > 1 && slot.first_visit >= cursor() && slot.first_visit != level.begin_of_span(slot.first_visit))
         return fails({"level ", k, " slot ", index, ": first visit ", slot.first_visit, " of ", slot.count,
                       " entries, expected the begin of a span"});
       if (pass_ != nullptr || armed() == 0) continue;

@@ -15,6 +15,13 @@
 #include <memory>
 #include <span>
 
+// Once a slot, and not for each entry: in line, or made anew for each constant argument, it was kilobytes of code.
+#ifdef __clang__
+#define TICKWHEEL_OUT_OF_LINE [[gnu::noinline]]
+#else
+#define TICKWHEEL_OUT_OF_LINE [[gnu::noinline, gnu::noclone]]
+#endif
+
 namespace tickwheel {
 
 /// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
@@ -148,33 +155,34 @@ struct wheel_level {
   /// True when the slot for `deadline` is less than a turn ahead.
   bool reaches(tick deadline, tick cursor) const noexcept { return (deadline >> shift) - (cursor >> shift) < slots; }
 
-  /// The tick whose slot an entry that is due at `deadline` goes to, in the highest level: its own, or one that is visited
-  /// before.
-  ///
-  /// What is a turn or more ahead may not go where entries of this round are waiting when these may be started on already:
-  /// there would be no time to look at the new ones at a pace. It goes to the farthest slot then, and on from there.
-  tick place_of(tick deadline, tick cursor) const noexcept {
-    if (shift == 0 || reaches(deadline, cursor)) return deadline;
-    const tick number = cursor >> shift;
-    const unsigned index = index_of(deadline);
-    const bool near = ((index - index_of(cursor)) & (slots - 1)) <= 1;
-    const slot& s = ring[index];
-    return near && s.count != 0 && s.first_visit >> shift < number + 2 ? begin_of(number, slots - 1) : deadline;
-  }
-
-  /// Links `e` to the slot for `place`, which is its deadline or earlier. True when the slot may need attention before the
-  /// next one does: `bring_forward` is to be called then.
+  /// Links `e` to the slot for `place`, less than a turn ahead, which is its deadline or earlier. True when the slot may need
+  /// attention before the next one does: `bring_forward` is to be called then.
   bool link(wheel_entry& e, tick place) noexcept {
     const unsigned index = index_of(place);
     slot& s = ring[index];
     // An entry alone in its slot needs no visit before its deadline; with others, when the slot begins, to move down.
-    const bool alone = s.count == 0;
-    e.visit_ = alone ? place : begin_of_span(place);
-    s.first_visit = alone ? place : begin_of_span(std::min(s.first_visit, place));
+    const tick visit = s.count == 0 ? place : begin_of_span(place);
+    e.visit_ = visit;
     s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
     ++s.count;
+    s.first_visit = std::min(s.first_visit, visit);
     occupied.set(index);
-    return s.first_visit < close;
+    return visit < close;
+  }
+
+  /// Which tick's slot of the highest level gets an entry that is due a turn or more ahead: its own, or one that is visited
+  /// before. `bring_forward` is to be called in any case, as it counts for the slot's lead also when others there come earlier.
+  ///
+  /// It may not go where entries of this round are waiting when these may be started on already: there would be no time to
+  /// look at the new ones at a pace. It goes to the farthest slot then, and on from there.
+  tick place_in_later_round(tick deadline, tick cursor) const noexcept {
+    const tick number = cursor >> shift;
+    const unsigned index = index_of(deadline);
+    slot& s = ring[index];
+    const bool near = shift != 0 && ((index - index_of(cursor)) & (slots - 1)) <= 1;
+    if (near && s.count != 0 && s.first_visit >> shift < number + 2) return begin_of(number, slots - 1);
+    if (s.count == 1) s.first_visit = begin_of_span(s.first_visit);  // it is alone no more
+    return deadline;
   }
 
   /// Returns when the slot of `e`, which was just linked, has to be started on.
@@ -194,8 +202,8 @@ struct wheel_level {
   }
 
   /// The next slot to be started on, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
-  /// not decide, it answers when to look again. (Once a slot, and not for each entry: in line it was 2 KB of code.)
-  [[gnu::noinline]] prospect next_slot(tick cursor, unsigned limit) const noexcept {
+  /// not decide, it answers when to look again.
+  TICKWHEEL_OUT_OF_LINE prospect next_slot(tick cursor, unsigned limit) const noexcept {
     prospect best;
     const tick number = cursor >> shift;
     const unsigned start = index_of(cursor);
@@ -214,7 +222,7 @@ struct wheel_level {
   }
 
   /// Looks for `next`.
-  void find_next(tick cursor, unsigned limit) noexcept { expect(next_slot(cursor, limit)); }
+  TICKWHEEL_OUT_OF_LINE void find_next(tick cursor, unsigned limit) noexcept { expect(next_slot(cursor, limit)); }
 
   void expect(const prospect& which) noexcept {
     next = which;
@@ -248,9 +256,9 @@ struct wheel_level {
   /// next slot is known, and has one entry.
   wheel_entry* take_lone(tick cursor) noexcept {
     const unsigned index = next.index;
-    wheel_entry* e = nullptr;
-    for (chain& entries : ring[index].chains)
-      if (!entries.empty()) e = &entries.take_front();
+    chain& only = ring[index].chains[0];
+    wheel_entry* e = only.empty() ? nullptr : &only.front();
+    only.clear();
     clear_slot(index);
     find_next(cursor, pace.look_ahead);
     return e;
@@ -273,7 +281,7 @@ struct wheel_level {
     if (!draining.active()) return;
     const unsigned index = index_of(draining.at);
     slot& to = ring[index];
-    for (unsigned i = 0; i < draining.live; ++i) to.chains[i].take_all(draining.chains[i]);
+    for (unsigned i = 0; i < draining.live; ++i) to.chains[0].take_all(draining.chains[i]);  // the first has a lone one
     to.first_visit = std::min(to.first_visit, draining.at);
     to.count += draining.left;
     occupied.set(index);

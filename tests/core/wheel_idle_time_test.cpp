@@ -65,6 +65,19 @@ TEST_P(wheel_idle_time_test, drops_dead_links_a_bounded_number_a_call) {
 }
 
 // The slot of a dead link comes round again, by then with a live entry beside it whose visit is the very tick reached.
+TEST_P(wheel_idle_time_test, leaves_a_wheel_empty_whose_dead_entries_are_destroyed) {
+  wheel w{GetParam()};
+  {
+    int fires = 0;
+    counting_entry timer{fires};
+    w.arm(timer, 5);
+    EXPECT_FALSE(w.empty());
+    w.cancel(timer);
+    EXPECT_FALSE(w.empty());
+  }
+  EXPECT_TRUE(w.empty());
+}
+
 TEST_P(wheel_idle_time_test, does_not_hide_a_live_entry_behind_a_dead_one) {
   const wheel_geometry geometry = GetParam();
   const tick turn = geometry.slots;

@@ -52,6 +52,20 @@ TEST_P(wheel_limits_test, a_timer_armed_at_the_last_tick_is_due_at_it) {
   EXPECT_TRUE(valid(timers));
 }
 
+TEST_P(wheel_limits_test, advance_to_an_earlier_tick_runs_what_is_due_at_the_last) {
+  for (const tick origin : {last_tick, last_tick - 5}) {
+    wheel timers{geometry, origin};
+    timers.advance(last_tick);
+    probe timer{timers};
+    timers.arm(timer, last_tick);
+    const advance_result result = timers.advance(last_tick - 1);
+    EXPECT_EQ(result.ran, 1U);
+    EXPECT_TRUE(result.done);
+    EXPECT_EQ(timers.now(), last_tick);
+    EXPECT_TRUE(valid(timers));
+  }
+}
+
 TEST_P(wheel_limits_test, a_timer_that_arms_itself_at_the_last_tick_runs_once_a_pass) {
   wheel timers{geometry, last_tick - 1};
   probe timer{timers, [&](probe& self) { timers.arm(self, timers.now() + 1); }};

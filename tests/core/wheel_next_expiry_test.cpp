@@ -46,6 +46,17 @@ TEST_P(wheel_next_expiry_test, is_at_or_before_now_when_work_is_left) {
   EXPECT_EQ(timers.next_expiry(), never);
 }
 
+TEST_P(wheel_next_expiry_test, comes_down_from_never_and_arm_says_so) {
+  probe timer{timers};
+  EXPECT_TRUE(timers.arm(timer, last_tick));
+  timers.cancel(timer);
+  EXPECT_TRUE(timers.arm(timer, origin + 100));
+  timers.cancel(timer);
+  EXPECT_EQ(timers.next_expiry(), never);
+  EXPECT_TRUE(timers.arm(timer, origin + 100));
+  EXPECT_LE(timers.next_expiry(), origin + 100);
+}
+
 TEST_P(wheel_next_expiry_test, comes_down_when_an_earlier_timer_is_armed) {
   probe late{timers};
   probe soon{timers};
@@ -102,6 +113,27 @@ TEST_P(wheel_next_expiry_test, is_never_late_whatever_else_is_linked) {
     }
   }
   EXPECT_TRUE(valid(timers));
+}
+
+// A lone timer of this round, and a crowd of the next in its slot: the bound comes down with what the crowd needs.
+TEST(wheel_expiry_bound, is_never_above_the_earliest_deadline) {
+  constexpr tick width = tick{1} << 19;
+  constexpr tick turn = tick{1} << 29;
+  wheel timers;
+  probe lone{timers};
+  probe first{timers};
+  probes all{timers, 6400};
+  timers.arm(lone, 4 * width + 1000);
+  timers.arm(first, 10);
+  timers.advance(10);
+  const tick before = timers.next_expiry();
+  bool sooner = false;
+  for (probe& p : all) sooner |= timers.arm(p, turn + 4 * width + 5);
+  EXPECT_TRUE(sooner || timers.next_expiry() == before);
+  timers.arm(first, 20);
+  timers.advance(20);
+  EXPECT_LE(timers.expiry_bound(), timers.next_expiry());
+  EXPECT_LE(timers.expiry_bound(), lone.deadline());
 }
 
 INSTANTIATE_TEST_SUITE_P(all, wheel_next_expiry_test, testing::ValuesIn(few_cases()), case_name);

@@ -352,6 +352,37 @@ TEST(wheel_reentrancy_death_test, a_nested_advance_aborts_and_says_why) {
   timers.cancel(timer);
 }
 
+TEST(wheel_reentrancy_death_test, advance_nested_after_a_clear_aborts_too) {
+  for (const tick to : {2, 9}) {
+    wheel timers;
+    probe timer{timers, [&](probe& self) {
+                  timers.clear([](wheel_entry&) {});
+                  timers.arm(self, 7);
+                  timers.next_expiry();
+                  timers.advance(to);
+                }};
+    timers.arm(timer, 1);
+    EXPECT_DEATH(timers.advance(1), "advance was called from a callback");
+    timers.cancel(timer);
+  }
+}
+
+TEST(wheel_reentrancy_test, timer_armed_after_a_clear_in_a_callback_is_on_time) {
+  wheel timers;
+  probe later{timers};
+  probe timer{timers, [&](probe&) {
+                timers.clear([](wheel_entry&) {});
+                timers.arm(later, 7);
+              }};
+  timers.arm(timer, 5);
+  const advance_result result = timers.advance(5);
+  EXPECT_EQ(result.ran, 1U);
+  EXPECT_TRUE(result.done);
+  EXPECT_TRUE(valid(timers));
+  EXPECT_EQ(timers.next_expiry(), 7U);
+  EXPECT_EQ(timers.advance(7).ran, 1U);
+}
+
 TEST(wheel_reentrancy_death_test, a_nested_advance_in_an_empty_tick_aborts_too) {
   wheel timers;
   probe far{timers};

@@ -82,7 +82,8 @@ class TICKWHEEL_API wheel {
   /// there; at that tick itself, the end of time, there is no later one, and what is armed is due at once. Requires: the
   /// entry is in no other wheel.
   ///
-  /// True when `next_expiry()` may have come closer: who waits for it then asks again, as after the first entry armed.
+  /// Returns true if `next_expiry()` may have become earlier; a caller who waits for it then asks for it again. That
+  /// includes each time that `entry` is the only one armed.
   ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
@@ -92,7 +93,7 @@ class TICKWHEEL_API wheel {
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
-    return entry.visit_ - earliest > deadline - earliest && relink(entry, deadline);
+    return (entry.visit_ - earliest > deadline - earliest && relink(entry, deadline)) || armed() == 1;
   }
 
   /// Disarms `entry`; true when it was armed. Requires: it is in no other wheel. Its callback does not run until it is armed
@@ -121,8 +122,8 @@ class TICKWHEEL_API wheel {
   advance_result run_immediates(tick now, std::size_t work = npos) noexcept;
 
   /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()`
-  /// counts as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped) it stops;
-  /// the next call goes on where this one stopped.
+  /// counts as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped, a slot found
+  /// empty) it stops; the next call goes on where this one stopped.
   ///
   /// Callbacks may arm, cancel and destroy any entry, and clear or destroy the wheel; they may not call `advance`
   /// (checked). On time, entries run in order of their deadlines, in no order within a tick. A late call runs what is
@@ -137,8 +138,9 @@ class TICKWHEEL_API wheel {
     return run_pass(now, work);
   }
 
-  /// When nothing is armed, drops up to `work` cancelled entries that are still linked; without effect otherwise. Never
-  /// needed, as a later visit drops them; for when the caller is awake anyway. O(work). Without effect in a callback.
+  /// When nothing is armed, drops up to `work` cancelled entries that are still linked, or slots that were left by all their
+  /// entries; without effect otherwise. Never needed, as a later visit drops them; for when the caller is awake anyway.
+  /// O(work). Without effect in a callback.
   void sweep(std::size_t work) noexcept;
 
   /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
@@ -163,7 +165,7 @@ class TICKWHEEL_API wheel {
   /// How many entries are armed.
   std::size_t armed() const noexcept { return static_cast<std::size_t>(arms_ - ended_); }
 
-  /// True when no entry is linked, armed or not. O(levels).
+  /// True when no entry is linked, armed or not. O(slots that may hold entries).
   bool empty() const noexcept;
 
   /// How many entries were ever armed, and how many of them are no longer: `armed()` is the difference. Each only grows,
@@ -200,8 +202,9 @@ class TICKWHEEL_API wheel {
   /// `dispose` may destroy it, or any other, and must not arm any. No callback runs. O(linked entries).
   template <class F>
   void clear(F&& dispose) {
-    cancel_pass();
-    while (wheel_entry* entry = detach_one()) dispose(*entry);
+    if (pass_ != nullptr) cancel_pass();
+    position from;
+    while (wheel_entry* entry = detach_one(from)) dispose(*entry);
   }
 
   /// Checks every invariant. False when one is broken; `why` then says which, with level and slot. O(slots + entries).
@@ -212,6 +215,12 @@ class TICKWHEEL_API wheel {
 
  private:
   struct pass;
+
+  // of a slot: where a walk over all of them goes on
+  struct position {
+    unsigned level = 0;
+    unsigned index = 0;
+  };
 
   void set_now(tick now) noexcept {
     at_end_of_time_ = now == last_tick;
@@ -235,16 +244,17 @@ class TICKWHEEL_API wheel {
   void move(wheel_entry&) noexcept;
   void fire(wheel_entry&, tick now) noexcept;
   void set_expiry(tick next) noexcept;
+  void note_expiry(tick next) const noexcept;
   void skip_idle_time() noexcept;
   void find_attention() noexcept;
   void cancel_pass() noexcept;
-  wheel_entry* detach_one() noexcept;
+  wheel_entry* detach_one(position& from) noexcept;
   void refine_expiry() const noexcept;
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 
   // the line that arm, cancel and an empty advance work on
   tick earliest_ = 1;                 // the earliest deadline that can be given: now() + 1, but for the end of time
-  mutable tick expiry_ = last_tick;   // nothing needs a visit before; at least now(), at most last_tick
+  mutable tick expiry_ = last_tick;   // nothing needs a visit before; at least now(), but for the end of time
   bool at_end_of_time_ = false;       // now() is the last tick
   mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
   bool has_immediates_ = false;       // some are linked, armed or not
