@@ -29,6 +29,7 @@ TEST_F(wheel_arm_answer, is_true_for_an_earlier_timer_only) {
     wheel fresh{wheel_geometry::hierarchical(2, width)};
     probes all{fresh, 4};
     ASSERT_TRUE(fresh.arm(all[0], first));
+    ASSERT_EQ(fresh.next_expiry(), first);  // a wheel that was not asked does not know
     EXPECT_FALSE(fresh.arm(all[1], first + 2 * width)) << first;
     EXPECT_FALSE(fresh.arm(all[2], first + 1 + 7 * width)) << first;
     EXPECT_TRUE(fresh.arm(all[3], first - 1)) << first;
@@ -38,12 +39,14 @@ TEST_F(wheel_arm_answer, is_true_for_an_earlier_timer_only) {
 TEST_F(wheel_arm_answer, is_false_for_a_timer_of_the_same_tick) {
   probes all{timers, 2};
   timers.arm(all[0], 100);
+  ASSERT_EQ(timers.next_expiry(), 100U);
   EXPECT_FALSE(timers.arm(all[1], 100));
 }
 
 TEST_F(wheel_arm_answer, is_false_when_a_timer_moves_later) {
   probes all{timers, 2};
   timers.arm(all[0], 100);
+  ASSERT_EQ(timers.next_expiry(), 100U);
   EXPECT_FALSE(timers.arm(all[0], 200));
   EXPECT_EQ(timers.next_expiry(), 100U);
 }
@@ -82,6 +85,7 @@ TEST_F(wheel_arm_answer, is_true_each_time_a_crowd_needs_an_earlier_visit) {
 TEST_F(wheel_arm_answer, is_false_for_a_crowd_behind_an_earlier_slot) {
   probes all{timers, 2000};
   timers.arm(all[0], 5 * width);
+  ASSERT_EQ(timers.next_expiry(), 5 * width);
   std::size_t i = 1;
   while (i < all.size() && !timers.arm(all[i], 6 * width + i % 8)) ++i;
   EXPECT_EQ(i, all.size());
