@@ -83,17 +83,18 @@ class TICKWHEEL_API wheel {
   /// entry is in no other wheel.
   ///
   /// Returns true if `next_expiry()` may have become earlier; a caller who waits for it then asks for it again. That
-  /// includes each time that `entry` is the only one armed.
+  /// includes each time that `entry` becomes the only one armed.
   ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
     const tick earliest = earliest_;
     deadline = deadline < earliest ? earliest : deadline > last_tick ? last_tick : deadline;
-    if (!entry.armed()) ++arms_;
+    bool is_first = false;
+    if (!entry.armed()) is_first = arms_++ == ended_;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
-    return (entry.visit_ - earliest > deadline - earliest && relink(entry, deadline)) || armed() == 1;
+    return (entry.visit_ - earliest > deadline - earliest && relink(entry, deadline)) || is_first;
   }
 
   /// Disarms `entry`; true when it was armed. Requires: it is in no other wheel. Its callback does not run until it is armed
