@@ -120,10 +120,12 @@ bool loop_driver<Wakeup>::owns(const uv_handle_t* h) const noexcept {
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::hold(bool alive) noexcept {
   // The one that is always active. Not the uv_async_t, which is, too: other threads read its flags.
-  if (alive)
+  if (alive) {
     uv_ref(base(&prepare_));
-  else
+    if (only_closes_) held_again_ = std::min(held_again_, clock::now());
+  } else {
     uv_unref(base(&prepare_));
+  }
 }
 
 // Any thread. Our own uv_close is kept apart from this by who calls us. A handle that the user closed is left alone, as
@@ -186,14 +188,15 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
 }
 
 // uv_run renews libuv's time when it is called. Where it does not (1.45 and later, UV_RUN_ONCE and UV_RUN_NOWAIT), the callbacks
-// that came before this one count as time outside.
+// that came before this one count as time outside. Of a close callback that arms a timer and then blocks, the time from there
+// on counts as the loop's.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::resume(clock::time_point now) noexcept {
-  const clock::time_point renewed = latest_at(uv_now(&loop_));
+  const clock::time_point renewed = only_closes_ ? held_again_ : latest_at(uv_now(&loop_));
   const clock::time_point entered = renewed > left_ && renewed < now ? renewed : now;
   bound()->resumed(left_, entered);
   polled_ = entered;
-  away_ = false;
+  away_ = only_closes_ = false;
 }
 
 template <loop_wakeup Wakeup>
@@ -207,8 +210,12 @@ void loop_driver<Wakeup>::on_check() noexcept {
     bound()->pass(pass_stamp_);  // may unbind us; the block itself lives on until the loop has turned
     if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
   }
-  away_ = uv_loop_alive(&loop_) == 0;  // uv_run returns then
-  if (away_) left_ = clock::now();
+  away_ = loop_.active_handles == 0 && loop_.active_reqs.count == 0;  // uv_run returns after the close callbacks
+  if (away_) {
+    left_ = clock::now();
+    only_closes_ = uv_loop_alive(&loop_) != 0;
+    held_again_ = clock::time_point::max();
+  }
 }
 
 // A timerfd that has come is ready until it is set again, and is no input.

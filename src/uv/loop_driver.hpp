@@ -128,6 +128,8 @@ class loop_driver final : public driver {
   bool turns_early_ = false;  // the user started a prepare handle before ours, which libuv therefore runs after ours
   bool away_ = true;          // since `left_` nobody has run the loop, as far as libuv tells
   clock::time_point left_;    // when it was opened, or an iteration ended that left the loop with nothing to do
+  bool only_closes_ = false;  // close callbacks were left, which may take long and may keep the loop running
+  clock::time_point held_again_ = clock::time_point::max();  // when the client asked to be held after that
 
   const same_moment opened_;
   // when the last poll returned or was to, or a little later; while one is on, when it began
