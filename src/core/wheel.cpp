@@ -232,10 +232,12 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
 
 // Puts an entry that was taken from its slot where it belongs, or drops it.
 inline void wheel::move(wheel_entry& e) noexcept {
-  if (e.deadline_ == never)
+  if (e.deadline_ == never) {
     e.visit_ = never;
-  else
-    link(e, e.deadline_, cursor_);
+    return;
+  }
+  if (move_hook_ != nullptr) e.deadline_ = std::clamp(move_hook_(move_context_, e), e.deadline_, last_tick);
+  link(e, e.deadline_, cursor_);
 }
 
 inline void wheel::fire(wheel_entry& e, tick now) noexcept {

@@ -150,6 +150,28 @@ TEST(wheel_pace, crowd_of_the_next_round_does_not_hold_up_a_lone_timer) {
     }
 }
 
+// Their owner has put them off without a word. Asked when they move down, it says so.
+TEST(wheel_pace, crowd_that_was_put_off_does_not_crowd_its_old_slot) {
+  constexpr std::size_t count = 10'000;
+  constexpr tick due = 9 * width_1;
+  wheel timers;
+  crowd others{timers, count};
+  others.arm(due, 1);
+  probe live{timers};
+  timers.arm(live, due);
+  timers.on_move([](void* except, wheel_entry& e) noexcept { return &e == except ? e.deadline() : e.deadline() + due; },
+                 &live);
+  most_visits_until(timers, due - 1);
+  EXPECT_EQ(visits(timers, due), 1U);
+  EXPECT_EQ(live.fired(), 1U);
+  EXPECT_TRUE(valid(timers));
+  timers.on_move([](void*, wheel_entry&) noexcept { return tick{0}; }, nullptr);  // earlier is not taken
+  run_until(timers, 2 * due - 1);
+  EXPECT_EQ(timers.armed(), count);
+  run_until(timers, 2 * due);
+  EXPECT_EQ(timers.armed(), 0U);
+}
+
 TEST(wheel_pace, jump_visits_each_entry_once_a_level_however_far) {
   for (const unsigned bits : {20U, 34U, 60U})
     for (const std::size_t count : {std::size_t{101}, std::size_t{10'000}}) {

@@ -70,6 +70,9 @@ class TICKWHEEL_API wheel {
   /// Told of each entry just before its callback; see `on_fire`.
   using fire_hook = void (*)(void* context, wheel_entry&, tick deadline) noexcept;
 
+  /// Asked for each armed entry that leaves its slot to be moved to a finer one; see `on_move`.
+  using move_hook = tick (*)(void* context, wheel_entry&) noexcept;
+
   /// A wheel whose time starts at `now`. Allocates all its slots; O(levels * slots).
   /// Requires: `geometry.valid()`, checked. Throws std::bad_alloc.
   explicit wheel(wheel_geometry geometry = {}, tick now = 0);
@@ -190,6 +193,14 @@ class TICKWHEEL_API wheel {
     fire_context_ = context;
   }
 
+  /// Asks `hook(context, entry)` for the deadline of each armed entry that is about to be moved to a finer slot, which may
+  /// take it for later than it was armed for; an earlier one is not taken. So entries whose owner has put them off without a
+  /// word do not crowd the slot in which they would be due. The hook must not touch the wheel. Null: no hook.
+  void on_move(move_hook hook, void* context) noexcept {
+    move_hook_ = hook;
+    move_context_ = context;
+  }
+
   /// Calls `visit(wheel_entry&)` for every armed entry, in no order: what to save before a shutdown. `visit` may cancel
   /// entries, and must not arm or destroy any. O(slots + linked entries).
   template <class F>
@@ -270,6 +281,8 @@ class TICKWHEEL_API wheel {
   wheel_geometry geometry_;
   fire_hook fire_hook_ = nullptr;
   void* fire_context_ = nullptr;
+  move_hook move_hook_ = nullptr;
+  void* move_context_ = nullptr;
   log_histogram lateness_;
 };
 
