@@ -10,6 +10,7 @@ int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
   // for the whole iteration, so that a touch that follows is not older than the start
   const clock::time_point now = service().update_now();
   if (const int error = timer::arm_in_place_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
+  ask_before_moving(&soonest);
   limit_ = limit;
   looks_ = looks;
   last_ = service().responsive_now();
@@ -33,6 +34,17 @@ bool silence_timer::judge() noexcept {
   noticed_at_ = now;
   timer::keep_place();
   return true;
+}
+
+// The wheel asks when it moves the timer down, a tenth of a second or so before it is due. One that was touched since is put
+// off then, and not called: else all that were started together would come up together, however many were touched.
+tick silence_timer::soonest(void* service, wheel_entry& entry) noexcept {
+  const timer& t = timer::from(entry);
+  if (!is_patient(t)) return entry.deadline();
+  const auto& self = static_cast<const silence_timer&>(t);
+  if (self.looks_ != 1) return entry.deadline();  // it comes up to look at what nobody tells it
+  const auto& timers = *static_cast<const timer_service*>(service);
+  return tick_of(timers, detail::add_saturating(self.counts_from() + timers.stalled_for(), self.limit_.minimum()));
 }
 
 void silence_timer::note_first() noexcept { last_ = service().responsive_now(); }

@@ -241,9 +241,9 @@ void timer_service::keep_place(const timer& t) noexcept {
   arms_to_check_ = std::min(arms_to_check_, add_saturating(wheel_->arms(), places_left()));
 }
 
-bool timer_service::cancel_without_ref(timer& t) noexcept {
+bool timer_service::cancel_with_care(timer& t) noexcept {
   check_thread();
-  --unref_armed_;
+  if (!t.has_ref()) --unref_armed_;
   return cancel(t);
 }
 

@@ -52,6 +52,25 @@ TEST(idle_timeout, never_comes_while_it_is_touched) {
   service.check();
 }
 
+// They were put off without a word to the wheel, which asks when it moves them down.
+TEST(idle_timeout, touched_crowd_does_not_come_up_at_its_old_deadline) {
+  constexpr int count = 5000;
+  manual_service service;
+  std::deque<connection> all;
+  for (int i = 0; i < count; ++i) all.emplace_back(service.timers);
+  for (connection& c : all) ASSERT_EQ(c.idle.start(60s), 0);
+  int live = 0;
+  tickwheel::callback_timer other{service.timers, [&]() noexcept { ++live; }};
+  ASSERT_EQ(other.arm(60s), 0);
+  service.time.advance(30s);
+  for (connection& c : all) c.idle.touch();
+  service.time.advance(30s + service.tick());
+  EXPECT_EQ(live, 1);
+  EXPECT_EQ(service.timers.stats().fired, 1U);
+  service.advance(30s);
+  for (const connection& c : all) ASSERT_EQ(c.evicted, 1);
+}
+
 TEST(idle_timeout, counts_from_the_last_touch) {
   manual_service service;
   connection c{service.timers};

@@ -86,7 +86,7 @@ class TICKWHEEL_API silence_timer : private timer {
   using timer::wheel_entry;  ///< what callbacks take
 
   /// Requires: `run` is not null; `service` outlives every start.
-  silence_timer(timer_service& service, callback run) noexcept : timer{service, run} {}
+  silence_timer(timer_service& service, callback run) noexcept : timer{service, run, patient{}} {}
 
   /// The timeout that a callback was called with.
   template <class Derived>
@@ -118,6 +118,7 @@ class TICKWHEEL_API silence_timer : private timer {
   static constexpr clock::time_point not_paused = clock::time_point::max();
   static constexpr clock::time_point never_noticed = clock::time_point::min();
 
+  static tick soonest(void* service, wheel_entry&) noexcept;
   clock::time_point counts_from() const noexcept { return std::max(last_, noticed_at_); }
   std::chrono::nanoseconds longest_step() const noexcept { return limit_.minimum() / looks_; }
   void note_first() noexcept;  // of a loop iteration: kept out of the way, as it reads the clock

@@ -115,6 +115,18 @@ class timer : private wheel_entry {
     return 0;
   }
 
+  /// What activity puts off without arming it anew, so that it may be asked for its true deadline before it is due.
+  struct patient {};
+  timer(timer_service& service, callback run, patient) noexcept
+      : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | patient_bit} {}
+  static bool is_patient(const timer& t) noexcept { return (t.service_ & patient_bit) != 0; }
+
+  /// From now on `ask` is asked about all timers of the service that move down, patient or not.
+  void ask_before_moving(wheel::move_hook ask) noexcept;
+
+  /// The tick of `when`, for the answer.
+  static tick tick_of(const timer_service& service, clock::time_point when) noexcept { return service.tick_of(when); }
+
   /// Whose timer it is.
   timer_service& service() const noexcept {
     return *reinterpret_cast<timer_service*>(service_ & ~tag_bits);  // NOLINT(performance-no-int-to-ptr): a tagged one
@@ -129,19 +141,23 @@ class timer : private wheel_entry {
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | remote_bit} {}
   bool is_remote() const noexcept { return (service_ & remote_bit) != 0; }
 
-  // `service()` of one that has a reference, on the path of every arm and cancel: there is no bit to clear.
+  // `service()` of a plain one, on the path of every arm and cancel: there is no bit to clear.
   timer_service& service_of_ref() const noexcept {
     return *reinterpret_cast<timer_service*>(service_);  // NOLINT(performance-no-int-to-ptr): as above
   }
 
   static constexpr std::uintptr_t unref_bit = 1;
   static constexpr std::uintptr_t remote_bit = 2;
-  static constexpr std::uintptr_t tag_bits = unref_bit | remote_bit;
+  static constexpr std::uintptr_t patient_bit = 4;
+  static constexpr std::uintptr_t tag_bits = unref_bit | remote_bit | patient_bit;
   static_assert(alignof(timer_service) > tag_bits, "the lowest bits of the service's address are free");
 
   wheel_entry& entry() noexcept { return *this; }
 
-  // its address; the lowest bit is set when the timer does not hold the loop, the next for a remote one
+  bool is_plain() const noexcept { return (service_ & (unref_bit | patient_bit)) == 0; }
+
+  // its address; the lowest bit is set when the timer does not hold the loop, the next for a remote one, the third for one
+  // that may be put off
   std::uintptr_t service_;
 };
 
@@ -292,6 +308,8 @@ inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
   return 0;
 }
 
+inline void timer::ask_before_moving(wheel::move_hook ask) noexcept { service().wheel_->on_move(ask, &service()); }
+
 inline bool timer_service::cancel(timer& t) noexcept {
   check_thread();
   wheel_->cancel(t.entry());
@@ -307,14 +325,14 @@ inline int timer::arm_at(clock::time_point when) noexcept {
 }
 
 inline int timer::arm_verdict_at(clock::time_point when) noexcept {
-  if (!has_ref()) [[unlikely]]
+  if (!is_plain()) [[unlikely]]
     return service().arm_with_care(*this, service().tick_of(when));
   return service_of_ref().arm_tick(*this, service_of_ref().tick_of(when));
 }
 
 inline bool timer::cancel() noexcept {
   if (!armed()) return false;
-  return has_ref() ? service_of_ref().cancel(*this) : service().cancel_without_ref(*this);
+  return is_plain() ? service_of_ref().cancel(*this) : service().cancel_with_care(*this);
 }
 
 template <class F>

@@ -246,7 +246,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   void keep_place(const timer&) noexcept;
   bool keeps_place(const timer& t) const noexcept { return keeps_place_ == &t; }
   bool cancel(timer&) noexcept;  // of an armed one that has a reference
-  bool cancel_without_ref(timer&) noexcept;
+  bool cancel_with_care(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
   tick tick_of(clock::time_point when) const noexcept { return timeline_.ceil(when); }
   clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }
@@ -361,7 +361,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   detail::timeline timeline_;
   clock::time_point judged_at_{};
   clock::time_point responsive_judged_at_{};
-  std::optional<wheel> wheel_;
+  alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of the service in three bits
 
   service_options options_;
   mutable service_stats stats_;
