@@ -52,7 +52,7 @@ struct finest_level {
 
   /// The next tick whose slot may hold entries; `never` when there is none. Dead links that time went over are met when
   /// their slot comes round.
-  tick next_visit(tick cursor) const noexcept {
+  [[gnu::always_inline]] tick next_visit(tick cursor) const noexcept {
     const unsigned gap = occupied.distance_from(index_of(cursor));
     return gap == slot_bitmap::none || gap > last_tick - cursor ? never : cursor + gap;
   }

@@ -36,7 +36,7 @@ class slot_bitmap {
   bool test(unsigned slot) const noexcept { return (words_[slot / 64] & bit(slot)) != 0; }
 
   /// How many slots after `from`, going round, the next set bit is: 0 for `from` itself; `none` when all are clear.
-  unsigned distance_from(unsigned from) const noexcept {
+  [[gnu::always_inline]] unsigned distance_from(unsigned from) const noexcept {
     count_look();
     const std::uint64_t here = words_[from / 64] >> (from % 64);
     if (here != 0) return lowest(here);

@@ -90,14 +90,19 @@ class TICKWHEEL_API wheel {
   ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
+    const bool is_first = !entry.armed() && armed() == 0;
+    return arm_beside_others(entry, deadline) || is_first;
+  }
+
+  /// As `arm`, for a caller who does not need to be told that `entry` is the only one armed. A few instructions less.
+  bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
     const tick earliest = earliest_;
     deadline = deadline < earliest ? earliest : deadline > last_tick ? last_tick : deadline;
-    bool is_first = false;
-    if (!entry.armed()) is_first = arms_++ == ended_;
+    if (!entry.armed()) ++arms_;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
     // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
-    return (entry.visit_ - earliest > deadline - earliest && relink(entry, deadline)) || is_first;
+    return entry.visit_ - earliest > deadline - earliest && relink(entry, deadline);
   }
 
   /// Disarms `entry`; true when it was armed. Requires: it is in no other wheel. Its callback does not run until it is armed

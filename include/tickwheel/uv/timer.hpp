@@ -303,7 +303,7 @@ inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
     return arm_with_care(t, deadline);
   if (wheel_->arms() >= arms_to_check_ && !t.armed()) [[unlikely]]
     return arm_with_care(t, deadline);
-  if (wheel_->arm(t.entry(), deadline)) [[unlikely]]
+  if (wheel_->arm_beside_others(t.entry(), deadline)) [[unlikely]]  // the first one armed is armed with care
     wake_sooner();
   return 0;
 }
