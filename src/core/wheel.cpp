@@ -254,24 +254,25 @@ void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
   e.link_.unlink();
   if (!e.armed()) ++arms_;
   e.deadline_ = since;
-  e.visit_ = immediates::visit;
-  levels_->at_once.waiting.push_back(e);
+  levels_->at_once.add(e);
   has_immediates_ = true;
 }
 
 bool wheel::collect_immediates() noexcept {
-  if (has_immediates_) levels_->at_once.collect();
-  return has_immediates_;
+  if (!has_immediates_) return false;
+  levels_->at_once.collect();
+  return levels_->at_once.has_ready();
 }
+
+bool wheel::in_immediate_round() const noexcept { return levels_->at_once.in_round(); }
 
 advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   detail::require(pass_ == nullptr, "wheel::run_immediates was called from a callback of the same wheel");
   immediates& at_once = levels_->at_once;
   pass running{.now = now, .work = work};
   pass_ = &running;
-  for (; !at_once.ready.empty() && running.work != 0; --running.work) {
-    wheel_entry& e = at_once.ready.take_front();
-    e.visit_ = never;
+  for (; at_once.has_ready() && running.work != 0; --running.work) {
+    wheel_entry& e = at_once.take();
     if (!e.armed()) continue;
     ++running.ran;
     fire(e, std::max(now, e.deadline_));
@@ -280,7 +281,7 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   pass_ = nullptr;
   if (running.cancelled) set_expiry(levels_->attention());
   has_immediates_ = !at_once.empty();
-  return {running.ran, at_once.ready.empty()};
+  return {running.ran, !at_once.has_ready()};
 }
 
 // Nothing is armed, so nothing that is linked matters: the cursor jumps. The dead links stay where they are until their

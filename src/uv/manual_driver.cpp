@@ -34,7 +34,10 @@ bool manual_driver::turn_until_done() noexcept {
 bool manual_driver::turn() noexcept {
   detail::require(!passing_, "manual_driver: advance or turn was called from a handler");
   ++epoch_;
-  if (bound() == nullptr) return false;
+  if (bound() == nullptr) {
+    polled_ = now();
+    return false;
+  }
   bound()->turn(now());
   polled_ = now();
   const bool rung = rung_.exchange(false, std::memory_order_acquire);

@@ -106,10 +106,12 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   batch_end_ = nullptr;
   next_turn_ = turn_of::slots;
   immediates_left_ = false;
+  running_immediates_ = false;
   on.bind(*this);
   driver_ = &on;
   epoch_ = on.epoch();
   early_epoch_ = ~*epoch_;
+  driver_tells_unread_ = on.left_unread() != driver::unread::unknown;
   timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
   account_ = detail::lateness_account{options.slow_handler};
   slow_count_ = 0;
@@ -208,7 +210,10 @@ int timer_service::arm_immediate(timer& t, clock::time_point since) noexcept {
   const clock::time_point polled = driver_->polled() - driver_->polled_error();
   wheel_->arm_immediate(t.entry(), timeline_.floor(std::max(since, polled)));
   update_hold();
-  if (wake_ != 0) driver_->pass_soon();
+  if (wake_ == never)
+    schedule();
+  else if (wake_ != 0)
+    driver_->pass_soon();
   return 0;
 }
 
@@ -377,8 +382,9 @@ void timer_service::count_stall(std::chrono::nanoseconds stall) noexcept {
 void timer_service::resumed(clock::time_point left, clock::time_point entered) noexcept {
   const std::chrono::nanoseconds busy = left - driver_->polled();
   count_stall(busy > options_.stall_grace ? busy - options_.stall_grace : std::chrono::nanoseconds{});
-  verdict_.busy_for(busy + driver_->polled_error());
+  verdict_.busy_for(busy, driver_->polled_error());
   behind_ += stall_until(entered);
+  account_.resumed(entered);
   stall_ = {};
 }
 
@@ -391,7 +397,7 @@ void timer_service::turn(clock::time_point now) noexcept {
   count_stall(stall);
   behind_ += stall;
   stall_ = {};
-  verdict_.busy_for(now - driver_->polled() + driver_->polled_error());
+  verdict_.busy_for(now - driver_->polled(), driver_->polled_error());
   account_.polled(driver_->polled());
   immediates_left_ = wheel_->collect_immediates();
   const tick present = timeline_.floor(now);
@@ -430,7 +436,9 @@ void timer_service::begin_verdicts(clock::time_point stamp, clock::time_point no
     verdict_.begin({stamp, stamp - behind_});
     batch_end_ = posted_.back();
   }
-  if (!verdict_.waits_for_input() || verdict_.has_waited_enough(now)) return;
+  if (!verdict_.waits_for_input()) return;
+  verdict_.busy_for(now - driver_->polled(), driver_->polled_error());  // what I/O callbacks block extends the wait
+  if (verdict_.has_waited_enough(now)) return;
   switch (driver_->left_unread()) {
     case driver::unread::nothing:
       return verdict_.polled(true);
@@ -502,7 +510,8 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   wake_ = 0;
   early_epoch_ = ~*epoch_;
   begin_verdicts(stamp, now);
-  if (wheel_->armed() == 0) wheel_->advance(timeline_.floor(stamp), 0);  // to the present, where handlers arm
+  // to the present, where handlers arm; but posted calls that wait for input like timers are due before it
+  if (wheel_->armed() == 0 && !verdict_.waits_for_input()) wheel_->advance(timeline_.floor(stamp), 0);
   bool left = find_next_turn();
   const turn_of first = next_turn_;
   std::size_t stride = 1;  // visits until the clock is looked at: one at first, as handlers may be slow
@@ -526,7 +535,10 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   if (left) ++stats_.carried;
   next_turn_ = left ? following(first) : turn_of::slots;  // who begins has more turns, or longer ones
   take_activity();                                        // our own does not count
-  const bool again = left || verdict_.waits();
+  if (!driver_tells_unread_) stamp_epoch_ = ~*epoch_;     // so that the next who asks for the time is noticed
+  // Without a round of immediates under way, those that are left are new: they need a pass soon, and nothing was cut.
+  const bool only_new = !judging_ && posted_.empty() && !wheel_->in_immediate_round();
+  const bool again = (left && !only_new) || verdict_.waits();
   account_.end_pass(now, again);
   if (!again && mailbox_->sleep())
     schedule();

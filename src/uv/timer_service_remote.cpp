@@ -43,7 +43,8 @@ void timer_service::deliver(std::size_t visits, clock::time_point stamp, const b
     }
     node.delivered = true;
     mailbox_->count_delivered();
-    if (node.due > stamp) {
+    // one with a delay is a timer, and waits for input like any other
+    if (node.due > (verdict_.waits_for_input() ? verdict_.judged().time : stamp)) {
       arm_remote(node);
     } else if (node.change_by_loop(detail::remote_state::queued, detail::remote_state::ran)) {
       // a time before the clock's epoch is one that has passed, too

@@ -174,6 +174,18 @@ TEST_P(posts_before, a_verdict_are_delivered_while_it_waits_for_input) {
   EXPECT_EQ(p.fired, 0);
 }
 
+TEST_P(posts_before, a_verdict_with_a_delay_wait_for_input_as_timers_do) {
+  int ran = 0;
+  int* const count = &ran;
+  settle(service);
+  ASSERT_EQ(handle.post(10ms, [count]() noexcept { ++*count; }), 0);
+  service.time.block(20ms);
+  service.turn();
+  EXPECT_EQ(ran, 0);
+  service.advance(0s);
+  EXPECT_EQ(ran, 1);
+}
+
 /// Posts itself again, for ever.
 struct endless {
   tickwheel::remote_handle handle;

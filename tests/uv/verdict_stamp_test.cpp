@@ -86,6 +86,16 @@ TEST(verdict_stamp, waits_for_one_poll_if_io_wait_is_zero) {
   EXPECT_TRUE(v.has_waited_enough(start));
 }
 
+TEST(verdict_stamp, keeps_blocks_that_came_while_it_waited_for_next) {
+  verdict_stamp v{2};
+  v.begin(at(0s));
+  v.busy_for(20ms);  // its posted calls were delivered meanwhile
+  ASSERT_FALSE(v.waits_for_input());
+  v.judge();
+  v.begin(at(1s));
+  EXPECT_TRUE(v.waits_for_input());
+}
+
 TEST(verdict_stamp, forgets_blocks_when_it_was_judged) {
   verdict_stamp v = after_block(20ms);
   v.polled(true);

@@ -240,6 +240,24 @@ TEST(zero_delay, ends_an_advance_though_its_handler_arms_it_again) {
   EXPECT_GE(p.fired, 10);
 }
 
+TEST(zero_delay, ends_an_advance_though_more_arm_themselves_than_a_pass_runs) {
+  for (const std::size_t work : {1U, 2U, 1024U}) {
+    manual_service service{{.work_per_pass = work}};
+    std::deque<probe> all;
+    for (std::size_t i = 0; i <= work; ++i) {
+      probe& p = all.emplace_back(service.timers);
+      p.then = [&p] { EXPECT_EQ(p.timeout.arm(0s), 0); };
+      ASSERT_EQ(p.timeout.arm(0s), 0);
+    }
+    service.advance(0s);
+    for (const probe& p : all) EXPECT_GE(p.fired, 1) << work;
+    for (const probe& p : all)
+      EXPECT_LE(p.fired, 2) << work;  // a pass that runs the last of them goes on with new ones
+    service.advance(1ms);
+    for (const probe& p : all) EXPECT_GT(p.fired, 5) << work;
+  }
+}
+
 TEST(zero_delay, of_a_chain_ends_within_an_advance) {
   manual_service service;
   probe p{service.timers};

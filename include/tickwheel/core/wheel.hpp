@@ -121,14 +121,18 @@ class TICKWHEEL_API wheel {
   /// allocated.
   void arm_immediate(wheel_entry& entry, tick since) noexcept;
 
-  /// Lets the next `run_immediates` run the immediates that are armed now, and no later one. True if there are any, armed or
-  /// cancelled. O(1).
+  /// Lets the next `run_immediates` run the immediates that are armed now, and no later one. Returns true if there are any,
+  /// armed or cancelled. O(1).
   bool collect_immediates() noexcept;
 
   /// Runs collected immediates in the order of arming, after at most `work` visits (a callback, or a cancelled entry dropped).
   /// `done`: no collected one is left. Their lateness is counted until `now`, which does not move the wheel's time. Callbacks
   /// may do what those of `advance` may.
   advance_result run_immediates(tick now, std::size_t work = npos) noexcept;
+
+  /// Returns true while immediates are left that were collected before the last of them ran: a caller that must come to an end,
+  /// though callbacks arm immediates again and again, runs no more when this is false. O(1).
+  bool in_immediate_round() const noexcept;
 
   /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()`
   /// counts as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped, a slot found

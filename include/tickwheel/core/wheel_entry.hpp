@@ -19,6 +19,7 @@ namespace tickwheel {
 class wheel;
 struct chain;
 struct finest_level;
+class immediates;
 struct wheel_level;
 
 /// One deadline in a wheel: a list hook, the deadline, the tick at which its slot will be visited, and the callback.
@@ -52,6 +53,7 @@ class wheel_entry {
   friend class wheel;
   friend struct chain;
   friend struct finest_level;
+  friend class immediates;
   friend struct wheel_level;
 
   // auto_unlink, so that destroying an entry that is still linked costs O(1) and needs no wheel

@@ -28,6 +28,9 @@ class TICKWHEEL_API lateness_account {
   /// An iteration ends that came back from its poll at `when`.
   void polled(clock::time_point when) noexcept { polled_ = when; }
 
+  /// Nobody ran the loop until `when`: nobody's time.
+  void resumed(clock::time_point when) noexcept { paused_ = when; }
+
   void begin_pass(clock::time_point now) noexcept {
     if (!carrying_) {
       chain_polled_ = polled_;

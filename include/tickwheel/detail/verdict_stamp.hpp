@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace tickwheel::detail {
 
@@ -40,9 +41,11 @@ class verdict_stamp {
   /// It waits for input to be read. False if it waits no more, or for something else.
   bool waits_for_input() const noexcept { return waits_ && !input_read_; }
 
-  /// Between two polls lay so much time, in which the loop or a handler was busy.
-  void busy_for(nanoseconds busy) noexcept {
-    if (busy > longest_undisturbed) longest_block_ = std::max(longest_block_, busy);
+  /// The loop or a handler was busy for so much time between two polls, or for up to `error` more.
+  void busy_for(nanoseconds busy, nanoseconds error = {}) noexcept {
+    if (busy + error <= longest_undisturbed) return;
+    longest_block_ = std::max(longest_block_, busy);
+    if (waits_) later_block_ = std::max(later_block_, busy);
   }
 
   /// The loop has polled since it took `stamp`. Requires: no other waits.
@@ -69,7 +72,7 @@ class verdict_stamp {
   void judge() noexcept {
     judged_ = waiting_;
     waits_ = false;
-    longest_block_ = {};
+    longest_block_ = std::exchange(later_block_, nanoseconds{});
   }
 
  private:
@@ -82,7 +85,8 @@ class verdict_stamp {
   unsigned quiet_polls_ = 0;
   bool waits_ = false;
   bool input_read_ = false;
-  nanoseconds longest_block_{};  // since a stamp was judged last
+  nanoseconds longest_block_{};  // since the time as of which was judged last
+  nanoseconds later_block_{};    // of these, since the time that waits: the next stamp waits for what it left, too
   moment waiting_{};
   moment judged_{};
 };

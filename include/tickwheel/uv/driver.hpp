@@ -81,7 +81,7 @@ class TICKWHEEL_API driver {
     nothing,    ///< no descriptor of the loop is ready
     something,  ///< some descriptor is ready
   };
-  /// What is ready now. May make a system call: the service asks only after a block.
+  /// What is ready now. May make a system call: the service asks once when it is opened, and then only after a block.
   virtual unread left_unread() noexcept { return unread::unknown; }
 
   /// True if callbacks of the user may run between `client::turn` and the poll, and the poll may end without a change of

@@ -69,8 +69,9 @@ class timer : private wheel_entry {
     return service().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
   }
 
-  /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time that
-  /// at or before `now()`, as it was read last, is a zero delay (see `arm`). Reads no clock but to move the loop's wakeup, and for `now()` when no timer is armed.
+  /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time at or
+  /// before `now()`, as that was read last, is a zero delay (see `arm`). Reads no clock but to move the loop's wakeup, and for
+  /// `now()` when no timer is armed.
   int arm_at(clock::time_point when) noexcept;
 
   /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
@@ -81,8 +82,7 @@ class timer : private wheel_entry {
   bool armed() const noexcept { return wheel_entry::armed(); }
 
   /// When it is due: the time asked for, rounded up to a tick, or within the slack. Of a zero delay a time shortly before the
-  /// call. `time_point::max()` when not armed, or in
-  /// effect never.
+  /// call. `time_point::max()` when not armed, or in effect never.
   clock::time_point deadline() const noexcept {
     return armed() ? service().time_of(wheel_entry::deadline()) : clock::time_point::max();
   }

@@ -335,6 +335,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   // and before it since the last pass.
   mutable bool active_ = false;
   bool active_before_turn_ = false;
+  bool driver_tells_unread_ = false;
   std::uint64_t arms_seen_ = 0;
   std::uint64_t ended_seen_ = 0;
 
