@@ -41,11 +41,13 @@
  *
  * Time: milliseconds as libuv's; what ends in _ns takes or answers nanoseconds. No callback runs before its time has passed on
  * the steady clock, counted from the call, not from uv_now; it is late by at most a tick, by default 131 us, a millisecond of
- * the poll, and what the loop was busy with. What lies more than 292 years ahead is due never, in effect, and active all the
- * same.
+ * the poll, what the loop was busy with, and after a block the wait below. What lies more than 292 years ahead is due never,
+ * in effect, and active all the same.
  *
  * Callbacks run after the poll, when the I/O that was waiting has been handled; those due at different times in the order of
- * those times, but for a loop that is late: then in any order. They may call anything here, for any timer, their own included.
+ * those times, but for a loop that is late: then in any order. After a block, more than 2 ms between two polls, they wait until
+ * two polls in a row leave nothing readable, for at most twice the longest block and at most one second. Timeouts of 0 do not
+ * wait for that, and run in the order of the starts. Callbacks may call anything here, for any timer, their own included.
  *
  * C99 or newer; uv.h wants POSIX of the C library as well: -std=gnu99, or _POSIX_C_SOURCE=200809L.
  */
@@ -207,7 +209,8 @@ struct tw_timer_s {
 TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
 
 /* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless that is 0. A timeout of 0 is
- * due in the next pass over the timers, never in the one now running. One that is active starts anew.
+ * due in the next pass over the timers, never in the one now running; the poll before it does not wait. One that is active
+ * starts anew.
  *
  * Repeats do not drift: each counts from when the last was due, as long as that is ahead by the clock, which is read for
  * it; what was missed is skipped, and the next a repeat from then.

@@ -17,8 +17,9 @@
 // see write_idle_timeout.hpp and all_idle_timeout.hpp.
 //
 // Our own stalls are not the peer's fault. Bytes that were waiting when the limit ran out are handled before the
-// verdict, and idle time is counted on the loop's responsive time, which leaves out what a loop iteration took beyond
-// `service_options::stall_grace`. A silent peer is still evicted, later by no more than we stalled.
+// verdict, if the loop can read them within `service_options::io_wait`. And idle time is counted on the loop's responsive time,
+// which leaves out what a loop iteration took beyond `service_options::stall_grace`. A silent peer is still evicted, later by
+// no more than we stalled and waited.
 #pragma once
 
 #include <tickwheel/net/silence_timer.hpp>

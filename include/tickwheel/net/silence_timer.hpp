@@ -66,7 +66,7 @@ class TICKWHEEL_API silence_timer : private timer {
 
   /// Time counts again, and goes on from what it was when the pause began: a peer that had been silent for a third of
   /// the limit has two thirds left, and one that was active meanwhile has all of it. What had run out before the pause
-  /// is judged in the next pass, that is after what waits to be read was handled. Without effect when not paused.
+  /// is judged in one of the next passes, that is after what waits to be read was handled. Without effect when not paused.
   void resume() noexcept;
 
   /// True between `pause` and `resume`; `start` and `cancel` end a pause, too.

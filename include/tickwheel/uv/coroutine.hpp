@@ -127,8 +127,8 @@ class [[nodiscard]] sleep_awaitable {
 };
 
 /// Suspends the coroutine that awaits it until `after`, any std::chrono duration, has passed since this call: never early,
-/// late as a timer may be. Zero or less: until the loop's next pass, so that I/O has its turn; never ready at once. What
-/// is too long for the clock saturates: in effect for ever. The wait keeps the loop alive, as an armed timer does. Reads the
+/// late as a timer may be. Zero or less is a zero delay: until the loop's next pass, so that I/O has its turn; never ready at
+/// once. What is too long for the clock saturates: in effect for ever. The wait keeps the loop alive, as an armed timer does. Reads the
 /// clock. A closed service has no clock: what is made of one, and awaited once it is open, counts from each await.
 template <class Rep, class Period>
 sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after) noexcept {

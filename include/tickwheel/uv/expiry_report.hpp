@@ -41,7 +41,7 @@ struct expiry_report {
   using handler_id = wheel_entry::callback;
 
   /// When it was due: what was asked for, rounded up to a tick; what `timer::deadline()` said. Of a post without a delay:
-  /// the time as of which its pass judges.
+  /// the stamp of the pass that ran it. Of a zero delay: a time shortly before it was armed.
   clock::time_point due{};
   /// When its handler began.
   clock::time_point ran{};
@@ -50,12 +50,13 @@ struct expiry_report {
   std::chrono::nanoseconds late{};
 
   /// At most so much lies between what was asked for and `due`: a tick, as a timer keeps no more than that of its
-  /// deadline; nothing where the deadline was kept in full, as of a post that ran at once.
+  /// deadline; nothing where the deadline was kept in full, as of a post that ran at once, and of a zero delay.
   std::chrono::nanoseconds rounding{};
   /// From `due` until the loop woke up: it waits by the millisecond, and the kernel may add a thousandth of a wait of
   /// up to a second.
   std::chrono::nanoseconds poll{};
-  /// It waited for its turn: other handlers were due as well, and I/O has its turn between passes.
+  /// It waited for its turn: other handlers were due as well, and I/O has its turn between passes. Or it waited until input was
+  /// read after a block (`service_options::io_wait`).
   std::chrono::nanoseconds carried{};
   /// The loop was away from its timers: from waking up until the pass began, and while slow handlers ran
   /// (`service_options::slow_handler`) after that.

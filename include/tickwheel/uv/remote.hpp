@@ -109,6 +109,8 @@ class TICKWHEEL_API remote_timer {
 /// *Order:* what is posted without a delay, or with one that has passed by the time stamp of the pass that delivers it, runs in
 /// the order of posting: of one thread's posts, and of those of two threads of which one was made when the other had returned.
 /// After a block a delay that has passed waits for input, as a timer does, and then runs among the timers.
+/// Posts that were made before the stamp as of which timers are judged are delivered before them; later ones take turns with
+/// timers.
 ///
 /// *Memory:* nodes are allocated by the posting thread and freed by the loop's, one each: what a burst allocates is bounded
 /// by `max_queued` and `max_armed`, and goes back to the allocator as it runs. Nothing is cached here. In a program that

@@ -46,12 +46,17 @@ struct service_options {
   std::size_t max_queued = 1 << 16;
 
   /// What one loop iteration may take before the rest counts as a stall of ours, which no peer is charged with.
-  /// Must not be negative, and should not be near zero, as a loop that is always slow evicts after limit / stall_grace
-  /// iterations. Open the service before starting prepare handles of your own: libuv runs those that were started
-  /// earlier later, and what they block cannot be seen; nor can what callbacks blocked in all but the last 1024 of many events
-  /// that were ready at once. Use nanoseconds::max() to count idle time on the plain clock,
-  /// as a program must that waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT): its waiting cannot
-  /// be told from a stall.
+  /// Must not be negative, and should not be near zero, as a loop that is always slow evicts after limit / stall_grace + 3
+  /// iterations.
+  ///
+  /// Open the service before you start prepare handles of your own: libuv runs those that were started earlier later. They may
+  /// read `now()`, but what they block cannot be seen. Nor can what callbacks blocked in all but the last 1024 of many events
+  /// that were ready at once.
+  ///
+  /// Time before the first uv_run, and after one that left nothing alive, is no stall. Between two calls of
+  /// uv_run(UV_RUN_ONCE) or uv_run(UV_RUN_NOWAIT) on a loop that is alive libuv gives no sign, so that time counts as the
+  /// loop's own. Hence a program that waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT) should use
+  /// nanoseconds::max(), which counts idle time on the plain clock. Its waiting is also taken for a block: see `io_wait`.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
 
   /// A handler that takes this long or longer is slow: it is counted, told to `timer_service::on_slow_handler`, and named as

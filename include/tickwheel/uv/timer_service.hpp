@@ -69,8 +69,10 @@ using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 /// live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY; one turn more when the user
 /// closed them first). The loop outlives it.
 ///
-/// *Order:* handlers run after the poll. Under UV_RUN_ONCE one call may return for the wakeup and the next run the
-/// handler, where a uv_timer_t runs in the first.
+/// *Order:* handlers run after the poll, as of a stamp that was taken before it. What other threads posted before the stamp is
+/// delivered first. After a block the stamp waits for further polls (`service_options::io_wait`). Zero delays do not wait for
+/// that, and run in the order of arming. Under UV_RUN_ONCE one call may return for the wakeup and the next run the handler,
+/// where a uv_timer_t runs in the first.
 class TICKWHEEL_API timer_service final : private driver::client {
  public:
   timer_service() noexcept = default;
@@ -107,7 +109,8 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
   /// The time of this loop iteration: read from the clock on first use, and again when libuv's own time has moved on or
   /// the loop has waited. Never ahead of the true time, and behind it by what the callbacks took since. Stands still
-  /// while the service is closed.
+  /// while the service is closed. In a prepare callback that was started before the service was opened each call reads the
+  /// clock.
   clock::time_point now() const noexcept { return has_now() ? stamp_ : take_stamp(); }
 
   /// The true time: reads the clock. Requires: open.
