@@ -100,6 +100,9 @@ enum tw_wake_by {
   TW_WAKE_BY_TIMERFD = 1 /* a timerfd: on Linux alone, to the nanosecond, by a descriptor and a system call a wakeup */
 };
 
+/* The option `io_wait` of a service whose timers wait for one poll after a block, whatever it leaves unread. */
+#define TW_IO_WAIT_NONE UINT64_MAX
+
 /* What a service may be opened with: what is 0 has its default, so name what you want, and no more.
  *
  *   const tw_service_options_t options = {.tick_ns = 1000000, .max_armed = 200000};
@@ -117,6 +120,7 @@ typedef struct tw_service_options_s {
   uint64_t levels;           /* of the wheel, see tickwheel/core/wheel_geometry.hpp; 3. One: a hashed wheel */
   uint64_t slots;            /* of a level, a power of two; 1024 */
   uint64_t wakeup;           /* a TW_WAKE_BY constant; TW_WAKE_BY_UV_TIMER */
+  uint64_t io_wait;          /* how long timers wait for input after a block, in blocks; 2. Or TW_IO_WAIT_NONE */
 } tw_service_options_t;
 
 /* As tw_service_init, with options; null: none. `size` is sizeof *options: a later version may have more of them, and takes

@@ -51,6 +51,8 @@ service_options to_cpp(const tw_service_options_t& from) noexcept {
   take(to.max_queued, from.max_queued);
   take(to.stall_grace, from.stall_grace_ns);
   take(to.slow_handler, from.slow_handler_ns);
+  take(to.io_wait, from.io_wait);
+  if (from.io_wait == TW_IO_WAIT_NONE) to.io_wait = 0;
   if (from.wakeup == TW_WAKE_BY_TIMERFD) to.wakeup = wake_by::timerfd;
   return to;
 }

@@ -868,6 +868,32 @@ static void a_timerfd_wakes_the_loop_when_it_was_asked_for(void) {
 }
 #endif
 
+static void take_twenty_milliseconds(tw_timer_t* t) {
+  (void)t;
+  uv_sleep(20);
+}
+
+/* After a block a timer waits for two polls that leave nothing behind, or for one. */
+static void timers_wait_for_input_as_io_wait_says(void) {
+  const tw_service_options_t patient = {.io_wait = 1};
+  const tw_service_options_t hasty = {.io_wait = TW_IO_WAIT_NONE};
+  for (int i = 0; i != 2; ++i) {
+    counted blocks, late;
+    open_service_with(i == 0 ? &patient : &hasty);
+    init(&blocks);
+    init(&late);
+    blocks.then = take_twenty_milliseconds;
+    CHECK_EQUAL(start(&blocks, 1, 0), 0);
+    CHECK_EQUAL(start(&late, 10, 0), 0);
+    run();
+    CHECK_EQUAL(late.ran, 1);
+    CHECK_EQUAL(counts().passes, i == 0 ? 3 : 2);
+    close_timer(&blocks);
+    close_timer(&late);
+    close_service();
+  }
+}
+
 static void options_that_cannot_be_are_refused(void) {
   const tw_service_options_t refused[] = {
       {.slots = 3},
@@ -1534,6 +1560,7 @@ int main(int argc, char** argv) {
 #ifdef __linux__
   RUN(a_timerfd_wakes_the_loop_when_it_was_asked_for);
 #endif
+  RUN(timers_wait_for_input_as_io_wait_says);
   RUN(options_that_cannot_be_are_refused);
   RUN(options_without_their_size_are_refused);
   RUN(a_wakeup_that_a_later_version_may_know_is_not_supported);
