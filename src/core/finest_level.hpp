@@ -8,6 +8,7 @@
 #include <tickwheel/core/wheel_entry.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -48,6 +49,13 @@ struct finest_level {
     __builtin_prefetch(slot_at(std::max(attention, cursor + 4)).begin().pointed_node(), 1);
   }
 
+  /// Notes that the work bound was reached after so many visits to the slot of the cursor. Returns how many that slot had in all.
+  std::size_t note_cut(tick cursor, std::size_t visits) noexcept {
+    if (cut_at != cursor) cut_visits = 0;
+    cut_at = cursor;
+    return cut_visits += visits;
+  }
+
   void clear_slot(unsigned index) noexcept { occupied.clear(index); }
 
   /// The next tick whose slot may hold entries; `never` when there is none. Dead links that time went over are met when
@@ -64,6 +72,8 @@ struct finest_level {
   std::unique_ptr<chain[]> ring;
   unsigned slots = 0;      // 0: a hashed wheel has no such level
   tick attention = never;  // the next visit; a lower bound
+  tick cut_at = never;     // the slot whose visit was cut last
+  std::size_t cut_visits = 0;
 };
 
 }  // namespace tickwheel

@@ -1,6 +1,7 @@
 // The levels of a wheel: where an entry goes, and which level needs attention next.
 #pragma once
 
+#include "backlog.hpp"
 #include "finest_level.hpp"
 #include "immediates.hpp"
 #include "wheel_level.hpp"
@@ -44,6 +45,9 @@ struct hierarchy {
   /// When the next visit is needed; a lower bound.
   tick attention() const noexcept { return std::min(finest.attention, next_coarse->attention); }
 
+  /// As `attention`, with what is left over.
+  tick expiry() const noexcept { return left_over.empty() ? attention() : 0; }
+
   /// To be called when a coarse level was visited. Of equals the highest: emptying it may add to the lower ones.
   void find_next_coarse() noexcept {
     next_coarse = &coarse[count - 1];
@@ -73,7 +77,16 @@ struct hierarchy {
     return true;
   }
 
-  immediates at_once;  // what stands in no slot
+  /// Calls `use(entries)` for each chain that is no slot's, until one call returns false. Returns false if one did.
+  template <class F>
+  bool beside_slots(F&& use) {
+    return at_once.all_of(use) && std::all_of(left_over.chains.begin(), left_over.chains.end(), use);
+  }
+
+  // what stands in no slot
+  immediates at_once;
+  backlog left_over;
+
   finest_level finest;
   unsigned first;  // the number of the lowest coarse level
   unsigned count;  // of coarse levels, at least one

@@ -20,6 +20,10 @@ struct wheel_pace {
 
   /// The lists of a slot of a coarse level.
   unsigned chain_count = 4;
+
+  /// A slot whose time has come counts as crowded after so many visits. If the work bound then cuts the visit, the rest of the
+  /// slot leaves the way of later slots. It is no fewer, because a slot with a few entries is not to wait behind a crowd.
+  std::size_t crowd = 1024;
 };
 
 // Tests also compile the wheel with other constants, so that a few entries crowd a slot, and count what it looks at.

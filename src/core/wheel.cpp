@@ -91,27 +91,38 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   pass_ = &running;
   expiry_ = now;
   hierarchy& levels = *levels_;
-  tick next = levels.attention();
-  for (bool more = true; more && next <= now; next = levels.attention()) {
+  bool more = levels.left_over.empty() || !levels.left_over.goes_first() || visit_backlog(running);
+  while (more && visit_slots(running) && !levels.left_over.empty()) more = visit_backlog(running);
+  if (running.destroyed) return {running.ran, true};
+  pass_ = nullptr;
+
+  const tick next = levels.expiry();
+  set_expiry(next);
+  if (running.cancelled) return {running.ran, armed() == 0 || expiry_ > now};
+  if (levels.attention() > now) cursor_ = never;
+  return {running.ran, next > now};
+}
+
+// Visits the slots whose time has come. False when the work bound was reached or a callback cancelled the pass.
+inline bool wheel::visit_slots(pass& running) noexcept {
+  hierarchy& levels = *levels_;
+  bool more = true;
+  for (tick next; more && (next = levels.attention()) <= running.now;) {
     cursor_ = std::max(cursor_, next);
     // coarse ones first, since emptying them may add to the finest
     const bool coarse = levels.next_coarse->attention == next;
     more = coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running);
-    if (running.cancelled) {
-      if (running.destroyed) return {running.ran, true};
-      pass_ = nullptr;
-      set_expiry(levels.attention());
-      return {running.ran, armed() == 0 || expiry_ > now};
-    }
+    if (running.cancelled) return false;
     // the end of time: what was armed meanwhile is due at once, and waits for the next call
     if (cursor_ == last_tick && (!coarse || levels.first == 0)) more = false;
   }
-  pass_ = nullptr;
+  return more;
+}
 
-  set_expiry(next);
-  const bool done = next > now;
-  if (done) cursor_ = never;
-  return {running.ran, done};
+// Visits what is left over. False as above.
+[[gnu::cold]] bool wheel::visit_backlog(pass& running) noexcept {
+  take_from(levels_->left_over, running.work, running);
+  return !running.cancelled && running.work != 0;
 }
 
 // Nothing needs a visit before `next`, for all that the levels know without looking at every slot.
@@ -134,6 +145,7 @@ inline bool wheel::visit_finest(pass& running) noexcept {
     if (running.work == 0) return false;
     --running.work;
   }
+  const std::size_t granted = running.work;
   const auto take_until = [&](const auto end) noexcept {
     while (slot.begin() != end) {
       if (running.work == 0) return false;
@@ -143,7 +155,10 @@ inline bool wheel::visit_finest(pass& running) noexcept {
     return true;
   };
   if (cursor_ != last_tick) [[likely]] {
-    if (!take_until(slot.end())) return false;
+    if (!take_until(slot.end())) {
+      if (!running.cancelled) leave_crowd(granted);
+      return false;
+    }
   } else {
     // What a callback arms is due in this very slot. It waits for the next call: behind a mark.
     wheel_entry mark{nullptr};
@@ -153,6 +168,15 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   }
   level.end_visit(cursor_);
   return true;
+}
+
+// The work bound was reached after so many visits to the finest slot of the cursor. What is left of a crowd no longer keeps the
+// cursor from later slots.
+[[gnu::cold]] void wheel::leave_crowd(std::size_t visits) noexcept {
+  finest_level& level = levels_->finest;
+  if (level.note_cut(cursor_, visits) < pace.crowd) return;
+  levels_->left_over.add(level.slot_at(cursor_), cursor_);
+  level.end_visit(cursor_);
 }
 
 // A coarse level needs attention at the cursor: its next slot is to be started on, or what is being emptied to be gone on
@@ -195,28 +219,44 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   wheel_level::drain& from = level.draining;
   const std::size_t step = from.begin_step(running.now);
   const std::size_t granted = std::min(step, running.work);
+  const std::size_t work = running.work;
+  const bool dry = take_from(from, granted, running);
+  if (running.cancelled) return false;
+  if (running.work == work) --running.work;  // a slot that its entries have left counts
+  from.left -= std::min(from.left, work - running.work);
+
+  bool bound_reached = false;
+  if (dry) {
+    level.end_drain();
+  } else if (granted == step) {
+    from.in_step = false;
+    from.due = from.due_by_pace();
+  } else {
+    bound_reached = true;
+    if (from.at <= running.now && from.left >= pace.crowd) {  // no slot is to wait for it
+      for (chain& entries : from.chains)
+        if (!entries.empty()) levels_->left_over.add(entries, from.at);
+      level.end_drain();
+    } else {
+      from.due = std::min(from.due_by_pace(), running.now);  // the step is to be finished
+    }
+  }
+  level.note_attention();
+  levels_->find_next_coarse();
+  return !bound_reached;
+}
+
+// Takes up to `granted` entries, which count as work. True when none is left; nothing of `from` is to be touched once a callback
+// has cancelled the pass.
+bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noexcept {
   std::size_t left = granted;
   // as long as nothing is due: a callback may destroy what is left, so from the first on each is unlinked as it leaves
   left -= from.take_what_is_not_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
     if (!take(next->take_front(), running)) return false;
-  running.work -= std::max<std::size_t>(granted - left, 1);  // a slot that its entries have left counts
-  from.left -= std::min(from.left, granted - left);
-
-  bool bound_reached = false;
-  if (next == nullptr) {
-    level.end_drain();
-  } else if (granted == step) {
-    from.in_step = false;
-    from.due = from.due_by_pace();
-  } else {
-    from.due = std::min(from.due_by_pace(), running.now);  // the step is to be finished
-    bound_reached = true;
-  }
-  level.note_attention();
-  levels_->find_next_coarse();
-  return !bound_reached;
+  running.work -= granted - left;
+  return next == nullptr;
 }
 
 // What becomes of an entry whose slot is visited. False when its callback cancelled the pass.
@@ -279,7 +319,7 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
     if (running.destroyed) return {running.ran, true};
   }
   pass_ = nullptr;
-  if (running.cancelled) set_expiry(levels_->attention());
+  if (running.cancelled) set_expiry(levels_->expiry());
   has_immediates_ = !at_once.empty();
   return {running.ran, !at_once.has_ready()};
 }
@@ -295,13 +335,13 @@ void wheel::skip_idle_time() noexcept {
 // Requires: nothing is being emptied.
 void wheel::find_attention() noexcept {
   levels_->find_attention(cursor(), pace.look_ahead);
-  set_expiry(levels_->attention());
+  set_expiry(levels_->expiry());
 }
 
 [[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
   if (armed() != 0 || work == 0 || pass_ != nullptr) return;
   levels_->undo_drains();
-  levels_->at_once.all_of([&](chain& entries) noexcept {
+  levels_->beside_slots([&](chain& entries) noexcept {
     for (; !entries.empty() && work != 0; --work) entries.take_front().visit_ = never;
     return work != 0;
   });
@@ -345,7 +385,7 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
     return true;
   };
   levels_->undo_drains();
-  if (!levels_->at_once.all_of(nothing_armed_in)) return found;
+  if (!levels_->beside_slots(nothing_armed_in)) return found;
   has_immediates_ = false;
   unsigned k = 0;
   levels_->all_of([&](auto& level) noexcept {
@@ -361,7 +401,7 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 }
 
 [[gnu::cold]] bool wheel::empty() const noexcept {
-  return levels_->at_once.empty() && levels_->all_of([](auto& level) noexcept {
+  return levels_->at_once.empty() && levels_->left_over.empty() && levels_->all_of([](auto& level) noexcept {
     const auto all_empty = [](std::span<chain> chains) noexcept {
       return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
     };
@@ -372,10 +412,15 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
   });
 }
 
+// A lower bound of the deadlines of what is left over.
+[[gnu::cold]] tick wheel::left_over_since() const noexcept {
+  return levels_->left_over.empty() ? cursor() : std::min(cursor(), levels_->left_over.since);
+}
+
 // The levels are to know, too: `link` leaves `expiry_` alone for what they do not have to attend to earlier.
 void wheel::refine_expiry() const noexcept {
   levels_->find_attention(cursor(), wheel_level::unlimited_slots);
-  note_expiry(levels_->attention());
+  note_expiry(levels_->expiry());
   expiry_exact_ = true;
 }
 
@@ -385,7 +430,7 @@ void wheel::refine_expiry() const noexcept {
       if (e.armed()) visit(context, e);
     return true;
   };
-  levels_->at_once.all_of(walk);
+  levels_->beside_slots(walk);
   levels_->all_of([&](auto& level) {
     for (chain& entries : level.emptying()) walk(entries);
     for (unsigned index = 0; index < level.slots; ++index)

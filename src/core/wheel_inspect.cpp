@@ -57,6 +57,17 @@ bool wheel::validate(std::string* why) const {
   if (!immediates_are_right) return false;
   if (has_immediates_) earliest = now();
 
+  const backlog& left_over = levels_->left_over;
+  for (const chain& entries : left_over.chains)
+    for (const wheel_entry& e : entries) {
+      count_armed(e);
+      if (e.armed() && (e.deadline_ < e.visit_ || e.visit_ < left_over.since))
+        return say(why, "backlog: an entry with visit %, deadline %, expected deadline >= visit >= %",
+                   {e.visit_, e.deadline_, left_over.since});
+    }
+  if (!left_over.empty() && armed() != 0 && expiry_ > now())
+    return say(why, "next expiry %, expected <= now % while entries are left over", {expiry_, now()});
+
   for (unsigned i = 0; i < levels_->count; ++i) {
     const wheel_level& level = levels_->coarse[i];
     const unsigned k = levels_->first + i;
@@ -150,7 +161,7 @@ bool wheel::validate(std::string* why) const {
   if (armed_seen != armed()) return say(why, "% entries count as armed, but % are linked", {armed(), armed_seen});
   if (pass_ == nullptr && armed() != 0 && expiry_ > now() && expiry_ > levels_->attention())
     return say(why, "next expiry %, but the levels need a visit at %", {expiry_, levels_->attention()});
-  const tick next = expiry_ <= now() || has_immediates_ ? cursor() : expiry_;
+  const tick next = expiry_ <= now() || has_immediates_ ? left_over_since() : expiry_;
   if (pass_ == nullptr && armed() != 0 && next > earliest)
     return say(why, "next expiry %, expected <= the earliest deadline %", {next, earliest});
   return true;
@@ -160,6 +171,7 @@ void wheel::dump(std::ostream& out) const {
   out << "wheel: " << geometry_.levels << " x " << geometry_.slots << " slots, now " << now() << ", cursor " << cursor()
       << ", armed " << armed() << " (armed " << counts().armed << ", cancelled " << counts().cancelled << ", fired "
       << counts().fired << " in all)\n";
+  if (!levels_->left_over.empty()) out << "  left over: due since " << levels_->left_over.since << '\n';
   for (unsigned i = 0; i < levels_->count; ++i) {
     const wheel_level& level = levels_->coarse[i];
     if (level.draining.active())

@@ -1,6 +1,7 @@
 // One ring of slots, and the slot of it that is being emptied.
 #pragma once
 
+#include "backlog.hpp"
 #include "chain.hpp"
 #include "pace.hpp"
 #include "slot_bitmap.hpp"
@@ -27,7 +28,7 @@ namespace tickwheel {
 /// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
 /// list is walked at the pace of one cache miss after the other, several lists miss side by side.
 struct wheel_level {
-  static constexpr unsigned chain_count = pace.chain_count;
+  static constexpr unsigned chain_count = chain_group::chain_count;
 
   /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
   /// the cache.
@@ -41,16 +42,13 @@ struct wheel_level {
   };
 
   /// The slot being emptied, spliced out so that entries of a later round can go back to their slot meanwhile.
-  struct drain {
-    std::array<chain, chain_count> chains;
+  struct drain : chain_group {
     tick at = never;       // when it must be empty; `never`: no drain is going on
     tick due = never;      // when the next step is
     std::size_t left = 0;  // upper bound
     std::size_t rate = 1;  // at tick t, at most rate * (at - t) entries may be left
     std::size_t keep = 0;  // what the step that was begun leaves
     bool in_step = false;  // a step was begun, and the work bound was reached in it
-    unsigned live = 0;     // chains that may hold entries: the first ones
-    unsigned turn = 0;     // which of them is next
 
     bool active() const noexcept { return at != never; }
     /// By when the pace asks for a step.
@@ -68,48 +66,6 @@ struct wheel_level {
       }
       in_step = true;
       return keep == 0 ? ~std::size_t{0} : left - keep;
-    }
-
-    /// The chain to take the next entry from; null when all are empty. Chains run dry, also by entries that are
-    /// destroyed meanwhile; the last one then takes the place of the dry one.
-    chain* next_chain() noexcept {
-      while (live != 0) {
-        if (turn >= live) turn = 0;
-        if (!chains[turn].empty()) return &chains[turn++];
-        if (turn != --live) chains[turn].take_all(chains[live]);
-      }
-      return nullptr;
-    }
-
-    /// Takes up to `most` entries and calls `move` for each, until it meets one that is due at `now`; that one stays.
-    /// Returns how many were taken. `move` must destroy no entry.
-    template <class F>
-    std::size_t take_what_is_not_due(std::size_t most, tick now, F&& move) noexcept {
-      std::array<open_chain, chain_count> open;
-      unsigned wet = 0;
-      for (unsigned i = 0; i < live; ++i)
-        if (!chains[i].empty()) open[wet++] = open_chain{chains[i]};
-
-      std::size_t taken = 0;
-      bool back = false;
-      for (unsigned which = 0; taken != most && wet != 0; ++taken) {
-        if (which >= wet) {
-          which = 0;
-          back = !back;
-        }
-        open_chain& from = open[which];
-        if (from.at(back).deadline_ <= now) break;
-        wheel_entry& e = from.take(back);
-        if (from.empty()) {
-          from.mend();
-          from = open[--wet];
-        } else {
-          ++which;
-        }
-        move(e);
-      }
-      while (wet != 0) open[--wet].mend();
-      return taken;
     }
   };
 
@@ -239,11 +195,8 @@ struct wheel_level {
   void begin_drain(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
-    draining.live = 0;
-    draining.turn = 0;
     draining.in_step = false;
-    for (chain& entries : from.chains)
-      if (!entries.empty()) draining.chains[draining.live++].take_all(entries);
+    draining.fill(from.chains);
     draining.at = next.visit;
     draining.left = from.count;
     draining.rate = std::max(pace.entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);

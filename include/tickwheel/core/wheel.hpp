@@ -36,6 +36,7 @@
 
 namespace tickwheel {
 
+struct chain_group;
 struct hierarchy;
 
 /// No bound.
@@ -165,7 +166,7 @@ class TICKWHEEL_API wheel {
   tick next_in_slots() const noexcept {
     if (armed() == 0) return never;
     if (!expiry_exact_) refine_expiry();
-    return expiry_ <= now() ? cursor() : expiry_;  // nothing that is left over is due before the cursor
+    return expiry_ <= now() ? left_over_since() : expiry_;
   }
 
   /// In one load, a lower bound of a `next_expiry()` that is ahead of `now()`; at most `now()` when that is not. May
@@ -257,10 +258,14 @@ class TICKWHEEL_API wheel {
   bool bring_forward(wheel_level& level, const wheel_entry&, tick cursor) noexcept;
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
+  bool visit_slots(pass& running) noexcept;
+  bool visit_backlog(pass& running) noexcept;
   bool visit_finest(pass& running) noexcept;
+  void leave_crowd(std::size_t visits) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
   bool visit_lone(wheel_level& level, pass& running) noexcept;
   bool empty_further(wheel_level& level, pass& running) noexcept;
+  bool take_from(chain_group& from, std::size_t granted, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;
   void move(wheel_entry&) noexcept;
   void fire(wheel_entry&, tick now) noexcept;
@@ -270,6 +275,7 @@ class TICKWHEEL_API wheel {
   void find_attention() noexcept;
   void cancel_pass() noexcept;
   wheel_entry* detach_one(position& from) noexcept;
+  tick left_over_since() const noexcept;
   void refine_expiry() const noexcept;
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 

@@ -18,6 +18,7 @@ namespace tickwheel {
 
 class wheel;
 struct chain;
+struct chain_group;
 struct finest_level;
 class immediates;
 struct wheel_level;
@@ -52,6 +53,7 @@ class wheel_entry {
  private:
   friend class wheel;
   friend struct chain;
+  friend struct chain_group;
   friend struct finest_level;
   friend class immediates;
   friend struct wheel_level;

@@ -1,0 +1,99 @@
+// Many entries that leave their slot: one that is emptied ahead of its time, or the rest of slots that were cut short.
+#pragma once
+
+#include "chain.hpp"
+#include "pace.hpp"
+
+#include <tickwheel/core/ticks.hpp>
+#include <tickwheel/core/wheel_entry.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace tickwheel {
+
+/// Several chains, which are taken from in turn.
+struct chain_group {
+  static constexpr unsigned chain_count = pace.chain_count;
+
+  /// Takes over the entries of a slot. Requires: empty.
+  void fill(std::span<chain, chain_count> from) noexcept {
+    live = 0;
+    turn = 0;
+    for (chain& entries : from)
+      if (!entries.empty()) chains[live++].take_all(entries);
+  }
+
+  /// The chain to take the next entry from; null when all are empty. Chains run dry, also by entries that are
+  /// destroyed meanwhile; the last one then takes the place of the dry one.
+  chain* next_chain() noexcept {
+    while (live != 0) {
+      if (turn >= live) turn = 0;
+      if (!chains[turn].empty()) return &chains[turn++];
+      if (turn != --live) chains[turn].take_all(chains[live]);
+    }
+    return nullptr;
+  }
+
+  /// Takes up to `most` entries and calls `move` for each, until it meets one that is due at `now`; that one stays.
+  /// Returns how many were taken. `move` must destroy no entry.
+  template <class F>
+  std::size_t take_what_is_not_due(std::size_t most, tick now, F&& move) noexcept {
+    std::array<open_chain, chain_count> open;
+    unsigned wet = 0;
+    for (unsigned i = 0; i < live; ++i)
+      if (!chains[i].empty()) open[wet++] = open_chain{chains[i]};
+
+    std::size_t taken = 0;
+    bool back = false;
+    for (unsigned which = 0; taken != most && wet != 0; ++taken) {
+      if (which >= wet) {
+        which = 0;
+        back = !back;
+      }
+      open_chain& from = open[which];
+      if (from.at(back).deadline_ <= now) break;
+      wheel_entry& e = from.take(back);
+      if (from.empty()) {
+        from.mend();
+        from = open[--wet];
+      } else {
+        ++which;
+      }
+      move(e);
+    }
+    while (wet != 0) open[--wet].mend();
+    return taken;
+  }
+
+  std::array<chain, chain_count> chains;
+  unsigned live = 0;  // chains that may hold entries: the first ones
+  unsigned turn = 0;  // which of them is next
+};
+
+/// The rest of crowded slots whose time has come, and whose visit the work bound has cut. It waits here, so that slots behind
+/// them need not wait for it. Its entries are visited in any order.
+struct backlog : chain_group {
+  bool empty() const noexcept {
+    return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
+  }
+
+  /// Takes over `entries`, of which none is due before `earliest`. O(1).
+  void add(chain& entries, tick earliest) noexcept {
+    since = empty() ? earliest : std::min(since, earliest);
+    if (live < chain_count)
+      chains[live++].take_all(entries);
+    else
+      chains[turn++ % chain_count].take_all(entries);
+  }
+
+  /// Whose turn it is to go first: that of the slots or that of the backlog. They alternate from call to call.
+  bool goes_first() noexcept { return was_first = !was_first; }
+
+  tick since = never;  // nothing in it is due before; meaningless when it is empty
+  bool was_first = false;
+};
+
+}  // namespace tickwheel
