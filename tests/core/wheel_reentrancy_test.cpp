@@ -353,7 +353,7 @@ TEST(wheel_reentrancy_death_test, a_nested_advance_aborts_and_says_why) {
 }
 
 TEST(wheel_reentrancy_death_test, advance_nested_after_a_clear_aborts_too) {
-  for (const tick to : {2, 9}) {
+  for (const tick to : {tick{2}, tick{9}}) {
     wheel timers;
     probe timer{timers, [&](probe& self) {
                   timers.clear([](wheel_entry&) {});
