@@ -341,7 +341,7 @@ struct run_once : loop_liveness {
 };
 
 TEST_F(run_once, returns_at_most_as_often_as_documented) {
-  open();
+  open({.io_wait = 0});  // after a block, which a busy machine makes of any iteration, it returns once more
   probe p{timers}, far{timers};
   EXPECT_EQ(returns_until_io(), 1) << "no timer";
   ASSERT_EQ(p.timeout.arm(20ms), 0);
