@@ -172,7 +172,10 @@ int runs_once_until_timer(uv_loop_t* loop) {
   uv_timer_start(
       &timer, [](uv_timer_t* t) { *static_cast<bool*>(t->data) = true; }, 20, 0);
   int runs = 0;
-  for (; !done; ++runs) uv_run(loop, UV_RUN_ONCE);
+  while (!done) {
+    uv_run(loop, UV_RUN_ONCE);
+    ++runs;
+  }
   uv_close(reinterpret_cast<uv_handle_t*>(&timer), nullptr);
   uv_run(loop, UV_RUN_NOWAIT);
   return runs;
