@@ -99,7 +99,8 @@ class timer : private wheel_entry {
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
-  /// `arm_at` for what judges a peer: a time that has passed is no zero delay, and waits for input after a block.
+  /// `arm_at` for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block. Returns
+  /// 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
   int arm_verdict_at(clock::time_point when) noexcept;
 
   /// `arm_at` for what arms itself again when it has come up, before any handler is called, or is armed: has its place
@@ -108,17 +109,21 @@ class timer : private wheel_entry {
 
   /// For one that has just come up, before its handler is called: until that returns, its place among `max_armed` is left to it.
   void keep_place() noexcept { service().keep_place(*this); }
-  /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Requires: the service is open.
+  /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has not kept
+  /// its place. Requires: the service is open.
   int arm_in_place_at(clock::time_point when) noexcept {
     if (!service().keeps_place(*this)) return arm_verdict_at(when);
     arm_again_at(when);
     return 0;
   }
 
-  /// What activity puts off without arming it anew, so that it may be asked for its true deadline before it is due.
+  /// Marks a timer that activity puts off without arming it anew. The service may ask such a timer for its true deadline before
+  /// it is due.
   struct patient {};
+  /// A patient timer. Requires: as the public constructor.
   timer(timer_service& service, callback run, patient) noexcept
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | patient_bit} {}
+  /// Returns true for a timer that was made as a patient one.
   static bool is_patient(const timer& t) noexcept { return (t.service_ & patient_bit) != 0; }
 
   /// From now on `ask` is asked about all timers of the service that move down, patient or not.
