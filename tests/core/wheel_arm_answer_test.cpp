@@ -147,9 +147,9 @@ TEST_P(wheel_caller, asking_when_told_never_waits_too_long) {
     probes all{timers, 150};
     waiting.arm(keeper, tick{1} << 60);
     for (int step = 0; step < 400; ++step) {
-      probe& p = all[random() % all.size()];
+      probe& p = all[static_cast<std::size_t>(random() % all.size())];
       const auto what = random() % 16;
-      const tick delay = delays[random() % delays.size()] + random() % 4;
+      const tick delay = delays[static_cast<std::size_t>(random() % delays.size())] + random() % 4;
       if (what < 11)
         waiting.arm(p, timers.now() + delay);
       else if (what < 13)
