@@ -45,10 +45,10 @@ class crowd_machine {
  public:
   explicit crowd_machine(std::uint64_t seed)
       : random_{seed},
-        places_{crowds[below(crowds.size())]},
+        places_{crowds[index_below(crowds.size())]},
         punctual_{one_in(2)},
-        advances_per_mille_{std::array<std::uint64_t, 3>{20, 150, 600}[below(3)]},
-        wheel_{geometries[below(geometries.size())], origin()},
+        advances_per_mille_{std::array<std::uint64_t, 3>{20, 150, 600}[index_below(3)]},
+        wheel_{geometries[index_below(geometries.size())], origin()},
         model_{places_},
         wanted_(places_),
         armed_in_(places_),
@@ -93,7 +93,8 @@ class crowd_machine {
     return count <= 0xffff'ffff ? (random_.next() >> 32) * count >> 32 : random_.next() % count;
   }
   bool one_in(std::uint64_t count) noexcept { return below(count) == 0; }
-  std::size_t any_place() noexcept { return below(places_); }
+  std::size_t index_below(std::size_t n) noexcept { return static_cast<std::size_t>(below(n)); }
+  std::size_t any_place() noexcept { return index_below(places_); }
   // Of any magnitude.
   tick any_distance(unsigned bits) noexcept { return below(tick{1} << (1 + below(bits))); }
 
@@ -194,7 +195,7 @@ class crowd_machine {
     else if (kind < 997)
       aim();
     else if (kind < 999)
-      wheel_.sweep(below(100));
+      wheel_.sweep(index_below(100));
     else if (one_in(10))
       clear();
     else if (one_in(10))
@@ -271,7 +272,7 @@ class crowd_machine {
   void advance() {
     ++result_.operations;
     const tick to = any_moment();
-    const std::size_t work = punctual_ || !one_in(4) ? wheel::npos : below(40);
+    const std::size_t work = punctual_ || !one_in(4) ? wheel::npos : index_below(40);
     ++pass_;
     in_pass_ = true;
     ran_ = 0;

@@ -93,7 +93,8 @@ TEST_P(wheel_pace_test, lone_timer_before_a_crowded_slot_is_on_time) {
 }
 
 TEST_P(wheel_pace_test, lone_timer_before_a_crowded_slot_brings_no_cascade) {
-  const std::size_t most = std::max<std::size_t>(64, count / width + 1) + 128 + count / width + 16;
+  const auto a_tick = static_cast<std::size_t>(count / width);
+  const std::size_t most = std::max<std::size_t>(64, a_tick + 1) + 128 + a_tick + 16;
   for (const tick ahead : {lead, lead / 2, tick{1}}) {
     SCOPED_TRACE(ahead);
     wheel timers;

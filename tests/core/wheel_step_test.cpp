@@ -75,7 +75,9 @@ TEST(wheel_step, keeps_to_a_straight_line) {
   for (tick t = 1; t < begin; ++t) {
     moved += all.visits(t);
     ASSERT_LE(count - moved, entries_per_tick * (begin - t)) << t;
-    ASSERT_LE(moved, count - std::min<std::size_t>(count, entries_per_tick * (begin - t - 1)) + smallest_step) << t;
+    ASSERT_LE(moved,
+              count - std::min(count, entries_per_tick * static_cast<std::size_t>(begin - t - 1)) + smallest_step)
+        << t;
   }
   EXPECT_EQ(moved, count);
 }
