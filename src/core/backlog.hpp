@@ -89,7 +89,7 @@ struct backlog : chain_group {
       chains[turn++ % chain_count].take_all(entries);
   }
 
-  /// Whose turn it is to go first: that of the slots or that of the backlog. They alternate from call to call.
+  /// Returns true if the backlog goes before the slots. They alternate from call to call.
   bool goes_first() noexcept { return was_first = !was_first; }
 
   tick since = never;  // nothing in it is due before; meaningless when it is empty

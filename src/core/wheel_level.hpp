@@ -148,7 +148,7 @@ struct wheel_level {
     return changed.attention;
   }
 
-  /// What an occupied slot needs. A first visit in the past is that of dead links which time went over. They wait for the
+  /// Tells when an occupied slot needs attention. A first visit in the past is that of dead links which time went over. They wait for the
   /// slot's turn; when that is now, the slot is visited now, as others in it may be due within its span.
   prospect prospect_of(unsigned index, tick cursor) const noexcept {
     const slot& s = ring[index];

@@ -247,7 +247,7 @@ clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const no
   return opened_.time + std::chrono::milliseconds{since};
 }
 
-// What was posted and not delivered is in the child as well as in the parent: it is due in the next prepare. Whether the bell
+// A post that was not delivered is in the child as well as in the parent: it is due in the next prepare. Whether the bell
 // had been rung is in the parent's descriptor alone, but libuv 1.44 keeps its note "already rung" in the child, and would
 // never ring there again.
 template <loop_wakeup Wakeup>

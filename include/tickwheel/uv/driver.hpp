@@ -75,13 +75,13 @@ class TICKWHEEL_API driver {
   /// How much later than the true time `polled` may answer.
   virtual std::chrono::nanoseconds polled_error() const noexcept { return {}; }
 
-  /// What a poll has left behind.
+  /// Says whether a poll has left input behind.
   enum class unread : std::uint8_t {
     unknown,    ///< this driver cannot tell: the service then looks for a poll in which no timer was touched
     nothing,    ///< no descriptor of the loop is ready
     something,  ///< some descriptor is ready
   };
-  /// What is ready now. May make a system call: the service asks once when it is opened, and then only after a block.
+  /// Looks for descriptors that are ready now. May make a system call: the service asks once when it is opened, and then only after a block.
   virtual unread left_unread() noexcept { return unread::unknown; }
 
   /// True if callbacks of the user may run between `client::turn` and the poll, and the poll may end without a change of

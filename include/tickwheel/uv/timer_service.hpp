@@ -233,7 +233,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
  private:
   friend class timer;
 
-  // Who has a turn in a pass.
+  // The kinds of work that have turns in a pass.
   enum class turn_of : std::uint8_t { slots, posts, immediates };
   static constexpr unsigned turns = 3;
   static constexpr turn_of following(turn_of t) noexcept {
@@ -312,7 +312,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   bool held_ = false;            // what the driver was told last
   bool ref_ = true;
 
-  // Whose handler runs, and whose place no other timer gets until that returns. Only compared: it may be gone.
+  // The timer whose handler runs. No other timer gets its place until that returns. Only compared: it may be gone.
   const timer* keeps_place_ = nullptr;
 
   // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
