@@ -88,7 +88,7 @@ struct tw_service_s {
   void* private_[3];
 };
 
-/* Opens the timers of `loop`, with default options: some 212 KiB. Requires: it is not open.
+/* Opens the timers of `loop`, with default options: some 230 KiB. Requires: it is not open.
  *
  * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle
  * finds no descriptor. On an error nothing is to be closed. */

@@ -76,9 +76,8 @@ struct chain_group {
 /// The rest of crowded slots whose time has come, and whose visit the work bound has cut. It waits here, so that slots behind
 /// them need not wait for it. Its entries are visited in any order.
 struct backlog : chain_group {
-  bool empty() const noexcept {
-    return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
-  }
+  /// Returns false also when its last entries were destroyed, until it is visited: each advance asks.
+  bool empty() const noexcept { return live == 0; }
 
   /// Takes over `entries`, of which none is due before `earliest`. O(1).
   void add(chain& entries, tick earliest) noexcept {
@@ -89,11 +88,21 @@ struct backlog : chain_group {
       chains[turn++ % chain_count].take_all(entries);
   }
 
+  /// Notes that the work bound was reached after so many visits to the finest slot of the cursor. Returns how many that slot had
+  /// in all.
+  std::size_t note_cut(tick cursor, std::size_t visits) noexcept {
+    if (cut_at != cursor) cut_visits = 0;
+    cut_at = cursor;
+    return cut_visits += visits;
+  }
+
   /// Returns true if the backlog goes before the slots. They alternate from call to call.
   bool goes_first() noexcept { return was_first = !was_first; }
 
   tick since = never;  // nothing in it is due before; meaningless when it is empty
   bool was_first = false;
+  tick cut_at = never;  // the slot whose visit was cut last
+  std::size_t cut_visits = 0;
 };
 
 }  // namespace tickwheel

@@ -5,7 +5,12 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <cstddef>
+
 namespace tickwheel {
+
+/// What a link reads of the wheel stands together in one line, or two.
+inline constexpr std::size_t cache_line = 64;
 
 /// Its size is not kept: an entry that is destroyed leaves without the list being told.
 struct chain
@@ -16,12 +21,25 @@ struct chain
   wheel_entry& take_front() noexcept {
     wheel_entry& e = front();
     pop_front();
-    if (!empty()) __builtin_prefetch(&front(), 1);
+    if (begin() != end()) __builtin_prefetch(&front(), 1);
     return e;
   }
 
   void take_all(chain& from) noexcept { splice(end(), from); }
 };
+
+/// Returns true if `holds` does for some entries at either end of `c`. O(1).
+template <class F>
+bool all_of_sample(chain& c, F&& holds) {
+  constexpr int at_each_end = 8;
+  auto first = c.begin();
+  auto last = c.end();
+  for (int i = 0; i < at_each_end && first != last; ++i) {
+    if (!holds(*first++)) return false;
+    if (first != last && !holds(*--last)) return false;
+  }
+  return true;
+}
 
 /// A chain being emptied from both ends at once: two walks that wait for their cache misses side by side, where a list
 /// would give one.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chain.hpp"
+#include "pace.hpp"
 #include "slot_bitmap.hpp"
 
 #include <tickwheel/core/ticks.hpp>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -18,45 +20,58 @@ namespace tickwheel {
 /// in a slot is due, so there is no pace to keep and no span to compare with. One chain a slot is enough, as what is
 /// here was touched shortly before.
 struct finest_level {
+  struct slot {
+    chain entries;
+    std::uint32_t count = 0;  // upper bound: what was linked since it was last emptied
+  };
+
   /// Throws std::bad_alloc.
   void reset(unsigned slot_count) {
     slots = slot_count;
     occupied.reset(slots);
-    ring = std::make_unique<chain[]>(slots);
+    ring = std::make_unique<slot[]>(slots);
   }
 
   static constexpr unsigned shift = 0;
-  std::span<chain> chains_of(unsigned index) const noexcept { return {&ring[index], 1}; }
+  std::span<chain> chains_of(unsigned index) const noexcept { return {&ring[index].entries, 1}; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t) & (slots - 1); }
 
-  /// Links `e`. Requires: its deadline is less than a turn ahead of the cursor.
-  void link(wheel_entry& e, tick deadline) noexcept {
+  /// Links `e`. Returns true when its slot has become a crowd. Requires: its deadline is less than a turn ahead of the cursor.
+  bool link(wheel_entry& e, tick deadline) noexcept {
     const unsigned index = index_of(deadline);
+    slot& s = ring[index];
     e.visit_ = deadline;
-    ring[index].push_back(e);
+    s.entries.push_back(e);
     occupied.set(index);
     if (deadline < attention) attention = deadline;
+    return ++s.count == pace.gathering;
+  }
+
+  /// Takes over entries, at most so many, which were linked here before. O(1). Requires: not empty.
+  void take_back(chain& entries, std::size_t most) noexcept {
+    const tick visit = entries.front().visit_;
+    const unsigned index = index_of(visit);
+    ring[index].entries.take_all(entries);
+    ring[index].count += static_cast<std::uint32_t>(most);
+    occupied.set(index);
+    attention = std::min(attention, visit);
   }
 
   /// The slot of the cursor, to be taken from until it is empty. It gets no new entries meanwhile: all that is armed is
   /// due later, and less than a turn later. (But at the end of time.)
-  chain& slot_at(tick cursor) const noexcept { return ring[index_of(cursor)]; }
+  chain& slot_at(tick cursor) const noexcept { return ring[index_of(cursor)].entries; }
 
   void end_visit(tick cursor) noexcept {
-    if (const unsigned index = index_of(cursor); ring[index].empty()) occupied.clear(index);
+    if (const unsigned index = index_of(cursor); ring[index].entries.empty()) clear_slot(index);
     attention = next_visit(cursor);
     // what is due next, or in a few ticks where all are occupied, is fetched meanwhile: a tenth less at 1e5 timers and more
     __builtin_prefetch(slot_at(std::max(attention, cursor + 4)).begin().pointed_node(), 1);
   }
 
-  /// Notes that the work bound was reached after so many visits to the slot of the cursor. Returns how many that slot had in all.
-  std::size_t note_cut(tick cursor, std::size_t visits) noexcept {
-    if (cut_at != cursor) cut_visits = 0;
-    cut_at = cursor;
-    return cut_visits += visits;
+  void clear_slot(unsigned index) noexcept {
+    ring[index].count = 0;
+    occupied.clear(index);
   }
-
-  void clear_slot(unsigned index) noexcept { occupied.clear(index); }
 
   /// The next tick whose slot may hold entries; `never` when there is none. Dead links that time went over are met when
   /// their slot comes round.
@@ -69,11 +84,9 @@ struct finest_level {
   static constexpr std::span<chain> emptying() noexcept { return {}; }
 
   slot_bitmap occupied;
-  std::unique_ptr<chain[]> ring;
+  std::unique_ptr<slot[]> ring;
   unsigned slots = 0;      // 0: a hashed wheel has no such level
   tick attention = never;  // the next visit; a lower bound
-  tick cut_at = never;     // the slot whose visit was cut last
-  std::size_t cut_visits = 0;
 };
 
 }  // namespace tickwheel

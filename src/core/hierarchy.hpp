@@ -17,27 +17,37 @@ namespace tickwheel {
 
 /// Several levels: a finest one, and coarse ones above it. One level: a coarse one, whose slots happen to be a tick
 /// wide, since only those know of rounds.
-struct hierarchy {
+///
+/// Beside the finest level is a ring for its crowds. A finest slot that has become a crowd gives its entries to that ring, and
+/// gets them back shortly before they are due. They are looked through on the way: what was cancelled or put off meanwhile is
+/// then no longer in the way of the others.
+struct alignas(cache_line) hierarchy {
   /// Requires: `geometry.valid()`. Throws std::bad_alloc.
   explicit hierarchy(const wheel_geometry& geometry)
-      : first{geometry.levels > 1 ? 1U : 0U},
-        count{geometry.levels - first},
-        coarse{std::make_unique<wheel_level[]>(count)} {
-    if (first != 0) finest.reset(geometry.finest_slots());
-    for (unsigned k = 0; k < count; ++k) coarse[k].reset(geometry, first + k);
+      : first{geometry.levels > 1 ? 1U : 0U}, count{geometry.levels}, coarse{std::make_unique<wheel_level[]>(count)} {
+    if (first != 0) {
+      finest.reset(geometry.finest_slots());
+      crowds().reset(16, geometry.slot_bits() - 2);  // an eighth of a turn of the finest level a slot, two turns in all
+    }
+    for (unsigned k = first; k < count; ++k) coarse[k].reset(geometry.slots, geometry.width_bits(k));
+    lowest = &coarse[first];
   }
 
   /// The lowest coarse level that reaches `deadline`: one whose slot for it is less than a full turn ahead, so that no two
   /// spans share a slot. The highest level takes what is farther away, too; its entries wait for their round. O(levels).
   wheel_level& coarse_for(tick deadline, tick cursor) const noexcept {
-    wheel_level* level = &coarse[0];
-    for (unsigned above = count - 1; above != 0 && !level->reaches(deadline, cursor); --above) ++level;
+    wheel_level* level = lowest;
+    for (unsigned above = count - first - 1; above != 0 && !level->reaches(deadline, cursor); --above) ++level;
     return *level;
   }
 
-  /// `level` got `e`, which may need attention before all else there. Returns when that needs it.
-  tick bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
-    const tick needed = level.bring_forward(e, cursor);
+  /// The ring of crowds. Requires: several levels.
+  wheel_level& crowds() const noexcept { return coarse[0]; }
+  bool holds_crowds(const wheel_level& level) const noexcept { return &level < lowest; }
+
+  /// `level` got an entry for `place`, which may need attention before all else there. Returns when that needs it.
+  tick bring_forward(wheel_level& level, tick place, tick cursor) noexcept {
+    const tick needed = level.bring_forward(place, cursor);
     if (needed < next_coarse->attention) next_coarse = &level;
     return needed;
   }
@@ -83,15 +93,16 @@ struct hierarchy {
     return at_once.all_of(use) && std::all_of(left_over.chains.begin(), left_over.chains.end(), use);
   }
 
+  finest_level finest;
+  wheel_level* lowest = nullptr;          // of the coarse levels
+  unsigned first;                         // the number of the lowest coarse level
+  unsigned count;                         // of all levels, at least one
+  std::unique_ptr<wheel_level[]> coarse;  // by number; beside the finest level stands the ring of crowds
+  wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
+
   // what stands in no slot
   immediates at_once;
   backlog left_over;
-
-  finest_level finest;
-  unsigned first;  // the number of the lowest coarse level
-  unsigned count;  // of coarse levels, at least one
-  std::unique_ptr<wheel_level[]> coarse;
-  wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
 };
 
 }  // namespace tickwheel

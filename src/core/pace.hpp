@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace tickwheel {
 
@@ -24,6 +25,9 @@ struct wheel_pace {
   /// A slot whose time has come counts as crowded after so many visits. If the work bound then cuts the visit, the rest of the
   /// slot leaves the way of later slots. It is no fewer, because a slot with a few entries is not to wait behind a crowd.
   std::size_t crowd = 1024;
+
+  /// A slot of the finest level gives so many entries to the ring of crowds, which looks through them ahead of their time.
+  std::uint32_t gathering = 8192;
 };
 
 // Tests also compile the wheel with other constants, so that a few entries crowd a slot, and count what it looks at.

@@ -50,23 +50,54 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
   hierarchy& levels = *levels_;
   const tick ahead = deadline - cursor;
   if (ahead < levels.finest.slots) {
-    levels.finest.link(e, deadline);
+    if (levels.finest.link(e, deadline)) [[unlikely]]
+      return gather(deadline, cursor);
     return expect(deadline);
   }
-  wheel_level& level = levels.coarse[0];
+  wheel_level& level = *levels.lowest;
   if (ahead >= level.reach) return link_far(e, deadline, cursor);
-  return level.link(e, deadline) ? bring_forward(level, e, cursor) : !expiry_exact_;
+  return level.link(e, deadline) ? bring_forward(level, deadline, cursor) : !expiry_exact_;
+}
+
+// The slot for `deadline` has become a crowd: its entries wait in the ring of crowds. What is linked to the slot from now on stays
+// there until it is a crowd of its own.
+[[gnu::cold]] bool wheel::gather(tick deadline, tick cursor) noexcept {
+  finest_level& from = levels_->finest;
+  wheel_level& to = levels_->crowds();
+  if (!to.take_crowd(from.slot_at(deadline), pace.gathering, deadline, cursor)) return expect(deadline);
+  from.clear_slot(from.index_of(deadline));
+  return bring_forward(to, deadline, cursor);
+}
+
+// The time has come to look through the crowds of the next slot. When a sample of them says that they are still due when they were,
+// they go back as they are: looking at live ones twice would make a burst slower by a third.
+[[gnu::cold]] bool wheel::return_crowds(wheel_level& crowds) noexcept {
+  if (crowds.undone) return false;  // entries of several visits may share a chain
+  const std::span<chain> from = crowds.chains_of(crowds.next.index);
+  const auto still_due = [&](wheel_entry& e) noexcept {
+    return e.deadline_ == e.visit_ && (move_hook_ == nullptr || move_hook_(move_context_, e) == e.deadline_);
+  };
+  if (!std::all_of(from.begin(), from.end(),
+                   [&](chain& entries) noexcept { return all_of_sample(entries, still_due); }))
+    return false;
+  const std::size_t most = crowds.ring[crowds.next.index].count;
+  for (chain& entries : from)
+    if (!entries.empty()) levels_->finest.take_back(entries, most);
+  crowds.clear_slot(crowds.next.index);
+  crowds.find_next(cursor_, pace.look_ahead);
+  levels_->find_next_coarse();
+  return true;
 }
 
 bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
   wheel_level& level = levels_->coarse_for(deadline, cursor);
   const bool later_round = !level.reaches(deadline, cursor);
   if (later_round) deadline = level.place_in_later_round(deadline, cursor);
-  return level.link(e, deadline) || later_round ? bring_forward(level, e, cursor) : !expiry_exact_;
+  return level.link(e, deadline) || later_round ? bring_forward(level, deadline, cursor) : !expiry_exact_;
 }
 
-bool wheel::bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
-  return expect(levels_->bring_forward(level, e, cursor));
+bool wheel::bring_forward(wheel_level& level, tick place, tick cursor) noexcept {
+  return expect(levels_->bring_forward(level, place, cursor));
 }
 
 // Something needs a visit at `attention`. During a pass expiry_ is at most that, and found when the pass ends.
@@ -91,35 +122,50 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   pass_ = &running;
   expiry_ = now;
   hierarchy& levels = *levels_;
-  bool more = levels.left_over.empty() || !levels.left_over.goes_first() || visit_backlog(running);
-  while (more && visit_slots(running) && !levels.left_over.empty()) more = visit_backlog(running);
-  if (running.destroyed) return {running.ran, true};
+  backlog& left_over = levels.left_over;
+  tick next = now;  // work is left
+  for (bool more = left_over.empty() || !left_over.goes_first() || visit_backlog(running); more;) {
+    next = visit_slots(running);
+    if (next <= now || left_over.empty()) break;
+    more = visit_backlog(running);
+    if (!more) next = now;
+  }
+  if (running.cancelled) [[unlikely]]
+    return end_cancelled(running);
   pass_ = nullptr;
 
-  const tick next = levels.expiry();
+  if (next > now) cursor_ = never;
+  if (!left_over.empty()) [[unlikely]]
+    next = 0;
   set_expiry(next);
-  if (running.cancelled) return {running.ran, armed() == 0 || expiry_ > now};
-  if (levels.attention() > now) cursor_ = never;
   return {running.ran, next > now};
 }
 
-// Visits the slots whose time has come. False when the work bound was reached or a callback cancelled the pass.
-inline bool wheel::visit_slots(pass& running) noexcept {
+[[gnu::cold]] advance_result wheel::end_cancelled(const pass& running) noexcept {
+  if (running.destroyed) return {running.ran, true};
+  pass_ = nullptr;
+  set_expiry(levels_->expiry());
+  return {running.ran, armed() == 0 || expiry_ > running.now};
+}
+
+// Visits the slots whose time has come, until the work bound is reached or a callback cancels the pass. Returns when the next slot
+// needs a visit.
+[[gnu::always_inline]] inline tick wheel::visit_slots(pass& running) noexcept {
   hierarchy& levels = *levels_;
-  bool more = true;
-  for (tick next; more && (next = levels.attention()) <= running.now;) {
+  tick next;
+  while ((next = levels.attention()) <= running.now) {
     cursor_ = std::max(cursor_, next);
     // coarse ones first, since emptying them may add to the finest
     const bool coarse = levels.next_coarse->attention == next;
-    more = coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running);
-    if (running.cancelled) return false;
+    if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running)))
+      return running.cancelled ? 0 : levels.attention();
     // the end of time: what was armed meanwhile is due at once, and waits for the next call
-    if (cursor_ == last_tick && (!coarse || levels.first == 0)) more = false;
+    if (cursor_ == last_tick && (!coarse || levels.first == 0)) return levels.attention();
   }
-  return more;
+  return next;
 }
 
-// Visits what is left over. False as above.
+// Visits what is left over. False when the work bound was reached or a callback cancelled the pass.
 [[gnu::cold]] bool wheel::visit_backlog(pass& running) noexcept {
   take_from(levels_->left_over, running.work, running);
   return !running.cancelled && running.work != 0;
@@ -137,46 +183,54 @@ void wheel::note_expiry(tick next) const noexcept {
   expiry_ = at_end_of_time_ ? last_tick - 1 : pass_ != nullptr ? now() : std::clamp(next, now(), last_tick);
 }
 
-// Visits the slot of the cursor. False when the work bound was reached or a callback cancelled the pass.
+// Visits the slot of the cursor. False as above.
 inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
   chain& slot = level.slot_at(cursor_);
-  if (slot.empty()) {  // its entries were destroyed, or moved
-    if (running.work == 0) return false;
-    --running.work;
-  }
+  if (cursor_ == last_tick) [[unlikely]]
+    return visit_last(running);
   const std::size_t granted = running.work;
-  const auto take_until = [&](const auto end) noexcept {
-    while (slot.begin() != end) {
-      if (running.work == 0) return false;
+  if (slot.empty()) [[unlikely]] {  // its entries were destroyed, or moved
+    if (granted == 0) return false;
+    --running.work;
+  } else {
+    do {
+      if (running.work == 0) return leave_crowd(granted);
       --running.work;
       if (!take(slot.take_front(), running)) return false;
-    }
-    return true;
-  };
-  if (cursor_ != last_tick) [[likely]] {
-    if (!take_until(slot.end())) {
-      if (!running.cancelled) leave_crowd(granted);
-      return false;
-    }
-  } else {
-    // What a callback arms is due in this very slot. It waits for the next call: behind a mark.
-    wheel_entry mark{nullptr};
-    mark.visit_ = last_tick;
-    slot.push_back(mark);
-    if (!take_until(slot.iterator_to(mark))) return false;
+    } while (slot.begin() != slot.end());  // as `empty()`, of a list that was in use
   }
   level.end_visit(cursor_);
   return true;
 }
 
-// The work bound was reached after so many visits to the finest slot of the cursor. What is left of a crowd no longer keeps the
-// cursor from later slots.
-[[gnu::cold]] void wheel::leave_crowd(std::size_t visits) noexcept {
+// As `visit_finest`, at the end of time. What a callback arms is due in this very slot. It waits for the next call: behind a mark.
+[[gnu::cold]] bool wheel::visit_last(pass& running) noexcept {
   finest_level& level = levels_->finest;
-  if (level.note_cut(cursor_, visits) < pace.crowd) return;
-  levels_->left_over.add(level.slot_at(cursor_), cursor_);
-  level.end_visit(cursor_);
+  chain& slot = level.slot_at(last_tick);
+  {
+    wheel_entry mark{nullptr};
+    mark.visit_ = last_tick;
+    slot.push_back(mark);
+    while (&slot.front() != &mark) {
+      if (running.work == 0) return false;
+      --running.work;
+      if (!take(slot.take_front(), running)) return false;
+    }
+  }  // where the mark leaves
+  level.end_visit(last_tick);
+  return true;
+}
+
+// The work bound was reached after so many visits to the finest slot of the cursor. What is left of a crowd no longer keeps the
+// cursor from later slots. False, as above.
+[[gnu::cold]] bool wheel::leave_crowd(std::size_t visits) noexcept {
+  finest_level& level = levels_->finest;
+  if (levels_->left_over.note_cut(cursor_, visits) >= pace.crowd) {
+    levels_->left_over.add(level.slot_at(cursor_), cursor_);
+    level.end_visit(cursor_);
+  }
+  return false;
 }
 
 // A coarse level needs attention at the cursor: its next slot is to be started on, or what is being emptied to be gone on
@@ -191,6 +245,7 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
     }
     if (running.work == 0) return false;
     if (level.ring[level.next.index].count == 1) return visit_lone(level, running);
+    if (levels_->holds_crowds(level) && return_crowds(level)) return true;
     if (!level.being_emptied()) level.begin_drain(cursor_);
   }
   return running.work != 0 && empty_further(level, running);
@@ -401,10 +456,10 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 }
 
 [[gnu::cold]] bool wheel::empty() const noexcept {
-  return levels_->at_once.empty() && levels_->left_over.empty() && levels_->all_of([](auto& level) noexcept {
-    const auto all_empty = [](std::span<chain> chains) noexcept {
-      return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
-    };
+  const auto all_empty = [](std::span<const chain> chains) noexcept {
+    return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
+  };
+  return levels_->at_once.empty() && all_empty(levels_->left_over.chains) && levels_->all_of([&](auto& level) noexcept {
     if (!all_empty(level.emptying())) return false;
     for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
       if (!all_empty(level.chains_of(index))) return false;

@@ -68,10 +68,9 @@ bool wheel::validate(std::string* why) const {
   if (!left_over.empty() && armed() != 0 && expiry_ > now())
     return say(why, "next expiry %, expected <= now % while entries are left over", {expiry_, now()});
 
-  for (unsigned i = 0; i < levels_->count; ++i) {
-    const wheel_level& level = levels_->coarse[i];
-    const unsigned k = levels_->first + i;
-    const bool top = i + 1 == levels_->count;
+  for (unsigned k = 0; k < levels_->count; ++k) {
+    const wheel_level& level = levels_->coarse[k];
+    const bool top = k + 1 == levels_->count;
     const auto& from = level.draining;
 
     // a drain holds entries of its own span, and in the top level those of later rounds
@@ -94,9 +93,8 @@ bool wheel::validate(std::string* why) const {
       return say(why, "level % needs a visit at %, expected <= %, when its drain is to go on",
                  {k, level.attention, from.due});
     if (pass_ == nullptr && armed() != 0 && levels_->next_coarse->attention > level.attention)
-      return say(
-          why, "level % needs a visit at %, but level % counts as the first that does",
-          {k, level.attention, levels_->first + static_cast<unsigned>(levels_->next_coarse - &levels_->coarse[0])});
+      return say(why, "level % needs a visit at %, but level % counts as the first that does",
+                 {k, level.attention, static_cast<unsigned>(levels_->next_coarse - &levels_->coarse[0])});
 
     for (unsigned index = 0; index < level.slots; ++index) {
       const wheel_level::slot& slot = level.ring[index];
@@ -149,11 +147,15 @@ bool wheel::validate(std::string* why) const {
           if (e.visit_ > now() && !top && (e.visit_ >> level.shift) - (cursor() >> level.shift) >= level.slots)
             return at("less than a turn ahead of cursor %", {cursor()});
         }
-    if (pass_ == nullptr && armed() != 0)
-      if constexpr (requires { level.next_visit(tick{}); })
-        if (const tick need = level.next_visit(cursor()); level.attention > need)
-          return say(why, "level %: next visit at %, expected <= %", {k, level.attention, need});
-    ++k;
+    if constexpr (requires { level.draining; }) {
+      ++k;
+    } else if (pass_ == nullptr) {
+      for (unsigned index = 0; index < level.slots; ++index)
+        if (const std::size_t in_slot = level.ring[index].entries.size(); in_slot > level.ring[index].count)
+          return say(why, "level % slot %: % entries, expected <= %", {k, index, in_slot, level.ring[index].count});
+      if (const tick need = level.next_visit(cursor()); armed() != 0 && level.attention > need)
+        return say(why, "level %: next visit at %, expected <= %", {k, level.attention, need});
+    }
     return true;
   });
   if (!slots_are_right) return false;
@@ -172,22 +174,24 @@ void wheel::dump(std::ostream& out) const {
       << ", armed " << armed() << " (armed " << counts().armed << ", cancelled " << counts().cancelled << ", fired "
       << counts().fired << " in all)\n";
   if (!levels_->left_over.empty()) out << "  left over: due since " << levels_->left_over.since << '\n';
-  for (unsigned i = 0; i < levels_->count; ++i) {
-    const wheel_level& level = levels_->coarse[i];
+  for (unsigned k = 0; k < levels_->count; ++k) {
+    const wheel_level& level = levels_->coarse[k];
     if (level.draining.active())
-      out << "  level " << levels_->first + i << " draining: empty by " << level.draining.at
-          << ", entries <= " << level.draining.left << '\n';
+      out << "  level " << k << " draining: empty by " << level.draining.at << ", entries <= " << level.draining.left
+          << '\n';
   }
   unsigned k = 0;
   levels_->all_of([&](auto& level) {
+    constexpr bool coarse = requires { level.draining; };
+    const char* const crowds = coarse && k < levels_->first ? " crowds," : "";
     for (unsigned index = 0; index < level.slots; ++index)
       if (level.occupied.test(index)) {
-        out << "  level " << k << " slot " << index;
-        if constexpr (requires { level.draining; })
+        out << "  level " << k << crowds << " slot " << index;
+        if constexpr (coarse)
           out << ": first visit " << level.ring[index].first_visit << ", entries <= " << level.ring[index].count;
         out << '\n';
       }
-    ++k;
+    if constexpr (coarse) ++k;
     return true;
   });
 }

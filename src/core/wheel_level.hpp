@@ -8,7 +8,6 @@
 
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_entry.hpp>
-#include <tickwheel/core/wheel_geometry.hpp>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +26,7 @@ namespace tickwheel {
 
 /// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
 /// list is walked at the pace of one cache miss after the other, several lists miss side by side.
-struct wheel_level {
+struct alignas(cache_line) wheel_level {
   static constexpr unsigned chain_count = chain_group::chain_count;
 
   /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
@@ -83,9 +82,9 @@ struct wheel_level {
   };
 
   /// Throws std::bad_alloc.
-  void reset(const wheel_geometry& geometry, unsigned level) {
-    slots = geometry.slots;
-    shift = geometry.width_bits(level);
+  void reset(unsigned slot_count, unsigned width_bits) {
+    slots = slot_count;
+    shift = width_bits;
     reach = tick{slots - 1} << shift;
     expect({});
     occupied.reset(slots);
@@ -141,9 +140,29 @@ struct wheel_level {
     return deadline;
   }
 
-  /// Returns when the slot of `e`, which was just linked, has to be started on.
-  tick bring_forward(const wheel_entry& e, tick cursor) noexcept {
-    const prospect changed = prospect_of(index_of(e.visit_), cursor);
+  /// Takes over the entries of a finest slot, at most so many, whose visit is at `visit`. Returns false, and takes none, when the
+  /// slot for them may be started on already, or has no chain for them: a chain gets those of one visit. O(1). Requires: the
+  /// slot is less than a turn ahead, and all its entries came this way.
+  bool take_crowd(chain& entries, std::size_t most, tick visit, tick cursor) noexcept {
+    if ((visit >> shift) - (cursor >> shift) < 2) return false;
+    const unsigned index = index_of(visit);
+    slot& s = ring[index];
+    if (next.visit == never) undone = false;  // all slots are empty
+    for (unsigned i = 0; i < chain_count; ++i) {
+      chain& to = s.chains[(s.count / most + i) % chain_count];
+      if (!to.empty() && to.front().visit_ != visit) continue;
+      to.take_all(entries);
+      s.count += most;
+      s.first_visit = std::min(s.first_visit, begin_of_span(visit));
+      occupied.set(index);
+      return true;
+    }
+    return false;
+  }
+
+  /// Returns when the slot for `place`, which just got an entry, has to be started on.
+  tick bring_forward(tick place, tick cursor) noexcept {
+    const prospect changed = prospect_of(index_of(place), cursor);
     if (changed.precedes(next)) expect(changed);
     return changed.attention;
   }
@@ -238,6 +257,7 @@ struct wheel_level {
     to.first_visit = std::min(to.first_visit, draining.at);
     to.count += draining.left;
     occupied.set(index);
+    undone = true;
     end_drain();
   }
 
@@ -252,9 +272,10 @@ struct wheel_level {
   unsigned shift = 0;  // log2 of a slot's width in ticks
   tick reach = 0;      // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
   tick close = never;  // a slot whose visit is at or after it is not the next one to be started on
-  tick attention =
-      never;      // when it needs its next visit: to start on the next slot, or to go on with what is being emptied
-  prospect next;  // of the slots that are not being emptied
+  // When it needs its next visit: to start on the next slot, or to go on with what is being emptied.
+  tick attention = never;
+  prospect next;        // of the slots that are not being emptied
+  bool undone = false;  // what was left of a drain was given back to its slot
   drain draining;
 };
 

@@ -203,6 +203,10 @@ int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
   return 0;
 }
 
+int timer_service::arm_at_with_care(timer& t, clock::time_point when) noexcept {
+  return when <= stamp_ ? arm_immediate(t, stamp_) : arm_with_care(t, tick_of(when));
+}
+
 // It stands in no tick: one ahead of the clock would make its neighbours early. `since` may be of an earlier iteration. The
 // time of the last poll is then nearer, though it may be later than the true one.
 int timer_service::arm_immediate(timer& t, clock::time_point since) noexcept {

@@ -117,7 +117,7 @@ class crowd_machine {
   void aim() noexcept {
     const wheel_geometry& g = wheel_.geometry();
     const unsigned level =
-        g.levels == 1 || one_in(20) ? 0 : static_cast<unsigned>(1 + below(std::min(g.levels - 1, 3U)));
+        g.levels == 1 || one_in(6) ? 0 : static_cast<unsigned>(1 + below(std::min(g.levels - 1, 3U)));
     const unsigned bits = g.width_bits(level);
     width_ = tick{1} << bits;
     turn_ = bits + g.slot_bits() < 64 ? width_ * g.slots : never / 4;

@@ -59,7 +59,7 @@ struct wheel_counts {
 ///
 /// *Thread safety:* none; one thread uses a wheel and its entries.
 /// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
-/// Each link is paid for by at most one visit a level.
+/// Each link is paid for by at most one visit a level, and by one more where thousands are due in one tick.
 /// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates or fails, but `validate`, to say why, and `dump`.
 /// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
 /// inside a callback.
@@ -255,13 +255,17 @@ class TICKWHEEL_API wheel {
   bool relink(wheel_entry&, tick deadline) noexcept;
   bool link(wheel_entry&, tick deadline, tick cursor) noexcept;
   bool link_far(wheel_entry&, tick deadline, tick cursor) noexcept;
-  bool bring_forward(wheel_level& level, const wheel_entry&, tick cursor) noexcept;
+  bool gather(tick deadline, tick cursor) noexcept;
+  bool return_crowds(wheel_level& crowds) noexcept;
+  bool bring_forward(wheel_level& level, tick place, tick cursor) noexcept;
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
-  bool visit_slots(pass& running) noexcept;
+  advance_result end_cancelled(const pass& running) noexcept;
+  tick visit_slots(pass& running) noexcept;
   bool visit_backlog(pass& running) noexcept;
   bool visit_finest(pass& running) noexcept;
-  void leave_crowd(std::size_t visits) noexcept;
+  bool visit_last(pass& running) noexcept;
+  bool leave_crowd(std::size_t visits) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
   bool visit_lone(wheel_level& level, pass& running) noexcept;
   bool empty_further(wheel_level& level, pass& running) noexcept;

@@ -26,6 +26,9 @@ class timeline {
   /// The first tick that begins at or after `when`; 0 for what lies before the origin. On the path of every arm.
   tick ceil(time_point when) const noexcept { return ticks_between(before_, when); }
 
+  /// As `ceil`. Requires: `when` is after the origin.
+  tick ceil_after_origin(time_point when) const noexcept { return ticks_since(before_, when); }
+
   /// The tick that is running at `when`; 0 for what lies before the origin.
   tick floor(time_point when) const noexcept { return ticks_between(origin_, when); }
 
@@ -34,8 +37,9 @@ class timeline {
 
  private:
   // Unsigned, since from before the clock's epoch the farthest time_point is too far for a duration.
-  tick ticks_between(time_point from, time_point to) const noexcept {
-    if (to <= from) return 0;
+  tick ticks_between(time_point from, time_point to) const noexcept { return to <= from ? 0 : ticks_since(from, to); }
+
+  tick ticks_since(time_point from, time_point to) const noexcept {
     return (static_cast<std::uint64_t>(to.time_since_epoch().count()) -
             static_cast<std::uint64_t>(from.time_since_epoch().count())) >>
            length_.shift();

@@ -245,6 +245,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   int arm_immediate(timer&, clock::time_point since) noexcept;
   int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
   int arm_with_care(timer&, tick deadline) noexcept;
+  int arm_at_with_care(timer&, clock::time_point when) noexcept;
   void arm_again(timer&, tick deadline) noexcept;
   void keep_place(const timer&) noexcept;
   bool keeps_place(const timer& t) const noexcept { return keeps_place_ == &t; }
@@ -299,6 +300,8 @@ class TICKWHEEL_API timer_service final : private driver::client {
   void run_remote(detail::remote_node&) noexcept;
   void close_remote(detail::remote_node&) noexcept;
 
+  // First what arm, cancel and touch use.
+
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
 
@@ -307,13 +310,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   std::uint64_t arms_to_check_ = 0;
   std::uint64_t ends_to_check_ = 0;
 
-  std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
-  tick wake_ = never;            // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
-  bool held_ = false;            // what the driver was told last
-  bool ref_ = true;
-
-  // The timer whose handler runs. No other timer gets its place until that returns. Only compared: it may be gone.
-  const timer* keeps_place_ = nullptr;
+  tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
 
   // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
   // renewed would survive a long poll whenever a prepare callback after ours asks for it.
@@ -321,6 +318,19 @@ class TICKWHEEL_API timer_service final : private driver::client {
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable clock::time_point stamp_{};
   mutable clock::time_point responsive_stamp_{};  // less the stalls: kept, as each touch of an idle timeout stores it
+
+  detail::timeline timeline_;
+
+  std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
+  bool held_ = false;            // what the driver was told last
+  bool ref_ = true;
+  mutable bool active_ = false;  // something was done with timers since the last turn
+
+  alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of the service in three bits
+
+  // The timer whose handler runs. No other timer gets its place until that returns. Only compared: it may be gone.
+  const timer* keeps_place_ = nullptr;
+
   mutable std::chrono::nanoseconds stall_{};      // of the running iteration, as far as it was asked for
   std::chrono::nanoseconds behind_{};             // how far responsive time is behind
   std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken while the driver's epoch is this is not kept
@@ -334,9 +344,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   bool immediates_left_ = false;  // some were collected and have not run
   bool running_immediates_ = false;
 
-  // Whether something was done with timers in a poll, for drivers that cannot tell whether input is left: since the last turn,
-  // and before it since the last pass.
-  mutable bool active_ = false;
+  // Whether something was done with timers in a poll before the last turn, for drivers that cannot tell whether input is left.
   bool active_before_turn_ = false;
   bool driver_tells_unread_ = false;
   std::uint64_t arms_seen_ = 0;
@@ -362,10 +370,8 @@ class TICKWHEEL_API timer_service final : private driver::client {
   log_histogram handler_time_;
   mutable expiry_report report_;
 
-  detail::timeline timeline_;
   clock::time_point judged_at_{};
   clock::time_point responsive_judged_at_{};
-  alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of the service in three bits
 
   service_options options_;
   mutable service_stats stats_;
