@@ -47,16 +47,6 @@ struct finest_level {
     return ++s.count == pace.gathering;
   }
 
-  /// Takes over entries, at most so many, which were linked here before. O(1). Requires: not empty.
-  void take_back(chain& entries, std::size_t most) noexcept {
-    const tick visit = entries.front().visit_;
-    const unsigned index = index_of(visit);
-    ring[index].entries.take_all(entries);
-    ring[index].count += static_cast<std::uint32_t>(most);
-    occupied.set(index);
-    attention = std::min(attention, visit);
-  }
-
   /// The slot of the cursor, to be taken from until it is empty. It gets no new entries meanwhile: all that is armed is
   /// due later, and less than a turn later. (But at the end of time.)
   chain& slot_at(tick cursor) const noexcept { return ring[index_of(cursor)].entries; }

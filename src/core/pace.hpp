@@ -28,6 +28,9 @@ struct wheel_pace {
 
   /// A slot of the finest level gives so many entries to the ring of crowds, which looks through them ahead of their time.
   std::uint32_t gathering = 8192;
+
+  /// So often a sample of crowds that wait is looked at, to see whether they are still due.
+  std::uint64_t ticks_between_samples = 32;
 };
 
 // Tests also compile the wheel with other constants, so that a few entries crowd a slot, and count what it looks at.

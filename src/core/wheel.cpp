@@ -69,21 +69,24 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
   return bring_forward(to, deadline, cursor);
 }
 
-// The time has come to look through the crowds of the next slot. When a sample of them says that they are still due when they were,
-// they go back as they are: looking at live ones twice would make a burst slower by a third.
-[[gnu::cold]] bool wheel::return_crowds(wheel_level& crowds) noexcept {
-  if (crowds.undone) return false;  // entries of several visits may share a chain
-  const std::span<chain> from = crowds.chains_of(crowds.next.index);
+// The next slot of the ring of crowds needs attention. While a sample of its entries says that they are as due as they were, they stay
+// together until they are due: looking at live ones twice would make a burst slower by a third. False when the slot is to be
+// emptied at a pace.
+[[gnu::cold]] bool wheel::visit_crowds(wheel_level& crowds) noexcept {
+  const unsigned index = crowds.next.index;
   const auto still_due = [&](wheel_entry& e) noexcept {
     return e.deadline_ == e.visit_ && (move_hook_ == nullptr || move_hook_(move_context_, e) == e.deadline_);
   };
-  if (!std::all_of(from.begin(), from.end(),
-                   [&](chain& entries) noexcept { return all_of_sample(entries, still_due); }))
-    return false;
-  const std::size_t most = crowds.ring[crowds.next.index].count;
-  for (chain& entries : from)
-    if (!entries.empty()) levels_->finest.take_back(entries, most);
-  crowds.clear_slot(crowds.next.index);
+  const std::span<chain> from = crowds.chains_of(index);
+  const bool live = !crowds.undone && std::all_of(from.begin(), from.end(), [&](chain& entries) noexcept {
+    return all_of_sample(entries, still_due);
+  });
+  if (!live && !crowds.keeps(index)) return false;
+  for (chain& entries : from) {
+    if (entries.empty()) continue;
+    if (const tick due = entries.front().visit_; !live || due <= cursor_) levels_->left_over.add(entries, due);
+  }
+  crowds.keep(index, cursor_ + std::min(pace.ticks_between_samples, never - cursor_));
   crowds.find_next(cursor_, pace.look_ahead);
   levels_->find_next_coarse();
   return true;
@@ -244,8 +247,11 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
       return true;
     }
     if (running.work == 0) return false;
-    if (level.ring[level.next.index].count == 1) return visit_lone(level, running);
-    if (levels_->holds_crowds(level) && return_crowds(level)) return true;
+    if (levels_->holds_crowds(level)) {
+      if (visit_crowds(level)) return true;
+    } else if (level.ring[level.next.index].count == 1) {
+      return visit_lone(level, running);
+    }
     if (!level.being_emptied()) level.begin_drain(cursor_);
   }
   return running.work != 0 && empty_further(level, running);

@@ -111,7 +111,8 @@ bool wheel::validate(std::string* why) const {
       if (slot.count == 0) continue;
       if (!level.occupied.test(index))
         return say(why, "level % slot %: count %, expected 0 where nothing is marked", {k, index, slot.count});
-      if (slot.count > 1 && slot.first_visit >= cursor() && slot.first_visit != level.begin_of_span(slot.first_visit))
+      if (slot.count > 1 && !level.keeps(index) && slot.first_visit >= cursor() &&
+          slot.first_visit != level.begin_of_span(slot.first_visit))
         return say(why, "level % slot %: first visit % of % entries, expected the begin of a span",
                    {k, index, slot.first_visit, slot.count});
       if (pass_ != nullptr || armed() == 0) continue;
@@ -121,7 +122,7 @@ bool wheel::validate(std::string* why) const {
       if (level.attention > need.attention)
         return say(why, "level % needs attention at %, but its slot % at %",
                    {k, level.attention, index, need.attention});
-      if (from.active() && need.visit < from.at && slot.count > 1)
+      if (from.active() && need.visit < from.at && slot.count > 1 && !level.keeps(index))
         return say(why, "level % drain due at %: slot % with % entries is to be emptied before, at %",
                    {k, from.at, index, slot.count, need.visit});
     }

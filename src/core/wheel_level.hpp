@@ -152,6 +152,7 @@ struct alignas(cache_line) wheel_level {
       chain& to = s.chains[(s.count / most + i) % chain_count];
       if (!to.empty() && to.front().visit_ != visit) continue;
       to.take_all(entries);
+      kept &= ~bit_of(index);
       s.count += most;
       s.first_visit = std::min(s.first_visit, begin_of_span(visit));
       occupied.set(index);
@@ -159,6 +160,19 @@ struct alignas(cache_line) wheel_level {
     }
     return false;
   }
+
+  /// Keeps the crowds of a slot together, each in its chain. Their next visit is when one of them is due, or at `latest`. They have no
+  /// lead, like a lone entry.
+  void keep(unsigned index, tick latest) noexcept {
+    tick visit = never;
+    for (chain& entries : ring[index].chains)
+      if (!entries.empty()) visit = std::min(visit, entries.front().visit_);
+    if (visit == never) return clear_slot(index);
+    ring[index].first_visit = std::min(visit, latest);
+    kept |= bit_of(index);
+  }
+  bool keeps(unsigned index) const noexcept { return (kept & bit_of(index)) != 0; }
+  static constexpr std::uint32_t bit_of(unsigned index) noexcept { return std::uint32_t{1} << (index % 32); }
 
   /// Returns when the slot for `place`, which just got an entry, has to be started on.
   tick bring_forward(tick place, tick cursor) noexcept {
@@ -173,7 +187,7 @@ struct alignas(cache_line) wheel_level {
     const slot& s = ring[index];
     tick visit = s.first_visit;
     if (visit < cursor) visit = begin_of(cursor >> shift, (index - index_of(cursor)) & (slots - 1));
-    return {visit == never ? never : visit - lead(s.count), visit, index};
+    return {visit == never ? never : keeps(index) ? visit : visit - lead(s.count), visit, index};
   }
 
   /// The next slot to be started on, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
@@ -237,6 +251,7 @@ struct alignas(cache_line) wheel_level {
   }
 
   void clear_slot(unsigned index) noexcept {
+    kept &= ~bit_of(index);
     ring[index].first_visit = never;
     ring[index].count = 0;
     occupied.clear(index);
@@ -274,8 +289,10 @@ struct alignas(cache_line) wheel_level {
   tick close = never;  // a slot whose visit is at or after it is not the next one to be started on
   // When it needs its next visit: to start on the next slot, or to go on with what is being emptied.
   tick attention = never;
-  prospect next;        // of the slots that are not being emptied
-  bool undone = false;  // what was left of a drain was given back to its slot
+  prospect next;  // of the slots that are not being emptied
+  // Of the ring of crowds alone.
+  bool undone = false;     // what was left of a drain was given back to its slot
+  std::uint32_t kept = 0;  // a bit for each slot that is kept
   drain draining;
 };
 

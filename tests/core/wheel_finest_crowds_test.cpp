@@ -72,6 +72,14 @@ TEST_F(wheel_finest_crowds, live_timer_does_not_wait_for_cancelled_ones) {
   EXPECT_LE(calls_until_live_fires(), calls_for_the_rest);
 }
 
+TEST_F(wheel_finest_crowds, live_timer_does_not_wait_for_those_cancelled_shortly_before) {
+  arm_crowd();
+  tick_until(due - 150);
+  cancel_crowd();
+  tick_until(due - 1);
+  EXPECT_LE(calls_until_live_fires(), calls_for_the_rest);
+}
+
 TEST_F(wheel_finest_crowds, live_timer_does_not_wait_for_put_off_ones) {
   arm_crowd();
   for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], due + 100'000);
@@ -111,7 +119,7 @@ TEST_F(wheel_finest_crowds, crowd_that_moved_down_is_looked_through_again) {
   EXPECT_TRUE(timers.empty());
 }
 
-TEST_F(wheel_finest_crowds, live_crowd_goes_back_without_a_visit) {
+TEST_F(wheel_finest_crowds, live_crowd_waits_without_a_visit) {
   arm_crowd();
   while (timers.now() < due - 1) ASSERT_TRUE(timers.advance(timers.now() + 1, 1).done);
   EXPECT_TRUE(valid(timers));
@@ -119,7 +127,7 @@ TEST_F(wheel_finest_crowds, live_crowd_goes_back_without_a_visit) {
   EXPECT_EQ(fired_once(), count);
 }
 
-// Four lists wait in a span, so two of the crowds stay where they are.
+// Four crowds are kept in a span, so two stay where they are.
 TEST_F(wheel_finest_crowds, crowds_of_neighbouring_ticks_run_each_in_its_own) {
   constexpr tick ticks = 6;
   arm_crowd(ticks);

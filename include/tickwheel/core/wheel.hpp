@@ -256,7 +256,7 @@ class TICKWHEEL_API wheel {
   bool link(wheel_entry&, tick deadline, tick cursor) noexcept;
   bool link_far(wheel_entry&, tick deadline, tick cursor) noexcept;
   bool gather(tick deadline, tick cursor) noexcept;
-  bool return_crowds(wheel_level& crowds) noexcept;
+  bool visit_crowds(wheel_level& crowds) noexcept;
   bool bring_forward(wheel_level& level, tick place, tick cursor) noexcept;
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;

@@ -38,7 +38,7 @@ struct wheel_geometry {
     return level == 0 ? 0 : level * (slot_bits() - 1) + 1;
   }
 
-  /// How many slots the lowest level has. Its slots are a fifth the size of the others.
+  /// How many slots the lowest level has. Its slots are a third the size of the others.
   constexpr unsigned finest_slots() const noexcept { return levels > 1 ? 2 * slots : slots; }
 
   /// True when a wheel can have this shape: at least one level; slots a power of two, at least 4 where there are
