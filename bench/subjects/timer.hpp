@@ -44,10 +44,11 @@ class timer_subject {
 
   explicit timer_subject(std::size_t n) : connections_{n, timers_, &run} {
     // The bounds of a pass keep I/O alive, of which there is none here: with them, what is measured is how often the
-    // loop turns. And time that jumps from wait to wait would look like one stall after the other.
+    // loop turns. And time that jumps from wait to wait would look like one stall after the other, and like blocks.
     if (timers_.open(loop_.get(), {.work_per_pass = unlimited,
                                    .stall_grace = std::chrono::nanoseconds::max(),
-                                   .time_per_pass = std::chrono::nanoseconds::max()}) != 0)
+                                   .time_per_pass = std::chrono::nanoseconds::max(),
+                                   .io_wait = 0}) != 0)
       std::abort();
   }
 

@@ -36,15 +36,21 @@ struct finest_level {
   std::span<chain> chains_of(unsigned index) const noexcept { return {&ring[index].entries, 1}; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t) & (slots - 1); }
 
-  /// Links `e`. Returns true when its slot has become a crowd. Requires: its deadline is less than a turn ahead of the cursor.
+  /// Links `e`, unless its slot becomes a crowd by that: it is to be `put` there then, before the crowd leaves. Returns whether it
+  /// has. Requires: its deadline is less than a turn ahead of the cursor.
   bool link(wheel_entry& e, tick deadline) noexcept {
+    if (++ring[index_of(deadline)].count == pace.gathering) [[unlikely]]
+      return false;
+    put(e, deadline);
+    return true;
+  }
+
+  void put(wheel_entry& e, tick deadline) noexcept {
     const unsigned index = index_of(deadline);
-    slot& s = ring[index];
     e.visit_ = deadline;
-    s.entries.push_back(e);
+    ring[index].entries.push_back(e);
     occupied.set(index);
     if (deadline < attention) attention = deadline;
-    return ++s.count == pace.gathering;
   }
 
   /// The slot of the cursor, to be taken from until it is empty. It gets no new entries meanwhile: all that is armed is

@@ -31,13 +31,14 @@ struct alignas(cache_line) hierarchy {
     }
     for (unsigned k = first; k < count; ++k) coarse[k].reset(geometry.slots, geometry.width_bits(k));
     lowest = &coarse[first];
+    highest = &coarse[count - 1];
   }
 
   /// The lowest coarse level that reaches `deadline`: one whose slot for it is less than a full turn ahead, so that no two
   /// spans share a slot. The highest level takes what is farther away, too; its entries wait for their round. O(levels).
   wheel_level& coarse_for(tick deadline, tick cursor) const noexcept {
     wheel_level* level = lowest;
-    for (unsigned above = count - first - 1; above != 0 && !level->reaches(deadline, cursor); --above) ++level;
+    while (level != highest && !level->reaches(deadline, cursor)) ++level;
     return *level;
   }
 
@@ -45,9 +46,9 @@ struct alignas(cache_line) hierarchy {
   wheel_level& crowds() const noexcept { return coarse[0]; }
   bool holds_crowds(const wheel_level& level) const noexcept { return &level < lowest; }
 
-  /// `level` got an entry for `place`, which may need attention before all else there. Returns when that needs it.
-  tick bring_forward(wheel_level& level, tick place, tick cursor) noexcept {
-    const tick needed = level.bring_forward(place, cursor);
+  /// `level` got `e`, which may need attention before all else there. Returns when that needs it.
+  tick bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
+    const tick needed = level.bring_forward(e, cursor);
     if (needed < next_coarse->attention) next_coarse = &level;
     return needed;
   }
@@ -94,7 +95,8 @@ struct alignas(cache_line) hierarchy {
   }
 
   finest_level finest;
-  wheel_level* lowest = nullptr;          // of the coarse levels
+  wheel_level* lowest = nullptr;  // of the coarse levels
+  wheel_level* highest = nullptr;
   unsigned first;                         // the number of the lowest coarse level
   unsigned count;                         // of all levels, at least one
   std::unique_ptr<wheel_level[]> coarse;  // by number; beside the finest level stands the ring of crowds

@@ -50,23 +50,22 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
   hierarchy& levels = *levels_;
   const tick ahead = deadline - cursor;
   if (ahead < levels.finest.slots) {
-    if (levels.finest.link(e, deadline)) [[unlikely]]
-      return gather(deadline, cursor);
-    return expect(deadline);
+    return levels.finest.link(e, deadline) ? expect(deadline) : gather(e, deadline, cursor);
   }
   wheel_level& level = *levels.lowest;
   if (ahead >= level.reach) return link_far(e, deadline, cursor);
-  return level.link(e, deadline) ? bring_forward(level, deadline, cursor) : !expiry_exact_;
+  return level.link(e, deadline) ? bring_forward(level, e, cursor) : !expiry_exact_;
 }
 
-// The slot for `deadline` has become a crowd: its entries wait in the ring of crowds. What is linked to the slot from now on stays
-// there until it is a crowd of its own.
-[[gnu::cold]] bool wheel::gather(tick deadline, tick cursor) noexcept {
+// With `e` its slot of the finest level becomes a crowd: the entries wait in the ring of crowds. What is linked to the slot from now on
+// stays there until it is a crowd of its own.
+[[gnu::cold]] bool wheel::gather(wheel_entry& e, tick deadline, tick cursor) noexcept {
   finest_level& from = levels_->finest;
   wheel_level& to = levels_->crowds();
+  from.put(e, deadline);
   if (!to.take_crowd(from.slot_at(deadline), pace.gathering, deadline, cursor)) return expect(deadline);
   from.clear_slot(from.index_of(deadline));
-  return bring_forward(to, deadline, cursor);
+  return bring_forward(to, e, cursor);
 }
 
 // The next slot of the ring of crowds needs attention. While a sample of its entries says that they are as due as they were, they stay
@@ -94,13 +93,19 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
 
 bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
   wheel_level& level = levels_->coarse_for(deadline, cursor);
-  const bool later_round = !level.reaches(deadline, cursor);
-  if (later_round) deadline = level.place_in_later_round(deadline, cursor);
-  return level.link(e, deadline) || later_round ? bring_forward(level, deadline, cursor) : !expiry_exact_;
+  // the slots of a hashed wheel have no lead, so that rounds do not matter there
+  if (level.shift != 0 && !level.reaches(deadline, cursor)) return link_later_round(level, e, deadline, cursor);
+  return level.link(e, deadline) ? bring_forward(level, e, cursor) : !expiry_exact_;
 }
 
-bool wheel::bring_forward(wheel_level& level, tick place, tick cursor) noexcept {
-  return expect(levels_->bring_forward(level, place, cursor));
+[[gnu::noinline]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline,
+                                               tick cursor) noexcept {
+  level.link(e, level.place_in_later_round(deadline, cursor));
+  return bring_forward(level, e, cursor);
+}
+
+bool wheel::bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
+  return expect(levels_->bring_forward(level, e, cursor));
 }
 
 // Something needs a visit at `attention`. During a pass expiry_ is at most that, and found when the pass ends.

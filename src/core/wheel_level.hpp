@@ -174,9 +174,9 @@ struct alignas(cache_line) wheel_level {
   bool keeps(unsigned index) const noexcept { return (kept & bit_of(index)) != 0; }
   static constexpr std::uint32_t bit_of(unsigned index) noexcept { return std::uint32_t{1} << (index % 32); }
 
-  /// Returns when the slot for `place`, which just got an entry, has to be started on.
-  tick bring_forward(tick place, tick cursor) noexcept {
-    const prospect changed = prospect_of(index_of(place), cursor);
+  /// Returns when the slot of `e`, which was just linked, has to be started on.
+  tick bring_forward(const wheel_entry& e, tick cursor) noexcept {
+    const prospect changed = prospect_of(index_of(e.visit_), cursor);
     if (changed.precedes(next)) expect(changed);
     return changed.attention;
   }

@@ -40,13 +40,14 @@ struct blocked {
 // the order of things, I/O before verdicts, saves a peer there.
 bool is_unseen(const blocked& b) { return b.where == phase::prepare && b.side == place::after; }
 
-std::vector<blocked> blocks(bool only_seen_stalls) {
+std::vector<blocked> blocks(bool only_seen_stalls, bool only_seen = false) {
   std::vector<blocked> all;
   for (const loop_order order : both_orders)
     for (const phase where : all_phases)
       for (const place side : both_places)
         for (const nanoseconds stall_grace : {grace, nanoseconds::max()}) {
           const blocked b{order, where, side, stall_grace};
+          if (only_seen && is_unseen(b)) continue;
           if (!only_seen_stalls || (stall_grace == grace && !is_unseen(b))) all.push_back(b);
         }
   return all;
@@ -118,6 +119,24 @@ TEST_P(a_block, of_a_loop_with_a_pass_in_each_iteration_lets_a_byte_be_heard_tha
   }
 }
 
+class a_seen_block : public a_block {};
+
+TEST_P(a_seen_block, lets_all_be_heard_though_a_poll_reads_only_some) {
+  loop.read_at_most(32);
+  for (const means by : all_means) {
+    std::deque<awaited> peers;
+    for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
+    const time_point due = loop.now() + limit;
+    blocks_at(loop.now() + 20ms, [&] {
+      for (awaited& p : peers) loop.readable_at(due - 1ns, [&p] { p.received(); });
+    });
+    loop.run();
+    int heard = 0;
+    for (const awaited& p : peers) heard += p.heard;
+    EXPECT_EQ(heard, 1000) << "by " << by;
+  }
+}
+
 class a_block_that_is_a_stall : public a_block {};
 
 TEST_P(a_block_that_is_a_stall, is_not_counted_as_silence_of_a_peer_that_sends_only_after_it) {
@@ -130,6 +149,7 @@ TEST_P(a_block_that_is_a_stall, is_not_counted_as_silence_of_a_peer_that_sends_o
 }
 
 INSTANTIATE_TEST_SUITE_P(of_a_loop, a_block, testing::ValuesIn(blocks(false)), name_of_block);
+INSTANTIATE_TEST_SUITE_P(of_a_loop, a_seen_block, testing::ValuesIn(blocks(false, true)), name_of_block);
 INSTANTIATE_TEST_SUITE_P(of_a_loop, a_block_that_is_a_stall, testing::ValuesIn(blocks(true)), name_of_block);
 
 class in_either_order : public testing::TestWithParam<loop_order> {};

@@ -4,6 +4,7 @@
 #include <tickwheel/net/pending_calls.hpp>
 
 #include "../uv/live_loop.hpp"
+#include "../uv/long_runs.hpp"
 #include "../uv/probe.hpp"
 
 #include <gtest/gtest.h>
@@ -11,9 +12,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -251,6 +254,53 @@ TEST_P(input_after_a_block, of_many_peers_on_one_socket_evicts_none) {
   loop.run();
   EXPECT_EQ(heard, peers.size());
   socket.close();
+}
+
+// libuv handles at most 48 times 1024 descriptors in one poll.
+TEST(input_of_many_descriptors, is_heard_though_one_poll_does_not_get_to_all) {
+  const std::size_t count = by_run_length(2'000, 60'000);
+  rlimit descriptors{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  if (descriptors.rlim_max < count + 100)
+    GTEST_SKIP() << "this process may have " << descriptors.rlim_max << " descriptors, and " << count + 100
+                 << " are needed";
+  const rlimit before = descriptors;
+  descriptors.rlim_cur = std::max<rlim_t>(descriptors.rlim_cur, count + 100);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &descriptors), 0);
+
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  struct listener {
+    listener(timer_service& service, uv_loop_t& on, int readable) : who{service}, fd{::dup(readable)} {
+      EXPECT_EQ(uv_poll_init(&on, &watch, fd), 0);
+      watch.data = this;
+    }
+    ~listener() { ::close(fd); }
+    peer who;
+    int fd;
+    uv_poll_t watch{};
+  };
+  // all of them descriptors of one socket, in which a byte waits
+  socket_pair socket;
+  std::deque<listener> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.emplace_back(timers, *loop.get(), socket.ours());
+    uv_poll_start(&all.back().watch, UV_READABLE, [](uv_poll_t* h, int, int) {
+      auto& self = *static_cast<listener*>(h->data);
+      self.who.idle.cancel();
+      uv_close(reinterpret_cast<uv_handle_t*>(h), nullptr);
+    });
+  }
+  loop.after(1ms, [&] {
+    for (listener& l : all) ASSERT_EQ(l.who.idle.start(limit), 0);
+    socket.peer_sends();
+    block_until(tickwheel::clock::now() + limit + 10ms);
+  });
+  loop.run();
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const listener& l) { return l.who.evicted; }), 0);
+  all.clear();
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(in, input_after_a_block, testing::ValuesIn(all_phases),

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -50,11 +51,15 @@ class turned_loop {
     EXPECT_EQ(now().time_since_epoch(), simulated_clock::now()) << "the clock is not the test's";
     // The first uv_async_t of a loop has it watch a descriptor, and uv_backend_timeout answers 0 until it does.
     EXPECT_EQ(uv_async_init(&loop_, &watched_, nullptr), 0);
+    EXPECT_EQ(uv_poll_init(&loop_, &input_, unread_.ours()), 0);
+    EXPECT_EQ(uv_poll_start(&input_, UV_READABLE, [](uv_poll_t*, int, int) {}), 0);
     uv_run(&loop_, UV_RUN_NOWAIT);
     uv_unref(reinterpret_cast<uv_handle_t*>(&watched_));
+    uv_unref(reinterpret_cast<uv_handle_t*>(&input_));
   }
   ~turned_loop() {
     uv_close(reinterpret_cast<uv_handle_t*>(&watched_), nullptr);
+    uv_close(reinterpret_cast<uv_handle_t*>(&input_), nullptr);
     uv_run(&loop_, UV_RUN_DEFAULT);  // close callbacks
     EXPECT_EQ(uv_loop_close(&loop_), 0) << "some handle was left open";
   }
@@ -74,6 +79,10 @@ class turned_loop {
   void once_in(phase where, place side, time_point when, action call) {
     hooks_.push_back({where, side, when, std::move(call)});
   }
+
+  /// A poll handles at most so many of what there is to read, as libuv takes at most 32 datagrams from a socket. The loop's
+  /// descriptor is readable until all was.
+  void read_at_most(std::size_t events) { most_ = events; }
 
   /// Polls that end by their timeout return late by a part of it, up to 100 ms: Linux allows itself a thousandth, or five of a
   /// process that is niced.
@@ -194,17 +203,23 @@ class turned_loop {
   }
   // What was there when the poll returned: what comes while its callbacks run waits for the next.
   void read() {
-    while (!events_.empty() && events_.begin()->first <= polled_at_) {
+    for (std::size_t left = most_; left != 0 && has_event(polled_at_); --left) {
       const auto next = events_.extract(events_.begin());
       next.mapped()();
     }
+    unread_.receive();
+    if (has_event(polled_at_)) unread_.peer_sends();
   }
+  bool has_event(time_point by) const { return !events_.empty() && events_.begin()->first <= by; }
 
   simulated_clock::scope simulated_;
   loop_order order_;
   int late_per_mille_ = 0;
   uv_loop_t loop_;
   uv_async_t watched_;
+  uv_poll_t input_;
+  socket_pair unread_;  // a byte waits while there is something to read
+  std::size_t most_ = ~std::size_t{0};
   std::multimap<time_point, action> events_;
   std::vector<hook> hooks_;
   time_point polled_at_{};

@@ -255,9 +255,10 @@ class TICKWHEEL_API wheel {
   bool relink(wheel_entry&, tick deadline) noexcept;
   bool link(wheel_entry&, tick deadline, tick cursor) noexcept;
   bool link_far(wheel_entry&, tick deadline, tick cursor) noexcept;
-  bool gather(tick deadline, tick cursor) noexcept;
+  bool link_later_round(wheel_level& level, wheel_entry&, tick deadline, tick cursor) noexcept;
+  bool gather(wheel_entry&, tick deadline, tick cursor) noexcept;
   bool visit_crowds(wheel_level& crowds) noexcept;
-  bool bring_forward(wheel_level& level, tick place, tick cursor) noexcept;
+  bool bring_forward(wheel_level& level, const wheel_entry&, tick cursor) noexcept;
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
   advance_result end_cancelled(const pass& running) noexcept;
