@@ -18,9 +18,9 @@ namespace tickwheel {
 /// Several levels: a finest one, and coarse ones above it. One level: a coarse one, whose slots happen to be a tick
 /// wide, since only those know of rounds.
 ///
-/// Beside the finest level is a ring for its crowds. A finest slot that has become a crowd gives its entries to that ring, and
-/// gets them back shortly before they are due. They are looked through on the way: what was cancelled or put off meanwhile is
-/// then no longer in the way of the others.
+/// Beside the finest level is a ring for its crowds. A finest slot that has become a crowd gives its entries to that ring. There
+/// they are looked through ahead of their time if some of them were cancelled or put off, so that these are not in the way
+/// of the others.
 struct alignas(cache_line) hierarchy {
   /// Requires: `geometry.valid()`. Throws std::bad_alloc.
   explicit hierarchy(const wheel_geometry& geometry)
@@ -102,7 +102,7 @@ struct alignas(cache_line) hierarchy {
   std::unique_ptr<wheel_level[]> coarse;  // by number; beside the finest level stands the ring of crowds
   wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
 
-  // what stands in no slot
+  // What stands in no slot.
   immediates at_once;
   backlog left_over;
 };

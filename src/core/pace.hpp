@@ -26,10 +26,10 @@ struct wheel_pace {
   /// slot leaves the way of later slots. It is no fewer, because a slot with a few entries is not to wait behind a crowd.
   std::size_t crowd = 1024;
 
-  /// A slot of the finest level gives so many entries to the ring of crowds, which looks through them ahead of their time.
+  /// A slot of the finest level that has got so many entries gives them to the ring of crowds.
   std::uint32_t gathering = 8192;
 
-  /// So often a sample of crowds that wait is looked at, to see whether they are still due.
+  /// How often the wheel looks at a sample of a crowd that waits, to see whether it is as due as it was.
   std::uint64_t ticks_between_samples = 32;
 };
 

