@@ -156,6 +156,16 @@ TEST_F(wheel_backlog, next_expiry_is_not_ahead_while_entries_are_left) {
   EXPECT_TRUE(timers.empty());
 }
 
+TEST_F(wheel_backlog, next_expiry_beside_an_immediate_is_not_after_what_is_left) {
+  probe at_once{timers};
+  probes later{timers, 3000};
+  arm_crowd(due);
+  for (probe& p : later) timers.arm(p, due + 50);
+  for (const std::size_t bound : {1100, 1, 10, 10}) timers.advance(due + 100, bound);
+  timers.arm_immediate(at_once, due + 100);
+  EXPECT_LE(timers.next_expiry(), due);
+}
+
 TEST_F(wheel_backlog, unlimited_advance_runs_all_that_is_left) {
   arm_crowd(due);
   cut_crowd();

@@ -157,6 +157,32 @@ TEST_F(wheel_finest_crowds, crowd_that_waits_may_be_destroyed) {
   EXPECT_LE(calls_until_live_fires(), calls_for_the_rest);
 }
 
+// The ring of crowds turns once where the finest level turns twice.
+TEST_F(wheel_finest_crowds, dead_links_of_an_earlier_turn_leave_with_a_crowd) {
+  for (std::size_t i = 0; i < 10; ++i) timers.arm(all[i], 1500);
+  for (std::size_t i = 0; i < 10; ++i) timers.cancel(all[i]);
+  timers.advance(2500, 0);
+  for (std::size_t i = 10; i < 20'000; ++i) timers.arm(all[i], 1500 + 2048);
+  tick_until(1500 + 2047);
+  timers.advance(1500 + 2048);
+  EXPECT_EQ(fired_once(), 20'000U - 10);
+  EXPECT_TRUE(timers.empty());
+}
+
+TEST_F(wheel_finest_crowds, crowd_of_the_last_tick_runs_in_one_call) {
+  wheel last{{}, last_tick - 1000};
+  probe again{last, [&](probe& self) {
+                if (self.fired() == 1) last.arm(self, last_tick);
+              }};
+  for (std::size_t i = 0; i < 8192; ++i) last.arm(all[i], last_tick);
+  last.arm(again, last_tick);
+  last.advance(last_tick);
+  EXPECT_EQ(fired_once(), 8192U);
+  EXPECT_EQ(again.fired(), 1U);
+  EXPECT_TRUE(last.advance(last_tick).done);
+  EXPECT_EQ(again.fired(), 2U);
+}
+
 // What was being looked through goes back to its slot, and ticks are mixed there.
 TEST_F(wheel_finest_crowds, crowds_armed_again_after_idle_time_run_on_time) {
   constexpr tick ticks = 3;

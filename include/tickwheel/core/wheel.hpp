@@ -83,8 +83,8 @@ class TICKWHEEL_API wheel {
 
   /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at
   /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate
-  /// there; at that tick itself, the end of time, there is no later one, and what is armed is due at once. Requires: the
-  /// entry is in no other wheel.
+  /// there; at that tick itself, the end of time, there is no later one, and what is armed is due at once: a pass may run it once
+  /// more. Requires: the entry is in no other wheel.
   ///
   /// Returns true if `next_expiry()` may have become earlier; a caller who waits for it then asks for it again. That
   /// includes each time that `entry` becomes the only one armed.
@@ -160,7 +160,7 @@ class TICKWHEEL_API wheel {
   /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
   /// coarse slot is to be emptied. `never` when nothing is armed; at or before `now()` when work is left over.
   /// O(1) up to 64 slots a level, else O(occupied slots of the level).
-  tick next_expiry() const noexcept { return has_immediates_ && armed() != 0 ? cursor() : next_in_slots(); }
+  tick next_expiry() const noexcept { return has_immediates_ && armed() != 0 ? left_over_since() : next_in_slots(); }
 
   /// As `next_expiry`, but leaves immediates out of account.
   tick next_in_slots() const noexcept {
