@@ -39,7 +39,9 @@ class wheel_finest_crowds : public testing::Test {
   }
 
   // How many of the crowd are due in the first `t` of so many ticks.
-  static std::size_t armed_before(tick t, tick ticks) { return count / ticks * t + std::min<tick>(t, count % ticks); }
+  static std::size_t armed_before(std::size_t t, std::size_t ticks) {
+    return count / ticks * t + std::min(t, count % ticks);
+  }
 
   void cancel_crowd() {
     for (std::size_t i = 0; i < count; ++i) timers.cancel(all[i]);
@@ -133,7 +135,7 @@ TEST_F(wheel_finest_crowds, crowds_of_neighbouring_ticks_run_each_in_its_own) {
   arm_crowd(ticks);
   for (tick t = 0; t < ticks; ++t) {
     tick_until(due + t - 1, unlimited);
-    EXPECT_EQ(fired_once(), armed_before(t, ticks));
+    EXPECT_EQ(fired_once(), armed_before(static_cast<std::size_t>(t), ticks));
     timers.advance(due + t);
   }
   EXPECT_EQ(fired_once(), count);
@@ -197,7 +199,7 @@ TEST_F(wheel_finest_crowds, crowds_armed_again_after_idle_time_run_on_time) {
   EXPECT_TRUE(valid(timers));
   for (tick t = 0; t < ticks; ++t) {
     tick_until(due + t - 1, unlimited);
-    EXPECT_EQ(fired_once(), armed_before(t, ticks));
+    EXPECT_EQ(fired_once(), armed_before(static_cast<std::size_t>(t), ticks));
     timers.advance(due + t);
   }
   EXPECT_EQ(fired_once(), count);
