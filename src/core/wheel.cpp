@@ -134,7 +134,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   tick next = now;  // work is left
   for (bool more = left_over.empty() || !left_over.goes_first() || visit_backlog(running); more;) {
     next = visit_slots(running);
-    if (left_over.empty() || running.cancelled || running.work == 0) break;
+    if (running.cancelled || left_over.empty() || running.work == 0) break;
     more = visit_backlog(running) && next > now;  // not at the end of time, where slots may be due again
     if (!more) next = now;
   }

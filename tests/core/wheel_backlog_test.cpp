@@ -161,7 +161,7 @@ TEST_F(wheel_backlog, next_expiry_beside_an_immediate_is_not_after_what_is_left)
   probes later{timers, 3000};
   arm_crowd(due);
   for (probe& p : later) timers.arm(p, due + 50);
-  for (const std::size_t bound : {1100, 1, 10, 10}) timers.advance(due + 100, bound);
+  for (const int bound : {1100, 1, 10, 10}) timers.advance(due + 100, static_cast<std::size_t>(bound));
   timers.arm_immediate(at_once, due + 100);
   EXPECT_LE(timers.next_expiry(), due);
 }
