@@ -73,8 +73,8 @@ struct chain_group {
   unsigned turn = 0;  // which of them is next
 };
 
-/// The rest of crowded slots whose time has come, and whose visit the work bound has cut. It waits here, so that slots behind
-/// them need not wait for it. Its entries are visited in any order.
+/// Entries that are to be visited now and do not keep slots waiting: the rest of crowded slots whose visit the work bound has cut, and
+/// crowds that were kept together. They are visited in any order.
 struct backlog : chain_group {
   /// Returns false also when its last entries were destroyed, until it is visited: each advance asks.
   bool empty() const noexcept { return live == 0; }

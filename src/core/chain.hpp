@@ -9,7 +9,7 @@
 
 namespace tickwheel {
 
-/// What a link reads of the wheel stands together in one line, or two.
+/// The wheel's parts begin at a line, so that to link an entry reads one or two lines of them.
 inline constexpr std::size_t cache_line = 64;
 
 /// Its size is not kept: an entry that is destroyed leaves without the list being told.

@@ -102,7 +102,7 @@ struct alignas(cache_line) hierarchy {
   std::unique_ptr<wheel_level[]> coarse;  // by number; beside the finest level stands the ring of crowds
   wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
 
-  // What stands in no slot.
+  // These entries stand in no slot.
   immediates at_once;
   backlog left_over;
 };

@@ -53,6 +53,15 @@ class wheel_finest_crowds : public testing::Test {
     EXPECT_TRUE(valid(timers));
   }
 
+  void expect_each_to_run_in_its_tick(tick ticks) {
+    for (tick t = 0; t < ticks; ++t) {
+      tick_until(due + t - 1, unlimited);
+      EXPECT_EQ(fired_once(), armed_before(static_cast<std::size_t>(t), static_cast<std::size_t>(ticks)));
+      timers.advance(due + t);
+    }
+    EXPECT_EQ(fired_once(), count);
+  }
+
   std::size_t calls_until_live_fires() {
     std::size_t calls = 0;
     for (; live.fired() == 0 && calls < count; ++calls) timers.advance(due, work);
@@ -133,12 +142,7 @@ TEST_F(wheel_finest_crowds, live_crowd_waits_without_a_visit) {
 TEST_F(wheel_finest_crowds, crowds_of_neighbouring_ticks_run_each_in_its_own) {
   constexpr tick ticks = 6;
   arm_crowd(ticks);
-  for (tick t = 0; t < ticks; ++t) {
-    tick_until(due + t - 1, unlimited);
-    EXPECT_EQ(fired_once(), armed_before(static_cast<std::size_t>(t), ticks));
-    timers.advance(due + t);
-  }
-  EXPECT_EQ(fired_once(), count);
+  expect_each_to_run_in_its_tick(ticks);
 }
 
 TEST_F(wheel_finest_crowds, crowd_that_waits_is_walked_and_cleared) {
@@ -185,7 +189,7 @@ TEST_F(wheel_finest_crowds, crowd_of_the_last_tick_runs_in_one_call) {
   EXPECT_EQ(again.fired(), 2U);
 }
 
-// What was being looked through goes back to its slot, and ticks are mixed there.
+// The wheel gives back to its slot what it was looking through, and ticks are mixed there.
 TEST_F(wheel_finest_crowds, crowds_armed_again_after_idle_time_run_on_time) {
   constexpr tick ticks = 3;
   arm_crowd(ticks);
@@ -197,12 +201,7 @@ TEST_F(wheel_finest_crowds, crowds_armed_again_after_idle_time_run_on_time) {
   EXPECT_TRUE(valid(timers));
   for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], due + i % ticks);
   EXPECT_TRUE(valid(timers));
-  for (tick t = 0; t < ticks; ++t) {
-    tick_until(due + t - 1, unlimited);
-    EXPECT_EQ(fired_once(), armed_before(static_cast<std::size_t>(t), ticks));
-    timers.advance(due + t);
-  }
-  EXPECT_EQ(fired_once(), count);
+  expect_each_to_run_in_its_tick(ticks);
 }
 
 TEST_F(wheel_finest_crowds, dump_names_them) {
