@@ -22,7 +22,10 @@ namespace tickwheel {
 struct finest_level {
   struct slot {
     chain entries;
-    std::uint32_t count = 0;  // upper bound: what was linked since it was last emptied
+    std::uint32_t room = pace.gathering;  // so many more entries make it a crowd; counted down, which needs no register
+
+    /// Returns an upper bound of its entries: so many were linked since it was last emptied.
+    std::uint32_t count() const noexcept { return pace.gathering - room; }
   };
 
   /// Throws std::bad_alloc.
@@ -39,7 +42,7 @@ struct finest_level {
   /// Links `e`, unless its slot becomes a crowd by that: it is to be `put` there then, before the crowd leaves. Returns whether it
   /// has. Requires: its deadline is less than a turn ahead of the cursor.
   bool link(wheel_entry& e, tick deadline) noexcept {
-    if (++ring[index_of(deadline)].count == pace.gathering) [[unlikely]]
+    if (--ring[index_of(deadline)].room == 0) [[unlikely]]
       return false;
     put(e, deadline);
     return true;
@@ -65,7 +68,7 @@ struct finest_level {
   }
 
   void clear_slot(unsigned index) noexcept {
-    ring[index].count = 0;
+    ring[index].room = pace.gathering;
     occupied.clear(index);
   }
 

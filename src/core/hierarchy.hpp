@@ -59,6 +59,11 @@ struct alignas(cache_line) hierarchy {
   /// As `attention`, with what is left over.
   tick expiry() const noexcept { return left_over.empty() ? attention() : 0; }
 
+  /// Returns false if some level would have to look at more slots to tell which is next. O(levels).
+  bool know_next() const noexcept {
+    return std::all_of(&coarse[0], &coarse[0] + count, [](const wheel_level& level) { return level.knows_next(); });
+  }
+
   /// To be called when a coarse level was visited. Of equals the highest: emptying it may add to the lower ones.
   void find_next_coarse() noexcept {
     next_coarse = &coarse[count - 1];

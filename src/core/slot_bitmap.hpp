@@ -23,9 +23,10 @@ class slot_bitmap {
   }
 
   void set(unsigned slot) noexcept {
-    std::uint64_t& word = words_[slot / 64];
-    if (word == 0) summary_[slot / 4096] |= bit(slot / 64);
-    word |= bit(slot);
+    const std::uint64_t before = words_[slot / 64];
+    words_[slot / 64] = before | bit(slot);
+    if (before == 0) [[unlikely]]
+      summary_[slot / 4096] |= bit(slot / 64);
   }
 
   void clear(unsigned slot) noexcept {

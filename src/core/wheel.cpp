@@ -40,32 +40,30 @@ wheel::~wheel() {
 
 bool wheel::relink(wheel_entry& e, tick deadline) noexcept {
   e.link_.unlink();
-  // the cursor; at the end of time the tick before, which is as good to tell how far ahead something is
-  return link(e, deadline, std::min(cursor_, earliest_ - 1));
+  // from the cursor; at the end of time from the tick before, which is as good to tell how far ahead something is
+  return link(e, deadline, deadline - std::min(cursor_, earliest_ - 1));
 }
 
-// Links `e`; true when `next_expiry()` may have come closer. What is rare ends in a call that nothing follows, so that the
-// rest needs no registers saved: a tenth of what arming takes.
-inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
+// Links `e`, which is due so many ticks ahead of the cursor. Returns true if `next_expiry()` may have become earlier. The rare cases
+// end in a call that nothing follows, and most of them look up the cursor again. So the others save no registers: a tenth of the cost of
+// arming.
+inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   hierarchy& levels = *levels_;
-  const tick ahead = deadline - cursor;
-  if (ahead < levels.finest.slots) {
-    return levels.finest.link(e, deadline) ? expect(deadline) : gather(e, deadline, cursor);
-  }
+  if (ahead < levels.finest.slots) return levels.finest.link(e, deadline) ? expect(deadline) : gather(e, deadline);
   wheel_level& level = *levels.lowest;
-  if (ahead >= level.reach) return link_far(e, deadline, cursor);
-  return level.link(e, deadline) ? bring_forward(level, e, cursor) : !expiry_exact_;
+  if (ahead >= level.reach) return link_far(e, deadline, deadline - ahead);
+  return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
 }
 
 // With `e` its slot of the finest level becomes a crowd: the entries wait in the ring of crowds. What is linked to the slot from now on
 // stays there until it is a crowd of its own.
-[[gnu::cold]] bool wheel::gather(wheel_entry& e, tick deadline, tick cursor) noexcept {
+[[gnu::cold]] bool wheel::gather(wheel_entry& e, tick deadline) noexcept {
   finest_level& from = levels_->finest;
   wheel_level& to = levels_->crowds();
   from.put(e, deadline);
-  if (!to.take_crowd(from.slot_at(deadline), pace.gathering, deadline, cursor)) return expect(deadline);
+  if (!to.take_crowd(from.slot_at(deadline), pace.gathering, deadline, cursor())) return expect(deadline);
   from.clear_slot(from.index_of(deadline));
-  return bring_forward(to, e, cursor);
+  return bring_forward(to, e);
 }
 
 // The next slot of the ring of crowds needs attention. While a sample of its entries says that they are as due as they were, they stay
@@ -94,18 +92,17 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick cursor) noexcept {
 bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
   wheel_level& level = levels_->coarse_for(deadline, cursor);
   // the slots of a hashed wheel have no lead, so that rounds do not matter there
-  if (level.shift != 0 && !level.reaches(deadline, cursor)) return link_later_round(level, e, deadline, cursor);
-  return level.link(e, deadline) ? bring_forward(level, e, cursor) : !expiry_exact_;
+  if (level.shift != 0 && !level.reaches(deadline, cursor)) return link_later_round(level, e, deadline);
+  return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
 }
 
-[[gnu::noinline]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline,
-                                               tick cursor) noexcept {
-  level.link(e, level.place_in_later_round(deadline, cursor));
-  return bring_forward(level, e, cursor);
+[[gnu::noinline]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline) noexcept {
+  level.link(e, level.place_in_later_round(deadline, cursor()));
+  return bring_forward(level, e);
 }
 
-bool wheel::bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
-  return expect(levels_->bring_forward(level, e, cursor));
+bool wheel::bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
+  return expect(levels_->bring_forward(level, e, cursor()));
 }
 
 // Something needs a visit at `attention`. During a pass expiry_ is at most that, and found when the pass ends.
@@ -343,7 +340,7 @@ inline void wheel::move(wheel_entry& e) noexcept {
     return;
   }
   if (move_hook_ != nullptr) e.deadline_ = std::clamp(move_hook_(move_context_, e), e.deadline_, last_tick);
-  link(e, e.deadline_, cursor_);
+  link(e, e.deadline_, e.deadline_ - cursor_);
 }
 
 inline void wheel::fire(wheel_entry& e, tick now) noexcept {
@@ -485,7 +482,7 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 
 // The levels are to know, too: `link` leaves `expiry_` alone for what they do not have to attend to earlier.
 void wheel::refine_expiry() const noexcept {
-  levels_->find_attention(cursor(), wheel_level::unlimited_slots);
+  if (!levels_->know_next()) levels_->find_attention(cursor(), wheel_level::unlimited_slots);
   note_expiry(levels_->expiry());
   expiry_exact_ = true;
 }

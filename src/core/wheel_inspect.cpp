@@ -154,8 +154,8 @@ bool wheel::validate(std::string* why) const {
       ++k;
     } else if (pass_ == nullptr) {
       for (unsigned index = 0; index < level.slots; ++index)
-        if (const std::size_t in_slot = level.ring[index].entries.size(); in_slot > level.ring[index].count)
-          return say(why, "level % slot %: % entries, expected <= %", {k, index, in_slot, level.ring[index].count});
+        if (const std::size_t in_slot = level.ring[index].entries.size(); in_slot > level.ring[index].count())
+          return say(why, "level % slot %: % entries, expected <= %", {k, index, in_slot, level.ring[index].count()});
       if (const tick need = level.next_visit(cursor()); armed() != 0 && level.attention > need)
         return say(why, "level %: next visit at %, expected <= %", {k, level.attention, need});
     }

@@ -213,6 +213,9 @@ struct alignas(cache_line) wheel_level {
   /// Looks for `next`.
   TICKWHEEL_OUT_OF_LINE void find_next(tick cursor, unsigned limit) noexcept { expect(next_slot(cursor, limit)); }
 
+  /// Returns false if the level has to look again to tell which slot is next.
+  bool knows_next() const noexcept { return next.index != slot_bitmap::none || next.attention == never; }
+
   void expect(const prospect& which) noexcept {
     next = which;
     const tick width = tick{1} << shift;  // a lead is at most that

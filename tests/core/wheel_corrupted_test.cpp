@@ -190,7 +190,7 @@ TEST_F(wheel_corrupted, level_that_looks_up_too_late_is_noticed) {
 
 TEST_F(wheel_corrupted, finest_slot_with_other_bounds_is_noticed) {
   timers.arm(entry, 20);
-  expect_complaint(levels().finest.ring[20].count, 0U, "level 0 slot 20: 1 entries, expected <= 0");
+  expect_complaint(levels().finest.ring[20].room, pace.gathering, "level 0 slot 20: 1 entries, expected <= 0");
   expect_complaint(levels().finest.attention, 21U, "level 0: next visit at 21, expected <= 20");
   expect_unmarked_slot_to_be_noticed(levels().finest.occupied, 20, "level 0 slot 20: an entry with visit 20");
 }

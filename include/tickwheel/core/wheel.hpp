@@ -253,12 +253,12 @@ class TICKWHEEL_API wheel {
   tick cursor() const noexcept { return cursor_ < now() ? cursor_ : now(); }
 
   bool relink(wheel_entry&, tick deadline) noexcept;
-  bool link(wheel_entry&, tick deadline, tick cursor) noexcept;
+  bool link(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link_far(wheel_entry&, tick deadline, tick cursor) noexcept;
-  bool link_later_round(wheel_level& level, wheel_entry&, tick deadline, tick cursor) noexcept;
-  bool gather(wheel_entry&, tick deadline, tick cursor) noexcept;
+  bool link_later_round(wheel_level& level, wheel_entry&, tick deadline) noexcept;
+  bool gather(wheel_entry&, tick deadline) noexcept;
   bool visit_crowds(wheel_level& crowds) noexcept;
-  bool bring_forward(wheel_level& level, const wheel_entry&, tick cursor) noexcept;
+  bool bring_forward(wheel_level& level, const wheel_entry&) noexcept;
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
   advance_result end_cancelled(const pass& running) noexcept;
