@@ -132,10 +132,8 @@ struct alignas(cache_line) wheel_level {
   /// look at the new ones at a pace. It goes to the farthest slot then, and on from there.
   tick place_in_later_round(tick deadline, tick cursor) const noexcept {
     const tick number = cursor >> shift;
-    const unsigned index = index_of(deadline);
-    slot& s = ring[index];
-    const bool near = shift != 0 && ((index - index_of(cursor)) & (slots - 1)) <= 1;
-    if (near && s.count != 0 && s.first_visit >> shift < number + 2) return begin_of(number, slots - 1);
+    slot& s = ring[index_of(deadline)];
+    if (shift != 0 && s.count != 0 && s.first_visit >> shift < number + 2) return begin_of(number, slots - 1);
     if (s.count == 1) s.first_visit = begin_of_span(s.first_visit);  // it is alone no more
     return deadline;
   }
@@ -169,7 +167,7 @@ struct alignas(cache_line) wheel_level {
       if (!entries.empty()) visit = std::min(visit, entries.front().visit_);
     if (visit == never) return clear_slot(index);
     ring[index].first_visit = std::min(visit, latest);
-    kept |= bit_of(index);
+    kept |= bit_of(index);  // until it gets entries again
   }
   bool keeps(unsigned index) const noexcept { return (kept & bit_of(index)) != 0; }
   static constexpr std::uint32_t bit_of(unsigned index) noexcept { return std::uint32_t{1} << (index % 32); }
@@ -254,7 +252,6 @@ struct alignas(cache_line) wheel_level {
   }
 
   void clear_slot(unsigned index) noexcept {
-    kept &= ~bit_of(index);
     ring[index].first_visit = never;
     ring[index].count = 0;
     occupied.clear(index);
