@@ -68,6 +68,27 @@ TEST_F(wheel_arm_answer, is_true_when_a_second_timer_brings_the_visit_forward) {
   EXPECT_EQ(timers.next_expiry(), 5 * width);
 }
 
+// More slots of a later round than the wheel looks at by itself: after an advance it only knows that nothing is due before them. A
+// twin says what it would have answered.
+TEST_F(wheel_arm_answer, is_true_for_a_timer_before_slots_not_looked_at) {
+  constexpr std::size_t slots = 128;
+  wheel asked{wheel_geometry::hashed(slots)};
+  wheel hashed{wheel_geometry::hashed(slots)};
+  const auto fill = [](wheel& w, probes& some) {
+    for (std::size_t i = 0; i < some.size(); ++i) w.arm(some[i], 2 * slots + 2 + i);
+    w.advance(1);
+  };
+  probes of_asked{asked, 100};
+  probes of_hashed{hashed, 100};
+  fill(asked, of_asked);
+  fill(hashed, of_hashed);
+  const tick earliest = asked.next_expiry();
+  ASSERT_EQ(earliest, 2 * slots + 2);
+  probe sooner{hashed};
+  EXPECT_TRUE(hashed.arm(sooner, earliest - 1));
+  EXPECT_EQ(hashed.next_expiry(), earliest - 1);
+}
+
 TEST_F(wheel_arm_answer, is_true_each_time_a_crowd_needs_an_earlier_visit) {
   probes all{timers, 1000};
   timers.arm(all[0], 5 * width);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 namespace tickwheel::test {
 namespace {
@@ -63,6 +64,34 @@ TEST_F(wheel_backlog, dead_crowd_does_not_delay_next_slot) {
   timers.advance(due - 1, work);
   timers.advance(due, work);
   EXPECT_LE(calls_until_fired(next, due + 1), 2U);
+}
+
+// No single call makes a crowd of the slot, but all of them together do.
+TEST_F(wheel_backlog, crowd_that_is_cut_by_small_bounds_delays_no_slot) {
+  constexpr std::size_t small = 100;
+  probe next{timers};
+  arm_crowd(due);
+  timers.arm(next, due + 1);
+  EXPECT_LE(calls_until_fired(next, due + 1, small), 2 * work / small + 2);
+}
+
+// Whether the slots or the crowd come first in the call that ends the crowd depends on how many timers it has.
+TEST_F(wheel_backlog, timer_armed_by_the_last_of_a_crowd_is_known) {
+  for (const std::size_t size : {3 * work, 3 * work + 1}) {
+    wheel small{wheel_geometry::hierarchical(2, 64)};
+    probe soon{small};
+    probe far{small};
+    small.arm(far, 100);
+    probes others{small, size, [&](probe&) {
+                    if (small.armed() == 1) small.arm(soon, small.now() + 5);
+                  }};
+    for (probe& p : others) small.arm(p, 50);
+    small.advance(50, work);
+    while (!soon.armed()) small.advance(50, 1);
+    EXPECT_LE(small.next_expiry(), soon.deadline());
+    run_until(small, 60);
+    EXPECT_EQ(soon.fired_at(), (std::vector<tick>{55}));
+  }
 }
 
 TEST_F(wheel_backlog, live_crowd_runs_once_each_and_delays_no_slot) {

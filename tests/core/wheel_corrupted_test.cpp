@@ -195,4 +195,10 @@ TEST_F(wheel_corrupted, finest_slot_with_other_bounds_is_noticed) {
   expect_unmarked_slot_to_be_noticed(levels().finest.occupied, 20, "level 0 slot 20: an entry with visit 20");
 }
 
+TEST_F(wheel_corrupted, first_finest_slot_with_another_bound_is_noticed) {
+  timers.advance(1);
+  timers.arm(entry, levels().finest.slots);
+  expect_complaint(levels().finest.ring[0].room, pace.gathering, "level 0 slot 0: 1 entries, expected <= 0");
+}
+
 }  // namespace tickwheel::test::corrupted

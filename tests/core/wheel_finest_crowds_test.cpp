@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t work = 1024;
 constexpr std::size_t count = 100'000;
-constexpr tick due = 2000;  // less than a turn of the finest level ahead
+constexpr tick due = 2000;   // less than a turn of the finest level ahead
+constexpr tick turn = 2048;  // of the finest level
+constexpr tick span = 256;   // of a slot of the ring of crowds
 
 // A slot keeps fewer than 8192 entries to itself (src/core/pace.hpp), which these calls visit.
 constexpr std::size_t calls_for_the_rest = 8192 / work;
@@ -136,6 +138,54 @@ TEST_F(wheel_finest_crowds, live_crowd_waits_without_a_visit) {
   EXPECT_TRUE(valid(timers));
   timers.advance(due);
   EXPECT_EQ(fired_once(), count);
+}
+
+// Spans of the ring of crowds are 256 ticks wide. In the next but one there is time to look through a crowd, so it is not left in
+// its slot.
+TEST_F(wheel_finest_crowds, crowd_two_spans_ahead_is_looked_through) {
+  timers.advance((due / span - 2) * span);
+  arm_crowd();
+  cancel_crowd();
+  tick_until(due - 1);
+  EXPECT_LE(calls_until_live_fires(), calls_for_the_rest);
+}
+
+// Two crowds of one span are being emptied when all of them are cancelled. What is left goes back to one list, whose first entry is
+// not the earliest. Armed again for their old deadlines, all stay linked there.
+TEST_F(wheel_finest_crowds, crowds_given_back_and_armed_again_run_each_in_its_tick) {
+  constexpr tick later = due + 40;
+  static_assert(due / span == later / span);
+  const auto deadline_of = [](std::size_t i) { return i < count / 2 ? later : due; };
+  const auto arm_all = [&] {
+    for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], deadline_of(i));
+  };
+  timers.advance(due - 1000);  // both crowds are in the finest level's reach
+  arm_all();
+  timers.cancel(all[0]);
+  timers.cancel(all[count / 2]);  // the first of each list, so that the wheel empties them
+  for (std::size_t visits = 0; visits < 1000 && timers.now() < due - 2; ++visits) timers.advance(timers.now() + 1, 1);
+  ASSERT_GT(timers.armed(), count / 2);
+  cancel_crowd();
+  timers.advance(timers.now() + 1);
+  arm_all();
+  EXPECT_TRUE(valid(timers));
+  tick_until(due, unlimited);
+  EXPECT_EQ(fired_once(), count - count / 2);
+  tick_until(later, unlimited);
+  EXPECT_EQ(fired_once(), count);
+}
+
+// Cancelled timers that time went over are still linked to the slot of a crowd, and leave it with the crowd.
+TEST_F(wheel_finest_crowds, crowd_may_take_along_what_was_cancelled_a_turn_before) {
+  timers.advance(1);
+  probes old{timers, 3};
+  for (probe& p : old) timers.arm(p, due - 1000);
+  for (probe& p : old) timers.cancel(p);
+  timers.advance(due - 500);
+  arm_crowd();  // which expects a valid wheel
+  tick_until(due, unlimited);
+  EXPECT_EQ(fired_once(), count);
+  EXPECT_EQ(old.fired(), 0U);
 }
 
 // Four crowds are kept in a span, so two stay where they are.

@@ -198,6 +198,16 @@ TEST_P(wheel_wakeups_test, a_timer_moved_later_again_and_again_costs_a_wakeup_a_
   EXPECT_LE(wakeups, 60U * 8U);
 }
 
+TEST(wheel_next_expiry, of_near_timers_is_exact_after_time_has_passed) {
+  wheel timers;
+  probes all{timers, 3};
+  timers.arm(all[0], 10);
+  timers.advance(5000);
+  timers.arm(all[1], 5100);
+  timers.arm(all[2], 5101);
+  EXPECT_EQ(timers.next_expiry(), 5100U);
+}
+
 // More slots of later rounds than a wheel looks at by itself: where it looked at all of them because it was asked, it must still
 // see what is armed in between.
 TEST_P(wheel_wakeups_test, what_is_armed_before_many_timers_of_later_rounds_is_not_late) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 namespace tickwheel::test {
 namespace {
@@ -113,6 +114,21 @@ INSTANTIATE_TEST_SUITE_P(all, wheel_pace_test,
                                          crowd_case{width_1, 300'000}, crowd_case{width_2, 6400},
                                          crowd_case{width_2, 65'536}));
 
+// Both slots need attention at the same tick: one because it begins there, the other because emptying it takes as long as a slot is
+// wide.
+TEST(wheel_pace, slot_that_begins_goes_before_a_crowd_begun_at_the_same_tick) {
+  constexpr tick width = 16;
+  wheel timers{wheel_geometry::hierarchical(2, width)};
+  probes first{timers, 2};
+  crowd others{timers, 2000};
+  for (std::size_t i = 0; i < 2; ++i) timers.arm(first[i], 5 * width + i);
+  others.arm(6 * width, 1);
+  EXPECT_EQ(timers.next_expiry(), 5 * width);
+  for (tick t = 1; t < 6 * width; ++t) timers.advance(t);
+  EXPECT_EQ(first[0].fired_at(), (std::vector<tick>{5 * width}));
+  EXPECT_EQ(first[1].fired_at(), (std::vector<tick>{5 * width + 1}));
+}
+
 // The crowd is in the slot of the cursor, but a turn later; the lone timer in the last slot before.
 TEST(wheel_pace, lone_timer_before_a_crowd_of_the_next_round_is_on_time) {
   constexpr std::size_t count = 100'000;
@@ -132,23 +148,24 @@ TEST(wheel_pace, lone_timer_before_a_crowd_of_the_next_round_is_on_time) {
 // One timer of this round stands in a slot of the highest level, and a crowd of the next round with it.
 TEST(wheel_pace, crowd_of_the_next_round_does_not_hold_up_a_lone_timer) {
   constexpr std::size_t count = 200'000;
-  constexpr tick due = 5 * width_2 + 1000;
-  for (const bool crowd_first : {true, false})
-    for (const tick armed_at : {tick{0}, due - width_2 - 500, due - 500, due - 1}) {
-      if (crowd_first && armed_at != 0) continue;
-      SCOPED_TRACE(testing::Message() << "the crowd comes " << (crowd_first ? "first" : "at ") << armed_at);
-      wheel timers;
-      crowd others{timers, count};
-      probe lone{timers};
-      if (!crowd_first) timers.arm(lone, due);
-      most_visits_until(timers, armed_at);
-      timers.advance(armed_at);
-      others.arm(due + turn_2, 16);
-      timers.arm(lone, due);
-      ASSERT_TRUE(valid(timers));
-      EXPECT_LE(most_visits_until(timers, due), 2000U);
-      EXPECT_EQ(lone.fired(), 1U);
-    }
+  for (const tick due :
+       {5 * width_2 + 1000, 5 * width_2 + 20})  // of the second, 50 ticks before the slot is the next one
+    for (const bool crowd_first : {true, false})
+      for (const tick armed_at : {tick{0}, due - width_2 - 500, due - 500, due - 50, due - 1}) {
+        if (crowd_first && armed_at != 0) continue;
+        SCOPED_TRACE(testing::Message() << "the crowd comes " << (crowd_first ? "first" : "at ") << armed_at);
+        wheel timers;
+        crowd others{timers, count};
+        probe lone{timers};
+        if (!crowd_first) timers.arm(lone, due);
+        most_visits_until(timers, armed_at);
+        timers.advance(armed_at);
+        others.arm(due + turn_2, 16);
+        timers.arm(lone, due);
+        ASSERT_TRUE(valid(timers));
+        EXPECT_LE(most_visits_until(timers, due), 2000U);
+        EXPECT_EQ(lone.fired(), 1U);
+      }
 }
 
 // Their owner has put them off without a word. Asked when they move down, it says so.
