@@ -68,25 +68,21 @@ TEST_F(wheel_arm_answer, is_true_when_a_second_timer_brings_the_visit_forward) {
   EXPECT_EQ(timers.next_expiry(), 5 * width);
 }
 
-// More slots of a later round than the wheel looks at by itself: after an advance it only knows that nothing is due before them. A
-// twin says what it would have answered.
+// More slots of a later round than the wheel looks at by itself: after an advance it only knows that nothing is due before them.
 TEST_F(wheel_arm_answer, is_true_for_a_timer_before_slots_not_looked_at) {
   constexpr std::size_t slots = 128;
-  wheel asked{wheel_geometry::hashed(slots)};
-  wheel hashed{wheel_geometry::hashed(slots)};
-  const auto fill = [](wheel& w, probes& some) {
-    for (std::size_t i = 0; i < some.size(); ++i) w.arm(some[i], 2 * slots + 2 + i);
-    w.advance(1);
-  };
-  probes of_asked{asked, 100};
-  probes of_hashed{hashed, 100};
-  fill(asked, of_asked);
-  fill(hashed, of_hashed);
-  const tick earliest = asked.next_expiry();
-  ASSERT_EQ(earliest, 2 * slots + 2);
-  probe sooner{hashed};
-  EXPECT_TRUE(hashed.arm(sooner, earliest - 1));
-  EXPECT_EQ(hashed.next_expiry(), earliest - 1);
+  constexpr tick earliest = 2 * slots + 2;
+  for (tick deadline = 2; deadline < earliest; ++deadline) {
+    wheel hashed{wheel_geometry::hashed(slots)};
+    probes others{hashed, 100};
+    for (std::size_t i = 0; i < others.size(); ++i) hashed.arm(others[i], earliest + i);
+    probe first{hashed};
+    hashed.arm(first, 1);
+    hashed.advance(1);  // looks for the next slot
+    probe sooner{hashed};
+    EXPECT_TRUE(hashed.arm(sooner, deadline)) << deadline;
+    EXPECT_EQ(hashed.next_expiry(), deadline);
+  }
 }
 
 TEST_F(wheel_arm_answer, is_true_each_time_a_crowd_needs_an_earlier_visit) {

@@ -155,35 +155,33 @@ TEST_F(wheel_finest_crowds, crowd_two_spans_ahead_is_looked_through) {
 TEST_F(wheel_finest_crowds, crowds_given_back_and_armed_again_run_each_in_its_tick) {
   constexpr tick later = due + 40;
   static_assert(due / span == later / span);
-  const auto deadline_of = [](std::size_t i) { return i < count / 2 ? later : due; };
-  const auto arm_all = [&] {
-    for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], deadline_of(i));
+  constexpr std::size_t of_each = 8192;
+  const auto arm_both = [&] {
+    for (std::size_t i = 0; i < 2 * of_each; ++i) timers.arm(all[i], i < of_each ? later : due);
   };
-  timers.advance(due - 1000);  // both crowds are in the finest level's reach
-  arm_all();
-  timers.cancel(all[0]);
-  timers.cancel(all[count / 2]);  // the first of each list, so that the wheel empties them
-  for (std::size_t visits = 0; visits < 1000 && timers.now() < due - 2; ++visits) timers.advance(timers.now() + 1, 1);
-  ASSERT_GT(timers.armed(), count / 2);
-  cancel_crowd();
-  timers.advance(timers.now() + 1);
-  arm_all();
+  arm_both();
+  timers.cancel(all[0]);  // the first of each list, so that the wheel empties them
+  timers.cancel(all[of_each]);
+  while (timers.now() < due / span * span - 50) timers.advance(timers.now() + 1, 1);
+  for (std::size_t i = 0; i < 2 * of_each; ++i) timers.cancel(all[i]);
+  timers.advance(timers.now() + 1, 0);  // which drops none
+  arm_both();
   EXPECT_TRUE(valid(timers));
   tick_until(due, unlimited);
-  EXPECT_EQ(fired_once(), count - count / 2);
+  EXPECT_EQ(fired_once(), of_each);
   tick_until(later, unlimited);
-  EXPECT_EQ(fired_once(), count);
+  EXPECT_EQ(fired_once(), 2 * of_each);
 }
 
 // Cancelled timers that time went over are still linked to the slot of a crowd, and leave it with the crowd.
 TEST_F(wheel_finest_crowds, crowd_may_take_along_what_was_cancelled_a_turn_before) {
-  timers.advance(1);
   probes old{timers, 3};
-  for (probe& p : old) timers.arm(p, due - 1000);
+  for (probe& p : old) timers.arm(p, due);
   for (probe& p : old) timers.cancel(p);
-  timers.advance(due - 500);
-  arm_crowd();  // which expects a valid wheel
-  tick_until(due, unlimited);
+  timers.advance(due + 100, 0);  // which drops none
+  for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], due + turn);
+  EXPECT_TRUE(valid(timers));
+  tick_until(due + turn, unlimited);
   EXPECT_EQ(fired_once(), count);
   EXPECT_EQ(old.fired(), 0U);
 }
