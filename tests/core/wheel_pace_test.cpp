@@ -124,7 +124,7 @@ TEST(wheel_pace, slot_that_begins_goes_before_a_crowd_begun_at_the_same_tick) {
   for (std::size_t i = 0; i < 2; ++i) timers.arm(first[i], 5 * width + i);
   others.arm(6 * width, 1);
   EXPECT_EQ(timers.next_expiry(), 5 * width);
-  for (tick t = 1; t < 6 * width; ++t) timers.advance(t);
+  for (tick t = 1; t < 6 * width; ++t) EXPECT_LE(visits(timers, t), 300U) << t;
   EXPECT_EQ(first[0].fired_at(), (std::vector<tick>{5 * width}));
   EXPECT_EQ(first[1].fired_at(), (std::vector<tick>{5 * width + 1}));
 }
