@@ -2,7 +2,7 @@
 
 #include "service_block.hpp"
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <memory>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tickwheel/tickwheel.h>
-#include <tickwheel/detail/check.hpp>
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <uv.h>

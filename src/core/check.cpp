@@ -1,4 +1,4 @@
-#include <tickwheel/detail/check.hpp>
+#include <tickwheel/core/detail/check.hpp>
 
 #include <cstdio>
 #include <cstdlib>

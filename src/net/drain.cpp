@@ -1,6 +1,6 @@
 #include <tickwheel/net/drain.hpp>
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <algorithm>
 

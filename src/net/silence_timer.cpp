@@ -1,6 +1,6 @@
 #include <tickwheel/net/silence_timer.hpp>
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 
 namespace tickwheel {
 

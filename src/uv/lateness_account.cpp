@@ -1,4 +1,4 @@
-#include <tickwheel/detail/lateness_account.hpp>
+#include <tickwheel/uv/detail/lateness_account.hpp>
 
 #include <algorithm>
 

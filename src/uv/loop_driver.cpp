@@ -6,7 +6,7 @@
 #include "timerfd_wakeup.hpp"
 #endif
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <algorithm>
 #include <new>

@@ -1,4 +1,4 @@
-#include <tickwheel/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/mailbox.hpp>
 
 #include <algorithm>
 #include <limits>

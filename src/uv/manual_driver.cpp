@@ -1,7 +1,7 @@
 #include <tickwheel/uv/manual_driver.hpp>
 
-#include <tickwheel/detail/check.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/check.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 
 namespace tickwheel {
 

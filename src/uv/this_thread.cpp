@@ -1,4 +1,4 @@
-#include <tickwheel/detail/this_thread.hpp>
+#include <tickwheel/uv/detail/this_thread.hpp>
 
 #if !(defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && defined(__LP64__))
 namespace tickwheel::detail {

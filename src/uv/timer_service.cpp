@@ -3,9 +3,9 @@
 #include "binding_watch.hpp"
 #include "loop_driver.hpp"
 
-#include <tickwheel/detail/mailbox.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
-#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/remote_node.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "handler_name.hpp"
 
-#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/remote_node.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 

@@ -1,8 +1,8 @@
 // What other threads posted, on its way from the inbox to its end.
 #include "binding_watch.hpp"
 
-#include <tickwheel/detail/mailbox.hpp>
-#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/remote_node.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>

@@ -1,6 +1,6 @@
 #include "timerfd_wakeup.hpp"
 
-#include <tickwheel/detail/check.hpp>
+#include <tickwheel/core/detail/check.hpp>
 
 #include <fcntl.h>
 #include <sys/timerfd.h>

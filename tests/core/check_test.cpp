@@ -1,5 +1,5 @@
 // A broken precondition stops the process, with a line that says which.
-#include <tickwheel/detail/check.hpp>
+#include <tickwheel/core/detail/check.hpp>
 
 #include <gtest/gtest.h>
 

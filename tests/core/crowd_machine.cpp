@@ -2,8 +2,8 @@
 
 #include "deadline_model.hpp"
 
+#include <tickwheel/core/detail/splitmix64.hpp>
 #include <tickwheel/core/wheel.hpp>
-#include <tickwheel/detail/splitmix64.hpp>
 
 #include <algorithm>
 #include <array>

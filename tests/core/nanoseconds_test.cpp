@@ -1,5 +1,5 @@
 // Any duration in, nanoseconds out: rounded up, saturating.
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <gtest/gtest.h>
 

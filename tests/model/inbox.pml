@@ -3,7 +3,7 @@
    Each part says what it stands for. A step is one atomic operation of the program, with what the same thread does next
    that no other thread can see. SPIN takes the steps of all threads in every order there is, but each is seen by all at
    once: it knows no weak memory. That a thread sees what it must see is argued edge by edge in
-   include/tickwheel/detail/inbox.hpp, tested under ThreadSanitizer, and explored in tests/weak_memory.
+   include/tickwheel/uv/detail/inbox.hpp, tested under ThreadSanitizer, and explored in tests/weak_memory.
 
    Where a run looks (`check` has the runs):
      HELD      the loop is held for ever, and nobody closes: only a wakeup makes an operation end

@@ -2,7 +2,7 @@
 // and closing.
 #include "long_runs.hpp"
 
-#include <tickwheel/detail/inbox.hpp>
+#include <tickwheel/uv/detail/inbox.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // When a stamp may be judged: after one poll, and after a block not before two polls left nothing behind.
-#include <tickwheel/detail/verdict_stamp.hpp>
+#include <tickwheel/uv/detail/verdict_stamp.hpp>
 
 #include <gtest/gtest.h>
 

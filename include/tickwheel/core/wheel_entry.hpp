@@ -9,8 +9,8 @@
 //   };
 #pragma once
 
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/core/ticks.hpp>
-#include <tickwheel/detail/check.hpp>
 
 #include <boost/intrusive/list_hook.hpp>
 

@@ -19,7 +19,7 @@
 // Where writes are small, an idle_timeout that is touched on reads and on completed writes does the same.
 #pragma once
 
-#include <tickwheel/detail/queued_bytes.hpp>
+#include <tickwheel/net/detail/queued_bytes.hpp>
 #include <tickwheel/net/silence_timer.hpp>
 
 #include <cstddef>

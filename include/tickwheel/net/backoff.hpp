@@ -13,9 +13,9 @@
 // To retry one operation within its deadline and a budget take a `retry_timer`, which has one of these.
 #pragma once
 
-#include <tickwheel/detail/check.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
-#include <tickwheel/detail/splitmix64.hpp>
+#include <tickwheel/core/detail/check.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/splitmix64.hpp>
 
 #include <algorithm>
 #include <chrono>

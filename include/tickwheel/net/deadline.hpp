@@ -23,7 +23,7 @@
 // sender means.
 #pragma once
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/driver.hpp>
 
 #include <chrono>

@@ -25,8 +25,8 @@
 #pragma once
 
 #include <tickwheel/export.h>
-#include <tickwheel/detail/argument_handler.hpp>
-#include <tickwheel/detail/splitmix64.hpp>
+#include <tickwheel/core/detail/splitmix64.hpp>
+#include <tickwheel/net/detail/argument_handler.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <boost/intrusive/list.hpp>

@@ -7,7 +7,7 @@
 // not depend on our load.
 #pragma once
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/net/load_factor.hpp>
 
 #include <algorithm>

@@ -10,9 +10,9 @@
 // It goes with anything that takes a delay. For the delays between retries see `backoff`.
 #pragma once
 
-#include <tickwheel/detail/check.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
-#include <tickwheel/detail/splitmix64.hpp>
+#include <tickwheel/core/detail/check.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/splitmix64.hpp>
 
 #include <chrono>
 #include <cstdint>

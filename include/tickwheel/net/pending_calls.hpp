@@ -25,9 +25,9 @@
 // is judged.
 #pragma once
 
-#include <tickwheel/detail/argument_handler.hpp>
-#include <tickwheel/detail/check.hpp>
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/net/deadline.hpp>
+#include <tickwheel/net/detail/argument_handler.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <bit>

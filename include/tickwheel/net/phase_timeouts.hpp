@@ -33,7 +33,7 @@
 // answered just now the time to go on (`phase_limits::age_grace`).
 #pragma once
 
-#include <tickwheel/detail/argument_handler.hpp>
+#include <tickwheel/net/detail/argument_handler.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 // A `retry_timer` that is given one does both.
 #pragma once
 
-#include <tickwheel/detail/check.hpp>
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/uv/driver.hpp>
 
 #include <algorithm>

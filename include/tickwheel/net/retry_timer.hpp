@@ -24,7 +24,7 @@
 // that has a second left does not spend it waiting for an attempt that will not be made.
 #pragma once
 
-#include <tickwheel/detail/splitmix64.hpp>
+#include <tickwheel/core/detail/splitmix64.hpp>
 #include <tickwheel/net/backoff.hpp>
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/net/retry_budget.hpp>

@@ -23,7 +23,7 @@
 // either; a minimum rate is what ends that.
 #pragma once
 
-#include <tickwheel/detail/queued_bytes.hpp>
+#include <tickwheel/net/detail/queued_bytes.hpp>
 #include <tickwheel/net/silence_timer.hpp>
 
 #include <cstddef>

@@ -25,7 +25,7 @@
 // request the stop, let the loop turn, and close.
 #pragma once
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 

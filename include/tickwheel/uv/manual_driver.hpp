@@ -9,7 +9,7 @@
 #pragma once
 
 #include <tickwheel/export.h>
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/driver.hpp>
 
 #include <algorithm>

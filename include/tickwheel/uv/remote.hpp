@@ -24,9 +24,9 @@
 #pragma once
 
 #include <tickwheel/export.h>
-#include <tickwheel/detail/mailbox.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
-#include <tickwheel/detail/remote_node.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/remote_node.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <uv.h>

@@ -20,7 +20,7 @@
 //   };
 #pragma once
 
-#include <tickwheel/detail/nanoseconds.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <chrono>

@@ -13,13 +13,13 @@
 #pragma once
 
 #include <tickwheel/export.h>
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/core/wheel.hpp>
-#include <tickwheel/detail/inbox.hpp>
-#include <tickwheel/detail/lateness_account.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
-#include <tickwheel/detail/this_thread.hpp>
-#include <tickwheel/detail/timeline.hpp>
-#include <tickwheel/detail/verdict_stamp.hpp>
+#include <tickwheel/uv/detail/inbox.hpp>
+#include <tickwheel/uv/detail/lateness_account.hpp>
+#include <tickwheel/uv/detail/this_thread.hpp>
+#include <tickwheel/uv/detail/timeline.hpp>
+#include <tickwheel/uv/detail/verdict_stamp.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>

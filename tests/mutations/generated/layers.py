@@ -10,7 +10,7 @@ class Layer:
 
 LAYERS = (
     Layer("core", ("src/core/*.hpp", "src/core/*.cpp", "include/tickwheel/core/wheel.hpp"), "tests/core/*"),
-    Layer("inbox", ("include/tickwheel/detail/inbox.hpp",), "tests/inbox_test"),
+    Layer("inbox", ("include/tickwheel/uv/detail/inbox.hpp",), "tests/inbox_test"),
 )
 
 # without libuv: there is the library's core, and the inbox has a program of its own

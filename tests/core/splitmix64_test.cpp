@@ -1,5 +1,5 @@
 // The random numbers behind jitter: the same ones everywhere.
-#include <tickwheel/detail/splitmix64.hpp>
+#include <tickwheel/core/detail/splitmix64.hpp>
 
 #include <gtest/gtest.h>
 

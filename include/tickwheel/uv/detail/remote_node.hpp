@@ -8,8 +8,8 @@
 // Everything but `state` and `references` is written before the push and afterwards by the loop alone.
 #pragma once
 
-#include <tickwheel/detail/inbox.hpp>
-#include <tickwheel/detail/sync.hpp>
+#include <tickwheel/uv/detail/inbox.hpp>
+#include <tickwheel/uv/detail/sync.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <atomic>

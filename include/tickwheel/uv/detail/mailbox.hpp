@@ -14,10 +14,10 @@
 #pragma once
 
 #include <tickwheel/export.h>
-#include <tickwheel/detail/inbox.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
-#include <tickwheel/detail/remote_node.hpp>
-#include <tickwheel/detail/sync.hpp>
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/inbox.hpp>
+#include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/sync.hpp>
 #include <tickwheel/uv/driver.hpp>
 
 #include <uv.h>

@@ -1,8 +1,8 @@
 // Where a service's ticks lie on the steady clock.
 #pragma once
 
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/core/ticks.hpp>
-#include <tickwheel/detail/nanoseconds.hpp>
 
 #include <chrono>
 #include <cstdint>

@@ -33,7 +33,7 @@
 // tests/weak_memory explores the edges and fails if any of these orders can be weaker unnoticed.
 #pragma once
 
-#include <tickwheel/detail/sync.hpp>
+#include <tickwheel/uv/detail/sync.hpp>
 
 #include <atomic>
 
