@@ -3,7 +3,7 @@
 // On a loop that is turned by hand, in both orders of libuv's phases, so that every difference is one of meaning. Operations
 // happen when nothing is due for some milliseconds: libuv may be a millisecond early, and tickwheel a tick and a millisecond late.
 #include "../support/allocation_probe.hpp"
-#include "../uv/turned_loop.hpp"
+#include "../uv/support/turned_loop.hpp"
 
 #include <tickwheel/tickwheel.h>
 

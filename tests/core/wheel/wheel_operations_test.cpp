@@ -1,0 +1,53 @@
+// Operations against the model in operations.cpp, on any geometry, from any origin, with callbacks that do anything:
+// random ones, and those of a corpus that a fuzzer gathered because each reaches what the others do not. The seeds are
+// fixed, so that a failure repeats; TICKWHEEL_TEST_LONG=1 runs a hundred million operations.
+#include "../support/operations.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <vector>
+
+namespace tickwheel::test {
+namespace {
+
+std::vector<std::uint8_t> random_input(std::mt19937_64& random) {
+  std::vector<std::uint8_t> input(static_cast<std::size_t>(64 + random() % 8000));
+  for (std::uint8_t& byte : input) byte = static_cast<std::uint8_t>(random());
+  return input;
+}
+
+void run_random_inputs(std::uint64_t seed, std::size_t operations, bool validate_each) {
+  std::mt19937_64 random{seed};
+  for (std::size_t done = 0; done < operations;) {
+    const auto result = run_operations(random_input(random), validate_each);
+    ASSERT_FALSE(result.mismatch) << *result.mismatch;
+    done += result.operations;
+  }
+}
+
+TEST(wheel_operations, of_the_corpus_agree_with_the_model) {
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator{CORPUS}) {
+    std::ifstream in{file.path(), std::ios::binary};
+    const std::vector<std::uint8_t> input{std::istreambuf_iterator<char>{in}, {}};
+    const auto result = run_operations(input, true);
+    EXPECT_FALSE(result.mismatch) << file.path() << ": " << *result.mismatch;
+    ++files;
+  }
+  EXPECT_GT(files, 0U);
+}
+
+TEST(wheel_operations, keep_every_invariant_after_each) { run_random_inputs(1, 200'000, true); }
+
+TEST(wheel_operations, agree_with_the_model) {
+  run_random_inputs(2, std::getenv("TICKWHEEL_TEST_LONG") != nullptr ? 100'000'000 : 2'000'000, false);
+}
+
+}  // namespace
+}  // namespace tickwheel::test

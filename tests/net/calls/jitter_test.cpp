@@ -1,0 +1,131 @@
+// Delays that are spread, and never shortened.
+#include <tickwheel/net/jitter.hpp>
+
+#include "../../uv/support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <limits>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using std::chrono::nanoseconds;
+using tickwheel::jitter;
+
+TEST(jitter, lengthens_a_delay_by_up_to_its_share) {
+  jitter spread{0.2, 1};
+  nanoseconds least = nanoseconds::max();
+  nanoseconds most = 0ns;
+  for (int i = 0; i < 1000; ++i) {
+    const auto d = spread(1h);
+    ASSERT_GE(d, 1h);
+    ASSERT_LE(d, 72min);
+    least = std::min(least, d);
+    most = std::max(most, d);
+  }
+  EXPECT_LT(least, 61min);
+  EXPECT_GT(most, 71min);
+}
+
+TEST(jitter, lengthens_a_delay_by_up_to_a_duration) {
+  jitter spread{0, 1};
+  nanoseconds most = 0ns;
+  for (int i = 0; i < 1000; ++i) {
+    const auto d = spread(75s, 5s);
+    ASSERT_GE(d, 75s);
+    ASSERT_LE(d, 80s);
+    most = std::max(most, d);
+  }
+  EXPECT_GT(most, 79s);
+}
+
+TEST(jitter, of_no_share_changes_nothing) {
+  jitter spread{0, 1};
+  EXPECT_EQ(spread(1h), 1h);
+}
+
+TEST(jitter, leaves_a_delay_of_zero_or_less_as_it_is) {
+  jitter spread{1, 1};
+  EXPECT_EQ(spread(0s), 0s);
+  EXPECT_EQ(spread(-1s), -1s);
+  EXPECT_EQ(spread(nanoseconds::min()), nanoseconds::min());
+}
+
+TEST(jitter, adds_nothing_for_a_duration_of_zero_or_less) {
+  jitter spread{1, 1};
+  EXPECT_EQ(spread(1s, 0s), 1s);
+  EXPECT_EQ(spread(1s, -1s), 1s);
+}
+
+TEST(jitter, saturates) {
+  jitter spread{1, 1};
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(spread(std::chrono::hours::max()), nanoseconds::max());
+    ASSERT_GE(spread(nanoseconds::max() - 1ns, nanoseconds::max()), nanoseconds::max() - 1ns);
+    ASSERT_GE(spread(nanoseconds::max() / 2 + 1ns), nanoseconds::max() / 2 + 1ns);
+  }
+}
+
+TEST(jitter, takes_any_duration_and_rounds_it_up) {
+  jitter spread{0, 1};
+  EXPECT_EQ(spread(std::chrono::duration<double>{0.5}), 500ms);
+  EXPECT_EQ((spread(std::chrono::duration<int, std::pico>{1})), 1ns);
+}
+
+TEST(jitter, of_a_seed_gives_its_sequence_again) {
+  jitter a{0.5, 9};
+  jitter b{0.5, 9};
+  jitter other{0.5, 10};
+  int equal = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto d = a(1h);
+    ASSERT_EQ(d, b(1h));
+    equal += d == other(1h);
+  }
+  EXPECT_LT(equal, 5);
+}
+
+TEST(jitter, without_a_seed_differs_from_another) {
+  jitter a{0.5};
+  jitter b{0.5};
+  EXPECT_TRUE(a(1h) != b(1h) || a(1h) != b(1h));
+}
+
+TEST(jitter, keeps_timers_apart_that_are_armed_together_and_fires_none_early) {
+  manual_service service;
+  jitter spread{0.1, 1};
+  std::deque<probe> all;
+  const auto begin = service.time.now();
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(all.emplace_back(service.timers).timeout.arm(spread(60s)), 0);
+  service.advance(60s - 1ns);
+  EXPECT_EQ(service.timers.stats().fired, 0U);
+  service.advance(600ms);
+  EXPECT_LT(service.timers.stats().fired, 150U) << "a tenth of the time, so about a tenth of them";
+  service.advance(5400ms + service.tick());
+  for (const probe& p : all) {
+    ASSERT_EQ(p.fired, 1);
+    ASSERT_GE(p.at, begin + 60s);
+  }
+}
+
+TEST(a_share, outside_of_its_range_is_named) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double share : {-0.001, 1.001, nan, -nan, std::numeric_limits<double>::infinity()}) {
+    ASSERT_NE(jitter::problem(share), nullptr) << share;
+    EXPECT_STREQ(jitter::problem(share), "jitter: share is not within 0..1");
+  }
+  EXPECT_EQ(jitter::problem(0), nullptr);
+  EXPECT_EQ(jitter::problem(1), nullptr);
+}
+
+TEST(a_jitter_of_an_impossible_share, stops_the_process_and_names_it) {
+  EXPECT_DEATH(jitter(1.5), "jitter: share is not within 0..1");
+  EXPECT_DEATH(jitter(-1, 7), "jitter: share is not within 0..1");
+}
+
+}  // namespace

@@ -1,0 +1,242 @@
+// Stalls in both orders of libuv's phases, whichever libuv is installed, with nothing left to chance: bounds are exact.
+#include "../../uv/support/turned_loop.hpp"
+#include "../support/awaited.hpp"
+
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+using tickwheel::timer_service;
+
+namespace {
+
+using std::chrono::nanoseconds;
+using time_point = tickwheel::clock::time_point;
+
+constexpr nanoseconds limit = 50ms;
+constexpr nanoseconds block = 120ms;
+constexpr nanoseconds grace = 10ms;
+constexpr nanoseconds bound = nanoseconds{1 << 17} + 1ms;  // a tick, and a millisecond of poll granularity
+
+struct blocked {
+  loop_order order;
+  phase where;
+  place side;
+  nanoseconds stall_grace;
+};
+
+// A prepare callback that runs after ours: libuv waits too long then, and what it takes cannot be told from waiting. Only
+// the order of things, I/O before verdicts, saves a peer there.
+bool is_unseen(const blocked& b) { return b.where == phase::prepare && b.side == place::after; }
+
+std::vector<blocked> blocks(bool only_seen_stalls, bool only_seen = false) {
+  std::vector<blocked> all;
+  for (const loop_order order : both_orders)
+    for (const phase where : all_phases)
+      for (const place side : both_places)
+        for (const nanoseconds stall_grace : {grace, nanoseconds::max()}) {
+          const blocked b{order, where, side, stall_grace};
+          if (only_seen && is_unseen(b)) continue;
+          if (!only_seen_stalls || (stall_grace == grace && !is_unseen(b))) all.push_back(b);
+        }
+  return all;
+}
+
+std::string name_of_block(const testing::TestParamInfo<blocked>& of) {
+  return std::string{name_of(of.param.order)} + "_blocked_in_" + name_of(of.param.where) + "_" +
+         name_of(of.param.side) + "_ours" + (of.param.stall_grace == grace ? "" : "_on_the_plain_clock");
+}
+
+class a_block : public testing::TestWithParam<blocked> {
+ protected:
+  void SetUp() override { ASSERT_EQ(timers.open(loop, {.stall_grace = GetParam().stall_grace}), 0); }
+  void blocks_at(time_point when, std::function<void()> meanwhile = {}) {
+    loop.once_in(GetParam().where, GetParam().side, when, [this, meanwhile] {
+      if (meanwhile) meanwhile();
+      loop.block(block);
+    });
+  }
+
+  turned_loop loop{GetParam().order};
+  timer_service timers;
+};
+
+TEST_P(a_block, lets_each_of_a_thousand_peers_be_heard_whose_byte_came_during_it_by_any_means) {
+  for (const means by : all_means) {
+    std::deque<awaited> peers;
+    for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
+    const time_point begin = loop.now();
+    blocks_at(begin + 20ms, [&] {
+      // one after the other, the last just before its limit
+      for (std::size_t i = 0; i < peers.size(); ++i)
+        loop.readable_at(loop.now() + 29ms * (i + 1) / 1000, [&peers, i] { peers[i].received(); });
+    });
+    loop.run();
+    int heard = 0;
+    for (const awaited& p : peers) heard += p.heard;
+    EXPECT_EQ(heard, 1000) << "by " << by;
+  }
+}
+
+TEST_P(a_block, gives_who_is_silent_up_neither_early_nor_later_than_it_lasted) {
+  for (const means by : all_means) {
+    awaited silent{timers, by};
+    silent.start(limit);
+    blocks_at(loop.now() + 20ms);
+    loop.run();
+    ASSERT_TRUE(silent.timed_out);
+    EXPECT_GE(*silent.timed_out, silent.started + limit);
+    const bool is_put_off = (by == means::idle_timeout && GetParam().stall_grace == grace) || is_unseen(GetParam());
+    EXPECT_LE(*silent.timed_out, silent.started + (is_put_off ? limit + block : 20ms + block) + bound) << "by " << by;
+  }
+}
+
+TEST_P(a_block, of_a_loop_with_a_pass_in_each_iteration_lets_a_byte_be_heard_that_came_during_it) {
+  // the pass was due before the block: it judges by the time before its poll
+  for (const means by : all_means) {
+    awaited peer{timers, by};
+    peer.start(limit);
+    tickwheel::callback_timer busy{timers, [&](tickwheel::timer& self) noexcept {
+                                     if (peer.heard == 0 && !peer.timed_out) self.arm(0ns);
+                                     loop.block(200us);  // more than a tick: due by the next iteration
+                                   }};
+    ASSERT_EQ(busy.arm(0ns), 0);
+    const time_point begin = loop.now();
+    blocks_at(begin + 20ms, [&] { loop.readable_at(begin + limit - 1ns, [&] { peer.received(); }); });
+    loop.run();
+    EXPECT_EQ(peer.heard, 1) << "by " << by;
+  }
+}
+
+class a_seen_block : public a_block {};
+
+TEST_P(a_seen_block, lets_all_be_heard_though_a_poll_reads_only_some) {
+  loop.read_at_most(32);
+  for (const means by : all_means) {
+    std::deque<awaited> peers;
+    for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
+    const time_point due = loop.now() + limit;
+    blocks_at(loop.now() + 20ms, [&] {
+      for (awaited& p : peers) loop.readable_at(due - 1ns, [&p] { p.received(); });
+    });
+    loop.run();
+    int heard = 0;
+    for (const awaited& p : peers) heard += p.heard;
+    EXPECT_EQ(heard, 1000) << "by " << by;
+  }
+}
+
+class a_block_that_is_a_stall : public a_block {};
+
+TEST_P(a_block_that_is_a_stall, is_not_counted_as_silence_of_a_peer_that_sends_only_after_it) {
+  awaited peer{timers, means::idle_timeout};
+  peer.start(limit);
+  blocks_at(loop.now() + 20ms);
+  loop.readable_at(loop.now() + 20ms + block + 15ms, [&] { peer.received(); });
+  loop.run();
+  EXPECT_EQ(peer.heard, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(of_a_loop, a_block, testing::ValuesIn(blocks(false)), name_of_block);
+INSTANTIATE_TEST_SUITE_P(of_a_loop, a_seen_block, testing::ValuesIn(blocks(false, true)), name_of_block);
+INSTANTIATE_TEST_SUITE_P(of_a_loop, a_block_that_is_a_stall, testing::ValuesIn(blocks(true)), name_of_block);
+
+class in_either_order : public testing::TestWithParam<loop_order> {};
+
+/// A peer that sends now and then.
+struct talker {
+  talker(timer_service& service, means by) : awaits{service, by} {}
+  void sends(turned_loop& loop, time_point when) {
+    sent.push_back(when);
+    loop.readable_at(when, [this] {
+      if (awaits.timed_out) return;
+      sent.pop_front();
+      awaits.received();
+    });
+  }
+  awaited awaits;
+  std::deque<time_point> sent;  // when what was not read in time was sent
+};
+
+// Blocks of random lengths in random phases: of who is given up nothing was there to be read that had come in time, and
+// nobody is kept for longer than the limit and all that the loop was blocked.
+TEST_P(in_either_order, no_peer_is_given_up_unheard_nor_kept_for_longer_than_the_loop_was_blocked) {
+  std::mt19937 random{7};
+  const auto up_to = [&](nanoseconds most) {
+    return nanoseconds{random() % static_cast<std::uint64_t>(most.count() + 1)};
+  };
+  int given_up = 0;
+  int heard = 0;
+  for (int round = 0; round < 100; ++round) {
+    turned_loop loop{GetParam()};
+    timer_service timers;
+    ASSERT_EQ(timers.open(loop, {.stall_grace = round % 2 == 0 ? grace : nanoseconds::max()}), 0);
+    const time_point begin = loop.now();
+    nanoseconds blocked{};
+    for (int i = 0; i < 12; ++i) {
+      loop.once_in(all_phases[random() % 6], both_places[random() % 2], begin + up_to(600ms), [&, time = up_to(100ms)] {
+        loop.block(time);
+        blocked += time;
+      });
+    }
+    std::deque<talker> talkers;
+    for (std::size_t i = 0; i < 40; ++i) {
+      talker& t = talkers.emplace_back(timers, all_means[i % std::size(all_means)]);
+      t.awaits.start(limit);
+      for (time_point at = begin + up_to(limit); at < begin + 400ms; at += up_to(limit + 5ms)) t.sends(loop, at);
+    }
+    loop.run();
+    for (const talker& t : talkers) {
+      const awaited& a = t.awaits;
+      heard += a.heard;
+      if (!a.timed_out) continue;
+      ++given_up;
+      EXPECT_GE(*a.timed_out, a.last + limit);
+      EXPECT_LE(*a.timed_out, a.last + limit + blocked + bound);
+      if (!t.sent.empty()) {
+        EXPECT_GT(t.sent.front(), a.last + limit) << "a byte had come in time";
+      }
+    }
+  }
+  EXPECT_GE(given_up, 100);
+  EXPECT_GE(heard, 100);
+}
+
+TEST_P(in_either_order,
+       a_loop_that_is_always_slow_gives_an_idle_peer_up_after_as_many_iterations_as_the_limit_has_graces) {
+  for (const phase where : all_phases) {
+    turned_loop loop{GetParam()};
+    timer_service timers;
+    ASSERT_EQ(timers.open(loop, {.stall_grace = grace}), 0);
+    awaited silent{timers, means::idle_timeout};
+    silent.start(limit);
+    int iterations = 0;
+    std::function<void()> slow = [&] {
+      if (silent.timed_out) return;
+      ++iterations;
+      loop.block(50ms);
+      loop.once_in(where, place::before, loop.now(), slow);
+    };
+    loop.once_in(where, place::before, loop.now(), slow);
+    loop.run();
+    ASSERT_TRUE(silent.timed_out);
+    EXPECT_GE(*silent.timed_out, silent.started + limit);
+    EXPECT_LE(iterations, limit / grace + 3) << "slow in " << where;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(of_libuv, in_either_order, testing::ValuesIn(both_orders),
+                         [](const auto& of) { return std::string{name_of(of.param)}; });
+
+}  // namespace

@@ -1,0 +1,305 @@
+// Peers that take slowly, stop taking, close half of the connection, or are not read from: on real sockets.
+#include <tickwheel/net/all_idle_timeout.hpp>
+#include <tickwheel/net/idle_timeout.hpp>
+#include <tickwheel/net/write_idle_timeout.hpp>
+
+#include "../../uv/support/live_loop.hpp"
+#include "../../uv/support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+using namespace std::chrono_literals;
+using tickwheel::timer_service;
+
+namespace {
+
+using time_point = tickwheel::clock::time_point;
+using std::chrono::nanoseconds;
+
+time_point true_now() { return tickwheel::clock::now(); }
+
+constexpr nanoseconds limit = 200ms;
+constexpr nanoseconds noise = 500ms;   // what else the machine does
+constexpr std::size_t much = 2 << 20;  // ten times what a socket's buffer holds
+
+/// Our end of a connection: one large write, of which libuv says nothing until all of it was taken.
+class sender {
+ public:
+  sender(live_loop& loop, timer_service& timers) : stuck{timers, *this}, idle{timers, *this} {
+    uv_pipe_init(loop.get(), &pipe_, 0);
+    pipe_.data = this;
+    EXPECT_EQ(uv_pipe_open(&pipe_, ::fcntl(sockets.ours(), F_DUPFD_CLOEXEC, 0)), 0);
+    const auto buffer = [](uv_handle_t* h, std::size_t, uv_buf_t* b) {
+      *b = uv_buf_init(of(h).read_, sizeof of(h).read_);
+    };
+    loop.each_prepare([this] { watch(); });
+    uv_read_start(stream(), buffer, [](uv_stream_t* s, ssize_t size, const uv_buf_t*) {
+      if (size == UV_EOF) of(s).ended = true;
+    });
+  }
+  void send(std::size_t size) {
+    bytes_.assign(size, 'x');
+    uv_buf_t b = uv_buf_init(bytes_.data(), static_cast<unsigned>(size));
+    const auto written = [](uv_write_t* w, int error) {
+      if (error == 0) of(w->handle).sent = true;
+    };
+    EXPECT_EQ(uv_write(&write_, stream(), &b, 1, written), 0);
+    sent_at = true_now();
+  }
+  void close() {
+    stuck.cancel();
+    idle.cancel();
+    if (!uv_is_closing(reinterpret_cast<uv_handle_t*>(&pipe_)))
+      uv_close(reinterpret_cast<uv_handle_t*>(&pipe_), nullptr);
+  }
+
+  socket_pair sockets;
+  bool sent = false;
+  bool ended = false;  // the peer sends no more
+  int evicted = 0;
+  time_point sent_at{}, at{};
+  time_point took_after{};  // the kernel took the last bytes it took after this
+
+ private:
+  template <class H>
+  static sender& of(H* h) {
+    return *static_cast<sender*>(h->data);
+  }
+  uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&pipe_); }
+  void watch() {
+    if (evicted == 0 && queued() != was_queued_) took_after = last_prepare_;
+    was_queued_ = queued();
+    last_prepare_ = true_now();
+  }
+  void on_idle() noexcept {
+    ++evicted;
+    at = true_now();
+    close();
+  }
+  std::size_t queued() const noexcept {
+    return uv_stream_get_write_queue_size(reinterpret_cast<const uv_stream_t*>(&pipe_));
+  }
+
+  uv_pipe_t pipe_{};
+  uv_write_t write_{};
+  std::vector<char> bytes_;
+  char read_[64]{};
+  std::size_t was_queued_ = 0;
+  time_point last_prepare_{};
+
+ public:
+  tickwheel::write_idle_timeout<&sender::on_idle, &sender::queued> stuck;
+  tickwheel::all_idle_timeout<&sender::on_idle, &sender::queued> idle;
+};
+
+/// The peer's end: takes a little every now and then, up to `most`.
+class slow_reader {
+ public:
+  slow_reader(live_loop& loop, const sender& from, std::size_t most) : loop_{loop}, from_{from}, most_{most} {
+    later();
+  }
+
+  std::size_t taken = 0;
+  time_point took_last{};
+  std::function<void()> then;  // when it has all it wants
+
+ private:
+  void later() {
+    loop_.after(20ms, [this] { take(); });
+  }
+  void take() {
+    std::vector<char> some(64 << 10);
+    const ssize_t size = ::read(from_.sockets.theirs(), some.data(), some.size());
+    if (size <= 0) return;
+    taken += static_cast<std::size_t>(size);
+    took_last = true_now();
+    if (taken < most_)
+      later();
+    else if (then)
+      then();
+  }
+
+  live_loop& loop_;
+  const sender& from_;
+  std::size_t most_;
+};
+
+TEST(a_slow_reader, of_one_large_write_is_not_idle) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  sender s{loop, timers};
+  s.send(much);
+  ASSERT_EQ(s.stuck.start(limit), 0);
+  ASSERT_EQ(s.idle.start(limit), 0);
+  slow_reader peer{loop, s, much};
+  peer.then = [&] { s.close(); };
+  loop.run();
+  EXPECT_EQ(s.evicted, 0);
+  EXPECT_EQ(peer.taken, much);
+  EXPECT_GE(peer.took_last, s.sent_at + 2 * limit) << "it was too fast to prove anything";
+}
+
+TEST(a_slow_reader, that_stops_is_evicted_a_limit_later) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  sender s{loop, timers};
+  s.send(much);
+  ASSERT_EQ(s.stuck.start(limit), 0);
+  slow_reader peer{loop, s, much / 2};
+  loop.run();
+  ASSERT_EQ(s.evicted, 1);
+  EXPECT_FALSE(s.sent);
+  EXPECT_GE(s.at, s.took_after + limit);
+  EXPECT_LE(s.at, peer.took_last + limit + limit / 4 + noise);
+}
+
+TEST(a_reader, that_never_takes_anything_is_evicted_a_limit_after_it_was_sent_something) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  sender s{loop, timers};
+  ASSERT_EQ(s.stuck.start(limit), 0);
+  loop.after(300ms, [&] {
+    EXPECT_EQ(s.evicted, 0) << "nothing was queued";
+    s.send(much);
+  });
+  loop.run();
+  ASSERT_EQ(s.evicted, 1);
+  EXPECT_GE(s.at, s.sent_at + limit);
+  EXPECT_LE(s.at, s.sent_at + limit + limit / 4 + noise);
+}
+
+TEST(a_half_closed_peer, that_takes_slowly_is_not_idle_though_it_sends_no_more) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  sender s{loop, timers};
+  ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
+  s.send(much);
+  ASSERT_EQ(s.stuck.start(limit), 0);
+  ASSERT_EQ(s.idle.start(limit), 0);
+  slow_reader peer{loop, s, much};
+  peer.then = [&] { s.close(); };
+  loop.run();
+  EXPECT_TRUE(s.ended);
+  EXPECT_EQ(s.evicted, 0);
+  EXPECT_EQ(peer.taken, much);
+}
+
+TEST(a_half_closed_peer, that_stops_taking_is_evicted) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  sender s{loop, timers};
+  ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
+  s.send(much);
+  ASSERT_EQ(s.stuck.start(limit), 0);
+  slow_reader peer{loop, s, much / 2};
+  loop.run();
+  EXPECT_TRUE(s.ended);
+  ASSERT_EQ(s.evicted, 1);
+  EXPECT_GE(s.at, s.took_after + limit);
+}
+
+TEST(a_half_closed_peer, that_has_all_it_was_sent_is_evicted_by_all_idle_and_not_by_write_idle) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  sender owed{loop, timers};
+  sender silent{loop, timers};
+  ASSERT_EQ(::shutdown(owed.sockets.theirs(), SHUT_WR), 0);
+  ASSERT_EQ(::shutdown(silent.sockets.theirs(), SHUT_WR), 0);
+  owed.send(100);
+  silent.send(100);
+  const auto begin = true_now();
+  ASSERT_EQ(owed.stuck.start(limit), 0);
+  ASSERT_EQ(silent.idle.start(limit), 0);
+  loop.after(600ms, [&] { owed.close(); });
+  loop.run();
+  EXPECT_EQ(owed.evicted, 0);
+  EXPECT_EQ(silent.evicted, 1);
+  EXPECT_GE(silent.at, begin + limit);
+}
+
+/// A connection that is read from, or not: its bytes wait in the socket then.
+class reader {
+ public:
+  reader(live_loop& loop, timer_service& timers) : idle{timers, *this}, loop_{loop} {}
+
+  void read() {
+    hook_ = &loop_.on_readable(sockets.ours(), [this] {
+      if (!sockets.receive()) return;
+      if (evicted == 0) ++reads_before_eviction;
+      idle.touch();
+    });
+  }
+
+  socket_pair sockets;
+  int reads_before_eviction = 0;
+  int evicted = 0;
+
+ private:
+  void on_idle() noexcept {
+    ++evicted;
+    if (hook_ != nullptr) hook_->close();
+  }
+
+ public:
+  tickwheel::idle_timeout<&reader::on_idle> idle;
+
+ private:
+  live_loop& loop_;
+  live_loop::hook* hook_ = nullptr;
+};
+
+TEST(a_peer_under_back_pressure, is_not_idle_while_it_is_not_read_from) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  reader r{loop, timers};
+  ASSERT_EQ(r.idle.start(limit), 0);
+  r.idle.pause();
+  r.sockets.peer_sends();
+  loop.after(600ms, [&] {
+    EXPECT_EQ(r.evicted, 0);
+    r.read();
+    r.idle.resume();
+  });
+  loop.run();
+  EXPECT_EQ(r.reads_before_eviction, 1);
+  EXPECT_EQ(r.evicted, 1) << "silent from then on";
+}
+
+TEST(a_peer_under_back_pressure, whose_limit_ran_out_before_is_heard_first_when_its_bytes_wait) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
+  reader r{loop, timers};
+  ASSERT_EQ(r.idle.start(limit), 0);
+  loop.once_in(phase::io, [&] {
+    block_for(limit + 50ms);  // on the plain clock it has been silent for too long
+    r.sockets.peer_sends();
+    uv_update_time(loop.get());
+    r.idle.pause();
+    loop.after(50ms, [&] {
+      r.read();
+      r.idle.resume();
+    });
+  });
+  loop.run();
+  EXPECT_EQ(r.reads_before_eviction, 1);
+  EXPECT_EQ(r.evicted, 1);
+}
+
+}  // namespace

@@ -1,0 +1,356 @@
+// More input than one poll reads: bytes that were in the kernel in time save their timers, however many polls that takes.
+// libuv reads at most 32 times from a socket in one poll.
+#include <tickwheel/net/idle_timeout.hpp>
+#include <tickwheel/net/pending_calls.hpp>
+
+#include "../../uv/support/live_loop.hpp"
+#include "../../uv/support/long_runs.hpp"
+#include "../../uv/support/probe.hpp"
+
+#include <gtest/gtest.h>
+#include <uv.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+
+using namespace std::chrono_literals;
+using tickwheel::timer_service;
+
+namespace {
+
+constexpr auto limit = 60ms;
+
+void block_until(tickwheel::clock::time_point end) {
+  while (tickwheel::clock::now() < end) {
+  }
+}
+
+/// What a socket received last, in a buffer of the test's.
+struct reader {
+  explicit reader(std::size_t buffer_size, std::function<void(const char*, std::size_t)> use)
+      : buffer(buffer_size, '\0'), on_bytes{std::move(use)} {}
+
+  static void give(uv_handle_t* h, std::size_t, uv_buf_t* into) {
+    auto& self = *static_cast<reader*>(h->data);
+    *into = uv_buf_init(self.buffer.data(), static_cast<unsigned>(self.buffer.size()));
+  }
+
+  std::string buffer;
+  std::function<void(const char*, std::size_t)> on_bytes;
+};
+
+/// A UDP socket of libuv's, and a peer that sends to it.
+class udp_input : reader {
+ public:
+  udp_input(live_loop& loop, std::function<void(const char*, std::size_t)> use) : reader{2048, std::move(use)} {
+    EXPECT_EQ(uv_udp_init(loop.get(), &socket_), 0);
+    socket_.data = static_cast<reader*>(this);
+    sockaddr_in address{};
+    EXPECT_EQ(uv_ip4_addr("127.0.0.1", 0, &address), 0);
+    auto* const at = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(uv_udp_bind(&socket_, at, 0), 0);
+    int size = sizeof address;
+    EXPECT_EQ(uv_udp_getsockname(&socket_, at, &size), 0);
+    peer_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(peer_, at, sizeof address), 0);
+  }
+  ~udp_input() { ::close(peer_); }
+
+  void start() {
+    uv_udp_recv_start(&socket_, &reader::give,
+                      [](uv_udp_t* h, ssize_t count, const uv_buf_t* from, const sockaddr*, unsigned) {
+                        if (count > 0)
+                          static_cast<reader*>(h->data)->on_bytes(from->base, static_cast<std::size_t>(count));
+                      });
+  }
+  void peer_sends(std::uint64_t id) const { EXPECT_EQ(::send(peer_, &id, sizeof id, 0), ssize_t{sizeof id}); }
+  void close() {
+    if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&socket_)) == 0)
+      uv_close(reinterpret_cast<uv_handle_t*>(&socket_), nullptr);
+  }
+
+ private:
+  uv_udp_t socket_{};
+  int peer_ = -1;
+};
+
+/// A stream of libuv's, read into buffers of `buffer_size`, and its peer.
+class stream_input : reader {
+ public:
+  stream_input(live_loop& loop, std::size_t buffer_size, std::function<void(const char*, std::size_t)> use)
+      : reader{buffer_size, std::move(use)} {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    const int room = 4 << 20;
+    ::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    EXPECT_EQ(uv_pipe_init(loop.get(), &stream_, 0), 0);
+    stream_.data = static_cast<reader*>(this);
+    EXPECT_EQ(uv_pipe_open(&stream_, ends[0]), 0);
+    peer_ = ends[1];
+  }
+  ~stream_input() { ::close(peer_); }
+
+  void start() {
+    uv_read_start(reinterpret_cast<uv_stream_t*>(&stream_), &reader::give,
+                  [](uv_stream_t* h, ssize_t count, const uv_buf_t* from) {
+                    if (count > 0) static_cast<reader*>(h->data)->on_bytes(from->base, static_cast<std::size_t>(count));
+                  });
+  }
+  void peer_sends(const std::string& message) const {
+    EXPECT_EQ(::send(peer_, message.data(), message.size(), MSG_DONTWAIT), static_cast<ssize_t>(message.size()));
+  }
+  void close() {
+    if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&stream_)) == 0)
+      uv_close(reinterpret_cast<uv_handle_t*>(&stream_), nullptr);
+  }
+
+ private:
+  uv_pipe_t stream_{};
+  int peer_ = -1;
+};
+
+struct call : tickwheel::pending_call {
+  call(timer_service& timers, int& count) : pending_call{timers}, expired{count} {}
+  void on_failed(int) noexcept { ++expired; }
+  int& expired;
+};
+
+/// Calls that are answered by their ids.
+struct client {
+  client(timer_service& service, int count) : timers{service} {
+    EXPECT_EQ(calls.open(static_cast<std::size_t>(count)), 0);
+    const auto until = tickwheel::deadline::after(limit);
+    for (int i = 0; i < count; ++i) {
+      EXPECT_EQ(calls.start(all.emplace_back(timers, expired), static_cast<std::uint64_t>(i), until), 0);
+    }
+    due = until.when;
+  }
+  void receive(std::uint64_t id) { answered += calls.complete(id) != nullptr; }
+  bool ended() const { return answered + expired == static_cast<int>(all.size()); }
+
+  timer_service& timers;
+  std::deque<call> all;
+  tickwheel::pending_calls<&call::on_failed> calls;
+  tickwheel::clock::time_point due{};
+  int answered = 0;
+  int expired = 0;
+};
+
+class input_after_a_block : public testing::TestWithParam<phase> {
+ protected:
+  input_after_a_block() { EXPECT_EQ(timers.open(loop, with_wakeup()), 0); }
+
+  live_loop loop;
+  timer_service timers;
+};
+
+TEST_P(input_after_a_block, of_many_datagrams_saves_all_calls) {
+  client c{timers, 200};
+  udp_input socket{loop, [&](const char* bytes, std::size_t) {
+                     std::uint64_t id = 0;
+                     std::memcpy(&id, bytes, sizeof id);
+                     c.receive(id);
+                     if (c.ended()) socket.close();
+                   }};
+  socket.start();
+  loop.once_in(GetParam(), [&] {
+    for (std::uint64_t id = 0; id < 200; ++id) socket.peer_sends(id);
+    block_until(c.due + 10ms);
+  });
+  loop.run();
+  EXPECT_EQ(c.answered, 200);
+  EXPECT_EQ(c.expired, 0);
+  socket.close();
+}
+
+// A message larger than what one poll reads tells nothing until it is complete: for some polls there is no activity.
+TEST_P(input_after_a_block, of_long_messages_in_small_buffers_saves_all_calls) {
+  constexpr std::size_t message = 32'768;
+  client c{timers, 10};
+  std::string bytes;
+  stream_input stream{loop, 256, [&](const char* from, std::size_t count) {
+                        bytes.append(from, count);
+                        for (; bytes.size() >= message; bytes.erase(0, message))
+                          c.receive(static_cast<unsigned char>(bytes[0]));
+                        if (c.ended()) stream.close();
+                      }};
+  stream.start();
+  loop.once_in(GetParam(), [&] {
+    for (char id = 0; id < 10; ++id) stream.peer_sends(std::string(message, id));
+    block_until(c.due + 10ms);
+  });
+  loop.run();
+  EXPECT_EQ(c.answered, 10);
+  EXPECT_EQ(c.expired, 0);
+  stream.close();
+}
+
+// libuv registers a descriptor that a callback has begun to read in its next poll.
+TEST_P(input_after_a_block, on_a_socket_that_io_begins_to_read_is_heard) {
+  client c{timers, 1};
+  udp_input socket{loop, [&](const char*, std::size_t) {
+                     c.receive(0);
+                     socket.close();
+                   }};
+  socket_pair trigger;
+  live_loop::hook& begin = loop.on_readable(trigger.ours(), {});
+  begin.call = [&] {
+    begin.close();
+    socket.start();
+  };
+  loop.once_in(GetParam(), [&] {
+    socket.peer_sends(0);
+    trigger.peer_sends();
+    block_until(c.due + 10ms);
+  });
+  loop.run();
+  EXPECT_EQ(c.answered, 1);
+  EXPECT_EQ(c.expired, 0);
+  begin.close();
+  socket.close();
+}
+
+struct peer {
+  explicit peer(timer_service& timers) : idle{timers, *this} {}
+  void on_idle() noexcept { evicted = true; }
+  bool evicted = false;
+  tickwheel::idle_timeout<&peer::on_idle> idle;
+};
+
+TEST_P(input_after_a_block, of_many_peers_on_one_socket_evicts_none) {
+  std::deque<peer> peers;
+  std::size_t heard = 0;
+  udp_input socket{loop, [&](const char* bytes, std::size_t) {
+                     std::uint64_t id = 0;
+                     std::memcpy(&id, bytes, sizeof id);
+                     EXPECT_FALSE(peers[id].evicted) << id;
+                     peers[id].idle.touch();
+                     if (++heard < peers.size()) return;
+                     for (peer& p : peers) p.idle.cancel();
+                     socket.close();
+                   }};
+  socket.start();
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(peers.emplace_back(timers).idle.start(limit), 0);
+  const auto due = tickwheel::clock::now() + limit;
+  loop.after(limit - 10ms, [&] {
+    loop.once_in(GetParam(), [&] {
+      for (std::uint64_t id = 0; id < peers.size(); ++id) socket.peer_sends(id);
+      block_until(due + 20ms);
+    });
+  });
+  loop.run();
+  EXPECT_EQ(heard, peers.size());
+  socket.close();
+}
+
+// libuv handles at most 48 times 1024 descriptors in one poll.
+TEST(input_of_many_descriptors, is_heard_though_one_poll_does_not_get_to_all) {
+  const std::size_t count = by_run_length(2'000, 60'000);
+  rlimit descriptors{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  if (descriptors.rlim_max < count + 100)
+    GTEST_SKIP() << "this process may have " << descriptors.rlim_max << " descriptors, and " << count + 100
+                 << " are needed";
+  const rlimit before = descriptors;
+  descriptors.rlim_cur = std::max<rlim_t>(descriptors.rlim_cur, count + 100);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &descriptors), 0);
+
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  struct listener {
+    listener(timer_service& service, uv_loop_t& on, int readable) : who{service}, fd{::dup(readable)} {
+      EXPECT_EQ(uv_poll_init(&on, &watch, fd), 0);
+      watch.data = this;
+    }
+    ~listener() { ::close(fd); }
+    peer who;
+    int fd;
+    uv_poll_t watch{};
+  };
+  // all of them descriptors of one socket, in which a byte waits
+  socket_pair socket;
+  std::deque<listener> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.emplace_back(timers, *loop.get(), socket.ours());
+    uv_poll_start(&all.back().watch, UV_READABLE, [](uv_poll_t* h, int, int) {
+      auto& self = *static_cast<listener*>(h->data);
+      self.who.idle.cancel();
+      uv_close(reinterpret_cast<uv_handle_t*>(h), nullptr);
+    });
+  }
+  loop.after(1ms, [&] {
+    for (listener& l : all) ASSERT_EQ(l.who.idle.start(limit), 0);
+    socket.peer_sends();
+    block_until(tickwheel::clock::now() + limit + 10ms);
+  });
+  loop.run();
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const listener& l) { return l.who.evicted; }), 0);
+  all.clear();
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(in, input_after_a_block, testing::ValuesIn(all_phases),
+                         [](const auto& of) { return name_of(of.param); });
+
+// --- what never ends ---
+
+class endless_input : public testing::Test {
+ protected:
+  void open(unsigned io_wait) {
+    tickwheel::service_options options = with_wakeup();
+    options.io_wait = io_wait;
+    ASSERT_EQ(timers.open(loop, options), 0);
+  }
+
+  /// Runs a timer that was due in a block of 30 ms, while a descriptor is always readable.
+  void run() {
+    socket_pair always;
+    always.peer_sends();
+    live_loop::hook& spin = loop.on_readable(always.ours(), [this] { ++polls; });
+    tickwheel::clock::time_point unblocked;
+    probe p{timers, [&] { spin.close(); }};
+    EXPECT_EQ(p.timeout.arm(10ms), 0);
+    loop.once_in(phase::timer, [&] {
+      block_for(30ms);
+      unblocked = tickwheel::clock::now();
+      polls = 0;
+    });
+    loop.run();
+    EXPECT_EQ(p.fired, 1);
+    late = p.at - unblocked;
+  }
+
+  live_loop loop;
+  timer_service timers;
+  int polls = 0;  // from the end of the block until the timer ran
+  std::chrono::nanoseconds late{};
+};
+
+TEST_F(endless_input, holds_up_a_verdict_for_its_bound) {
+  open(2);
+  run();
+  EXPECT_GE(late, 2 * 29ms);  // when the block began is known to the millisecond
+  EXPECT_GT(polls, 2);
+}
+
+TEST_F(endless_input, holds_up_no_verdict_if_io_wait_is_zero) {
+  open(0);
+  run();
+  EXPECT_LE(polls, 2);  // those before and after the stamp
+}
+
+}  // namespace

@@ -1,0 +1,178 @@
+// Which calls read the clock, as the reference says, and which take the time of the loop iteration.
+#include "../../uv/support/probe.hpp"
+
+#include <tickwheel/tickwheel.hpp>
+#include <tickwheel/uv/coroutine.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+
+using namespace std::chrono_literals;
+using time_point = tickwheel::clock::time_point;
+using tickwheel::deadline;
+using tickwheel::timer_service;
+
+namespace {
+
+// Stands still, and counts who asks.
+class counting_driver final : public tickwheel::driver {
+ public:
+  time_point now() noexcept override {
+    ++reads;
+    return time_point{1h};
+  }
+  const std::uint64_t* epoch() const noexcept override { return &iteration; }
+  time_point polled() const noexcept override { return time_point{1h}; }
+  void wake_at(time_point) noexcept override {}
+  void pass_again() noexcept override {}
+  void ring() noexcept override {}
+  void rest() noexcept override {}
+  void hold(bool) noexcept override {}
+  bool owns(const uv_handle_s*) const noexcept override { return false; }
+
+  int reads = 0;
+  std::uint64_t iteration = 1;
+};
+
+struct clock_reads : testing::Test {
+  void SetUp() override {
+    ASSERT_EQ(timers.open(driver), 0);
+    ASSERT_EQ(other.timeout.arm(1h), 0);
+  }
+  // Within an iteration in which the time was asked for.
+  template <class Call>
+  int of(Call&& call) {
+    timers.now();
+    const int before = driver.reads;
+    call();
+    return driver.reads - before;
+  }
+  template <class Call>
+  int of_first_in_iteration(Call&& call) {
+    ++driver.iteration;
+    const int before = driver.reads;
+    call();
+    return driver.reads - before;
+  }
+
+  counting_driver driver;
+  timer_service timers;
+  probe other{timers};
+  void on_time() noexcept {}
+  void on_phase(tickwheel::request_phase) noexcept {}
+};
+
+TEST_F(clock_reads, of_a_timer_are_those_of_arm_alone) {
+  tickwheel::member_timer<&clock_reads::on_time> t{timers, *this};
+  EXPECT_EQ(of([&] { t.arm(5s); }), 1);
+  EXPECT_EQ(of([&] { t.arm(5s, 1s); }), 1);
+  EXPECT_EQ(of([&] { t.arm_at(time_point{2h}); }), 0);
+  EXPECT_EQ(of([&] { t.deadline(); }), 0);
+  EXPECT_EQ(of([&] { t.cancel(); }), 0);
+  EXPECT_EQ(of_first_in_iteration([&] { t.arm_at(time_point{2h}); }), 0);
+}
+
+TEST_F(clock_reads, of_arm_at_are_those_of_now_when_none_is_armed) {
+  other.timeout.cancel();
+  EXPECT_EQ(of_first_in_iteration([&] { other.timeout.arm_at(time_point{2h}); }), 1);
+  other.timeout.cancel();
+  EXPECT_EQ(of([&] { other.timeout.arm_at(time_point{2h}); }), 0);
+}
+
+TEST_F(clock_reads, of_the_time_of_an_iteration_are_one) {
+  EXPECT_EQ(of_first_in_iteration([&] { timers.now(); }), 1);
+  EXPECT_EQ(of([&] { timers.now(); }), 0);
+  EXPECT_EQ(of_first_in_iteration([&] { timers.responsive_now(); }), 1);
+  EXPECT_EQ(of([&] { timers.responsive_now(); }), 0);
+  EXPECT_EQ(of([&] { (void)timers.responsive(time_point{1h}); }), 0);
+  EXPECT_EQ(of([&] { timers.update_now(); }), 1);
+  EXPECT_EQ(of([&] { (void)timers.read_clock(); }), 1);
+}
+
+TEST_F(clock_reads, of_what_a_service_says_of_itself_are_none) {
+  EXPECT_EQ(of_first_in_iteration([&] { (void)timers.stats(); }), 0);
+  EXPECT_EQ(of_first_in_iteration([&] { (void)timers.why(); }), 0);
+  EXPECT_EQ(of_first_in_iteration([&] { (void)timers.validate(); }), 0);
+}
+
+TEST_F(clock_reads, of_an_interval_timer_are_those_of_start) {
+  tickwheel::interval_timer<&clock_reads::on_time> t{timers, *this};
+  EXPECT_EQ(of([&] { t.start(5s); }), 1);
+  EXPECT_EQ(of([&] { t.cancel(); }), 0);
+}
+
+TEST_F(clock_reads, of_an_idle_timeout_are_those_of_start_and_of_the_first_touch_in_an_iteration) {
+  tickwheel::idle_timeout<&clock_reads::on_time> t{timers, *this};
+  EXPECT_EQ(of([&] { t.start(60s); }), 1);
+  EXPECT_EQ(of_first_in_iteration([&] { t.touch(); }), 1);
+  EXPECT_EQ(of([&] { t.touch(); }), 0);
+  EXPECT_EQ(of([&] { t.pause(); }), 0);
+  EXPECT_EQ(of([&] { t.resume(); }), 0);
+  EXPECT_EQ(of([&] { t.cancel(); }), 0);
+  EXPECT_EQ(of([&] { t.again(); }), 0);
+}
+
+TEST_F(clock_reads, of_a_write_idle_timeout_are_those_of_start) {
+  tickwheel::write_idle_timeout<&clock_reads::on_time> t{timers, *this};
+  EXPECT_EQ(of([&] { t.start(60s); }), 1);
+  EXPECT_EQ(of([&] { t.added(10); }), 0);
+  EXPECT_EQ(of([&] { t.queued(5); }), 0);
+}
+
+// That a peer moved bytes shows in the iteration's time having been read.
+TEST_F(clock_reads, of_minimum_rate_are_start_and_first_progress_in_iteration) {
+  tickwheel::minimum_rate<&clock_reads::on_time> t{timers, *this};
+  EXPECT_EQ(of([&] { (void)t.start({}); }), 1);
+  EXPECT_EQ(of_first_in_iteration([&] { t.progress(1); }), 1);
+  EXPECT_TRUE(timers.has_now());
+  EXPECT_EQ(of([&] { t.progress(1); }), 0);
+  EXPECT_EQ(of([&] { t.pause(); }), 0);
+  EXPECT_EQ(of([&] { t.resume(); }), 0);
+}
+
+TEST_F(clock_reads, of_phase_timeouts_are_those_of_start) {
+  tickwheel::phase_timeouts<&clock_reads::on_phase> t{timers, *this};
+  EXPECT_EQ(of([&] { (void)t.start({}); }), 1);
+  EXPECT_EQ(of([&] { t.body(); }), 0);
+  EXPECT_EQ(of([&] { t.response(); }), 0);
+  EXPECT_EQ(of([&] { t.keep_alive(); }), 0);
+  EXPECT_EQ(of([&] { t.header(); }), 0);
+}
+
+TEST_F(clock_reads, of_a_deadline_timer_are_those_of_a_start_that_is_not_told_the_time) {
+  tickwheel::deadline_timer<&clock_reads::on_time> t{timers, *this};
+  EXPECT_EQ(of([&] { t.start(deadline::at(time_point{2h})); }), 1);
+  EXPECT_EQ(of([&] { t.start(deadline::at(time_point{2h}), time_point{1h}); }), 0);
+}
+
+struct call : tickwheel::pending_call {
+  using pending_call::pending_call;
+  void on_failed(int) noexcept {}
+};
+
+TEST_F(clock_reads, of_pending_calls_are_those_of_a_start_that_is_not_told_the_time) {
+  tickwheel::pending_calls<&call::on_failed> calls;
+  ASSERT_EQ(calls.open(10), 0);
+  call first{timers}, second{timers};
+  const deadline until = deadline::at(time_point{2h});
+  EXPECT_EQ(of([&] { calls.start(first, 1, until); }), 1);
+  EXPECT_EQ(of([&] { calls.start(second, 2, until, time_point{1h}); }), 0);
+  EXPECT_EQ(of([&] { (void)calls.complete(1); }), 0);
+  EXPECT_EQ(of([&] { calls.fail_all(UV_ECONNRESET); }), 0);
+}
+
+TEST_F(clock_reads, of_a_retry_timer_are_those_of_start_and_retry) {
+  tickwheel::retry_timer<&clock_reads::on_time> t{timers, *this, {}, nullptr, 1};
+  EXPECT_EQ(of([&] { t.start(); }), 1);
+  EXPECT_EQ(of([&] { t.retry(); }), 1);
+  EXPECT_EQ(of([&] { t.cancel(); }), 0);
+}
+
+TEST_F(clock_reads, of_a_sleep_are_those_of_sleep_for) {
+  EXPECT_EQ(of([&] { (void)tickwheel::sleep_for(timers, 5s); }), 1);
+  EXPECT_EQ(of([&] { (void)tickwheel::sleep_until(timers, time_point{2h}); }), 0);
+}
+
+}  // namespace

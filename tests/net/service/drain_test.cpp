@@ -1,0 +1,648 @@
+// Draining connections on a clock turned by hand.
+#include <tickwheel/net/drain.hpp>
+
+#include "../../support/allocation_probe.hpp"
+#include "../../uv/support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+using tickwheel::drain_call;
+using tickwheel::drain_limits;
+
+namespace {
+
+using time_point = tickwheel::clock::time_point;
+using std::chrono::nanoseconds;
+
+constexpr drain_limits usual{.hard_stop = 30s, .spread = 5s, .seed = 1};
+
+/// A server that notes when all its connections have left.
+class server {
+ public:
+  explicit server(tickwheel::timer_service& timers) : drain{timers, *this}, timers_{timers} {}
+
+  int drained = 0;
+  time_point at{};
+  std::function<void()> then;
+
+ private:
+  void on_drained() noexcept {
+    ++drained;
+    at = timers_.read_clock();
+    const auto call = then;
+    if (call) call();
+  }
+
+ public:
+  tickwheel::drain<&server::on_drained> drain;
+
+ private:
+  tickwheel::timer_service& timers_;
+};
+
+/// A connection that notes what it was told, and does what the test wants.
+class connection {
+ public:
+  connection(tickwheel::drain_group& group, tickwheel::timer_service& timers) : member{group, *this}, timers_{timers} {}
+
+  int told_idle = 0;
+  int told_to_stop = 0;
+  time_point at{};
+  std::function<void()> then;
+
+ private:
+  void on_drain(drain_call call) noexcept {
+    ++(call == drain_call::idle ? told_idle : told_to_stop);
+    at = timers_.read_clock();
+    const auto what = then;
+    if (what) what();
+  }
+
+ public:
+  tickwheel::drain_member<&connection::on_drain> member;
+
+ private:
+  tickwheel::timer_service& timers_;
+};
+
+/// A server with connections, which leave when they are told, unless a test has them do something else.
+struct fixture : testing::Test {
+  connection& connect() {
+    auto& c = connections.emplace_back(std::make_unique<connection>(s->drain, service.timers));
+    c->then = [this, self = c.get()] { disconnect(*self); };
+    return *c;
+  }
+  connection& connect_busy() {
+    connection& c = connect();
+    c.member.busy();
+    return c;
+  }
+  void disconnect(const connection& c) {
+    const auto at = std::find_if(connections.begin(), connections.end(), [&](const auto& p) { return p.get() == &c; });
+    connections.erase(at);
+  }
+  /// Lets it stay, whatever it is told.
+  static connection& that_lingers(connection& c) {
+    c.then = {};
+    return c;
+  }
+  void pass() { service.advance(2 * service.tick()); }
+
+  manual_service service;
+  std::unique_ptr<server> s = std::make_unique<server>(service.timers);
+  std::vector<std::unique_ptr<connection>> connections;
+};
+
+class drain : public fixture {};
+class drain_of_idle_members : public fixture {};
+class drain_of_busy_members : public fixture {};
+class hard_stops : public fixture {};
+class drained : public fixture {};
+
+TEST_F(drain, calls_nobody_before_the_next_pass) {
+  connection& c = that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  EXPECT_TRUE(s->drain.draining());
+  EXPECT_EQ(c.told_idle, 0);
+  pass();
+  EXPECT_EQ(c.told_idle, 1);
+}
+
+TEST_F(drain, that_was_not_started_calls_nobody) {
+  connection& c = that_lingers(connect());
+  c.member.busy();
+  c.member.idle();
+  service.advance(24h);
+  EXPECT_FALSE(s->drain.draining());
+  EXPECT_EQ(c.told_idle, 0);
+  EXPECT_EQ(s->drain.size(), 1U);
+}
+
+TEST_F(drain_of_idle_members, tells_all_at_once_and_ends_when_they_have_left) {
+  for (int i = 0; i < 100; ++i) connect();
+  const auto begin = service.time.now();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  EXPECT_TRUE(connections.empty());
+  EXPECT_EQ(s->drained, 1);
+  EXPECT_LE(s->at, begin + 4 * service.tick());
+  EXPECT_FALSE(s->drain.draining());
+}
+
+TEST_F(drain_of_idle_members, tells_some_hundreds_a_pass) {
+  for (int i = 0; i < 10'000; ++i) connect();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  std::size_t left = connections.size(), most = 0;
+  while (!connections.empty()) {
+    service.advance(service.tick());
+    most = std::max(most, left - connections.size());
+    ASSERT_LT(connections.size(), left) << "a pass told nobody";
+    left = connections.size();
+  }
+  EXPECT_LE(most, 256U);
+}
+
+TEST_F(drain_of_idle_members, tells_each_once) {
+  connection& c = that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(20s);
+  c.member.idle();
+  service.advance(9s);
+  EXPECT_EQ(c.told_idle, 1);
+}
+
+TEST_F(drain_of_idle_members, tells_one_that_joins_meanwhile) {
+  that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  connection& late = that_lingers(connect());
+  EXPECT_EQ(late.told_idle, 0);
+  pass();
+  EXPECT_EQ(late.told_idle, 1);
+}
+
+TEST_F(drain_of_idle_members, leaves_one_alone_that_got_a_request_before_it_was_told) {
+  connection& c = connect();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  c.member.busy();
+  service.advance(29s);
+  EXPECT_EQ(c.told_idle, 0);
+  c.member.idle();
+  pass();
+  EXPECT_TRUE(connections.empty());
+}
+
+TEST_F(drain_of_idle_members, tells_one_again_that_got_a_request_after_it_was_told) {
+  connection& c = that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  c.member.busy();
+  service.advance(1s);
+  c.member.idle();
+  pass();
+  EXPECT_EQ(c.told_idle, 2);
+}
+
+TEST_F(drain_of_idle_members, stops_one_that_was_told_and_lingers) {
+  connection& c = that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(usual.hard_stop - 1ns);
+  EXPECT_EQ(c.told_to_stop, 0);
+  service.advance(usual.spread + 2 * service.tick());
+  EXPECT_EQ(c.told_to_stop, 1);
+}
+
+TEST_F(drain_of_busy_members, lets_a_request_end_and_tells_then) {
+  connection& c = connect_busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(20s);
+  EXPECT_EQ(c.told_idle, 0);
+  EXPECT_TRUE(c.member.in_flight());
+  const auto end = service.time.now();
+  c.member.idle();
+  EXPECT_EQ(c.told_idle, 0);
+  service.advance(1s);
+  EXPECT_TRUE(connections.empty());
+  EXPECT_EQ(s->drained, 1);
+  EXPECT_LE(s->at, end + 4 * service.tick());
+}
+
+TEST_F(drain_of_busy_members, stops_them_after_the_hard_stop_and_within_the_spread) {
+  const auto begin = service.time.now();
+  connection& c = that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(usual.hard_stop - 1ns);
+  EXPECT_EQ(c.told_to_stop, 0);
+  service.advance(usual.spread + 1ns + service.tick());
+  EXPECT_EQ(c.told_to_stop, 1);
+  EXPECT_GE(c.at, begin + usual.hard_stop);
+  EXPECT_LE(c.at, begin + usual.hard_stop + usual.spread + service.tick());
+}
+
+TEST_F(drain_of_busy_members, that_have_no_hard_stop_waits_for_them) {
+  connection& c = connect_busy();
+  ASSERT_EQ(s->drain.start({.hard_stop = nanoseconds::max()}), 0);
+  service.advance(24h * 365);
+  EXPECT_EQ(c.told_to_stop, 0);
+  EXPECT_TRUE(s->drain.draining());
+  c.member.idle();
+  service.advance(1s);
+  EXPECT_EQ(s->drained, 1);
+}
+
+/// When each of `count` busy connections is stopped, from the start of the drain.
+std::vector<nanoseconds> stop_times(int count, const drain_limits& limits) {
+  manual_service service;
+  server s{service.timers};
+  std::vector<std::unique_ptr<connection>> all;
+  for (int i = 0; i < count; ++i)
+    all.emplace_back(std::make_unique<connection>(s.drain, service.timers))->member.busy();
+  const auto begin = service.time.now();
+  EXPECT_EQ(s.drain.start(limits), 0);
+  service.advance(limits.hard_stop + limits.spread + 100ms);
+  std::vector<nanoseconds> times;
+  for (const auto& c : all) {
+    EXPECT_EQ(c->told_to_stop, 1);
+    times.push_back(c->at - begin);
+  }
+  return times;
+}
+
+TEST_F(hard_stops, come_one_after_the_other_each_in_its_share_of_the_spread) {
+  const auto times = stop_times(50, usual);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_GE(times[static_cast<std::size_t>(i)], 30s + i * 100ms) << i;
+    EXPECT_LE(times[static_cast<std::size_t>(i)], 30s + (i + 1) * 100ms + service.tick()) << i;
+  }
+}
+
+TEST_F(hard_stops, come_at_the_same_times_with_the_same_seed_and_at_others_with_another) {
+  drain_limits other = usual;
+  other.seed = 2;
+  EXPECT_EQ(stop_times(50, usual), stop_times(50, usual));
+  EXPECT_NE(stop_times(50, usual), stop_times(50, other));
+}
+
+TEST_F(hard_stops, come_all_at_once_without_a_spread) {
+  for (const nanoseconds at : stop_times(50, {.hard_stop = 30s, .spread = 0s})) {
+    EXPECT_GE(at, 30s);
+    EXPECT_LE(at, 30s + service.tick());
+  }
+}
+
+TEST_F(hard_stops, of_more_members_than_the_spread_has_ticks_are_bounded_a_pass) {
+  const drain_limits at_once{.hard_stop = 30s, .spread = 0s};
+  for (int i = 0; i < 1000; ++i) connect_busy();
+  ASSERT_EQ(s->drain.start(at_once), 0);
+  service.advance(at_once.hard_stop - 1ns);
+  std::size_t left = connections.size(), most = 0;
+  while (!connections.empty()) {
+    service.advance(service.tick());
+    most = std::max(most, left - connections.size());
+    left = connections.size();
+  }
+  EXPECT_LE(most, 256U);
+}
+
+TEST_F(hard_stops, that_are_overdue_come_in_the_next_pass) {
+  for (int i = 0; i < 50; ++i) connect_busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  service.time.block(1h);
+  service.advance(2 * service.tick());
+  EXPECT_TRUE(connections.empty());
+}
+
+TEST_F(hard_stops, of_some_leave_the_others_their_time) {
+  connection& first = that_lingers(connect_busy());
+  connection& last = that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(30s + 2500ms);
+  EXPECT_EQ(first.told_to_stop, 1);
+  EXPECT_EQ(last.told_to_stop, 0);
+  last.member.idle();
+  pass();
+  EXPECT_EQ(last.told_idle, 1);
+}
+
+TEST_F(hard_stops, are_the_last_call) {
+  connection& c = that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1h);
+  c.member.idle();
+  c.member.busy();
+  c.member.idle();
+  service.advance(24h);
+  EXPECT_EQ(c.told_to_stop, 1);
+  EXPECT_EQ(c.told_idle, 0);
+}
+
+TEST_F(hard_stops, include_one_that_joined_after_they_began) {
+  that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(36s);
+  connection& late = that_lingers(connect_busy());
+  pass();
+  EXPECT_EQ(late.told_to_stop, 1);
+}
+
+TEST_F(drained, is_told_in_a_pass_when_there_was_no_member) {
+  ASSERT_EQ(s->drain.start(usual), 0);
+  EXPECT_EQ(s->drained, 0);
+  pass();
+  EXPECT_EQ(s->drained, 1);
+  EXPECT_FALSE(s->drain.draining());
+}
+
+TEST_F(drained, is_told_in_the_next_pass_when_the_last_member_leaves_by_itself) {
+  connect_busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  connections.clear();
+  EXPECT_EQ(s->drained, 0);
+  pass();
+  EXPECT_EQ(s->drained, 1);
+}
+
+TEST_F(drained, is_told_once) {
+  connect();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(24h);
+  EXPECT_EQ(s->drained, 1);
+}
+
+TEST_F(drained, waits_for_members_that_were_told_to_stop) {
+  connection& c = that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(24h);
+  EXPECT_EQ(s->drained, 0);
+  EXPECT_TRUE(s->drain.draining());
+  disconnect(c);
+  pass();
+  EXPECT_EQ(s->drained, 1);
+}
+
+TEST_F(drained, does_not_wait_for_a_member_that_left_before_its_destruction) {
+  connection& c = that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  c.then = [&] { c.member.leave(); };
+  pass();
+  EXPECT_EQ(s->drain.size(), 0U);
+  service.advance(1s);
+  EXPECT_EQ(s->drained, 1);
+  c.member.leave();
+  c.member.busy();
+  c.member.idle();
+}
+
+TEST_F(drained, may_destroy_the_server) {
+  connect();
+  s->then = [&] { s.reset(); };
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  EXPECT_EQ(s, nullptr);
+}
+
+TEST_F(drained, may_start_again) {
+  s->then = [&] {
+    if (s->drained < 3) {
+      EXPECT_EQ(s->drain.start(usual), 0);
+    }
+  };
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  EXPECT_EQ(s->drained, 3);
+}
+
+TEST_F(drained, lets_members_join_as_before) {
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  connection& c = that_lingers(connect());
+  service.advance(1h);
+  EXPECT_EQ(c.told_idle, 0);
+}
+
+TEST_F(drain, cancelled_tells_nobody_any_more) {
+  connection& told = that_lingers(connect());
+  connection& busy = that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  EXPECT_TRUE(s->drain.cancel());
+  EXPECT_FALSE(s->drain.cancel());
+  EXPECT_FALSE(s->drain.draining());
+  busy.member.idle();
+  service.advance(1h);
+  EXPECT_EQ(told.told_idle, 1);
+  EXPECT_EQ(told.told_to_stop, 0);
+  EXPECT_EQ(busy.told_idle, 0);
+  EXPECT_EQ(s->drained, 0);
+}
+
+TEST_F(drain, started_again_after_it_was_cancelled_tells_all) {
+  connection& idle = that_lingers(connect());
+  connection& busy = that_lingers(connect_busy());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1h);
+  s->drain.cancel();
+  const auto begin = service.time.now();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  EXPECT_EQ(idle.told_idle, 2);
+  service.advance(1h);
+  EXPECT_EQ(busy.told_to_stop, 2);
+  EXPECT_GE(busy.at, begin + usual.hard_stop);
+}
+
+TEST_F(drain, started_twice_is_refused) {
+  connect_busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  EXPECT_EQ(s->drain.start(usual), UV_EALREADY);
+}
+
+TEST_F(drain, refuses_limits_that_cannot_be_and_names_the_field) {
+  const auto refused = [&](const drain_limits& limits) {
+    EXPECT_EQ(s->drain.start(limits), UV_EINVAL);
+    EXPECT_FALSE(s->drain.draining());
+    const char* const problem = limits.problem();
+    return std::string{problem != nullptr ? problem : ""};
+  };
+  EXPECT_EQ(refused({.hard_stop = 0s}), "drain_limits::hard_stop is not positive");
+  EXPECT_EQ(refused({.hard_stop = -1s}), "drain_limits::hard_stop is not positive");
+  EXPECT_EQ(refused({.spread = -1ns}), "drain_limits::spread is negative");
+  EXPECT_EQ(drain_limits{}.problem(), nullptr);
+}
+
+TEST_F(drain, keeps_its_place_at_the_limit_of_armed_timers) {
+  manual_service small{{.max_armed = 1}};
+  server other{small.timers};
+  connection c{other.drain, small.timers};
+  ASSERT_EQ(other.drain.start(usual), 0);
+  probe p{small.timers};
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(p.timeout.arm(1s), UV_ENOBUFS);
+    small.advance(1s);
+  }
+  EXPECT_EQ(c.told_to_stop, 1);
+}
+
+TEST_F(drain, is_refused_at_the_limit_of_armed_timers_and_once_the_service_is_closed) {
+  manual_service small{{.max_armed = 1}};
+  server other{small.timers};
+  probe p{small.timers};
+  ASSERT_EQ(p.timeout.arm(1s), 0);
+  EXPECT_EQ(other.drain.start(usual), UV_ENOBUFS);
+  small.timers.close();
+  EXPECT_EQ(other.drain.start(usual), UV_ECANCELED);
+}
+
+TEST_F(drain, ends_unheard_when_the_service_closes_and_can_be_started_again_with_it) {
+  connection& c = that_lingers(connect());
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  service.timers.close();
+  EXPECT_FALSE(s->drain.draining());
+  c.member.busy();
+  c.member.idle();
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  EXPECT_EQ(c.told_idle, 2);
+}
+
+TEST_F(drain, may_be_destroyed_before_its_members) {
+  connection& c = that_lingers(connect());
+  connect_busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  connect();
+  s.reset();
+  c.member.busy();
+  c.member.idle();
+  c.member.leave();
+  service.advance(1h);
+  EXPECT_EQ(c.told_to_stop, 0);
+}
+
+TEST_F(drain, may_be_destroyed_by_a_member_it_tells) {
+  connection& c = connect();
+  connection& other = that_lingers(connect());
+  c.then = [&] { s.reset(); };
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1h);
+  EXPECT_EQ(s, nullptr);
+  EXPECT_EQ(other.told_idle, 0);
+}
+
+TEST_F(drain, may_be_cancelled_by_a_member_it_tells) {
+  connection& c = connect();
+  connection& other = that_lingers(connect());
+  c.then = [&] { s->drain.cancel(); };
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1h);
+  EXPECT_EQ(other.told_idle, 0);
+  EXPECT_EQ(s->drained, 0);
+}
+
+TEST_F(drain, survives_that_a_member_destroys_all_others) {
+  for (int i = 0; i < 3; ++i) {
+    connection& c = connect();
+    c.then = [&] { connections.clear(); };
+  }
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  EXPECT_TRUE(connections.empty());
+  EXPECT_EQ(s->drained, 1);
+}
+
+TEST_F(drain, survives_that_a_member_connects_another) {
+  connection& c = connect();
+  c.then = [&] {
+    connect();
+    disconnect(c);
+  };
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.advance(1s);
+  EXPECT_TRUE(connections.empty());
+  EXPECT_EQ(s->drained, 1);
+}
+
+TEST_F(drain, survives_that_a_member_closes_the_service) {
+  connection& c = connect();
+  connection& other = that_lingers(connect());
+  c.then = [&] { service.timers.close(); };
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.time.advance(1h);
+  EXPECT_EQ(other.told_idle, 0);
+  EXPECT_EQ(s->drained, 0);
+}
+
+TEST_F(drain, survives_that_a_member_destroys_the_service) {
+  tickwheel::manual_driver time;
+  auto timers = std::make_unique<tickwheel::timer_service>();
+  ASSERT_EQ(timers->open(time), 0);
+  {
+    server other{*timers};
+    connection a{other.drain, *timers};
+    connection b{other.drain, *timers};
+    a.then = [&] { timers.reset(); };
+    ASSERT_EQ(other.drain.start(usual), 0);
+    time.advance(1s);
+    EXPECT_EQ(timers, nullptr);
+    EXPECT_EQ(a.told_idle + b.told_idle, 1);
+    b.member.busy();
+    b.member.idle();
+  }
+}
+
+TEST_F(drain, holds_the_loop_while_it_lasts_unless_unreferenced) {
+  EXPECT_FALSE(service.time.alive());
+  connection& c = connect_busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  pass();
+  EXPECT_TRUE(service.time.alive());
+  s->drain.unref();
+  EXPECT_FALSE(service.time.alive());
+  s->drain.ref();
+  c.member.idle();
+  service.advance(1s);
+  EXPECT_FALSE(service.time.alive());
+}
+
+TEST_F(drain, allocates_nothing) {
+  connection a{s->drain, service.timers};
+  connection b{s->drain, service.timers};
+  const auto before = allocations::count();
+  a.member.busy();
+  ASSERT_EQ(s->drain.start(usual), 0);
+  service.time.advance(1s);
+  a.member.idle();
+  service.time.advance(100s);
+  a.member.leave();
+  b.member.leave();
+  service.time.advance(1s);
+  EXPECT_EQ(allocations::count(), before);
+  EXPECT_EQ(s->drained, 1);
+}
+
+TEST(a_member, that_is_busy_and_idle_again_when_it_is_told_is_told_next_in_a_later_pass) {
+  manual_service service;
+  server s{service.timers};
+  connection c{s.drain, service.timers};
+  c.then = [&] {
+    c.member.busy();
+    c.member.idle();
+  };
+  ASSERT_EQ(s.drain.start(usual), 0);
+  service.advance(service.tick());
+  EXPECT_EQ(c.told_idle, 1);
+  service.advance(service.tick());
+  EXPECT_EQ(c.told_idle, 2);
+}
+
+TEST(a_drain, that_a_handler_begins_anew_tells_no_member_twice_in_a_pass) {
+  manual_service service;
+  server s{service.timers};
+  connection a{s.drain, service.timers}, b{s.drain, service.timers};
+  a.then = [&] {
+    a.then = {};
+    EXPECT_TRUE(s.drain.cancel());
+    EXPECT_EQ(s.drain.start(usual), 0);
+  };
+  ASSERT_EQ(s.drain.start(usual), 0);
+  service.advance(service.tick());
+  EXPECT_EQ(a.told_idle, 1);
+  EXPECT_EQ(b.told_idle, 0);
+  service.advance(service.tick());
+  EXPECT_EQ(a.told_idle, 2);
+  EXPECT_EQ(b.told_idle, 1);
+}
+
+}  // namespace

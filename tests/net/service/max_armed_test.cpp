@@ -1,0 +1,128 @@
+// What arms itself again keeps its place among the armed timers, also when other threads' timers, which are not refused
+// once they were accepted, have made more of them than `max_armed` meanwhile.
+#include <tickwheel/tickwheel.hpp>
+
+#include "../../uv/support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+class owner {
+ public:
+  explicit owner(tickwheel::timer_service& timers)
+      : idle{timers, *this}, rate{timers, *this}, phases{timers, *this}, often{timers, *this}, drain{timers, *this} {}
+
+  void on_time() noexcept { ++called; }
+  void on_phase(tickwheel::request_phase) noexcept { ++called; }
+
+  int called = 0;
+  tickwheel::idle_timeout<&owner::on_time> idle;
+  tickwheel::minimum_rate<&owner::on_time> rate;
+  tickwheel::phase_timeouts<&owner::on_phase> phases;
+  tickwheel::interval_timer<&owner::on_time> often;
+  tickwheel::drain<&owner::on_time> drain;
+};
+
+// Of one local timer at most, and as many of other threads.
+struct full_service : manual_service {
+  full_service() : manual_service{{.max_armed = 1}} {}
+
+  void fill() {
+    ASSERT_EQ(timers.remote().post(1h, []() noexcept {}), 0);
+    turn();
+    ASSERT_EQ(timers.stats().pending, 2U);
+  }
+};
+
+TEST(at_max_armed, an_idle_timeout_that_was_touched_waits_for_the_rest) {
+  full_service service;
+  owner o{service.timers};
+  ASSERT_EQ(o.idle.start(1s), 0);
+  service.fill();
+  service.advance(500ms);
+  o.idle.touch();
+  service.advance(999ms);
+  EXPECT_EQ(o.called, 0);
+  EXPECT_TRUE(o.idle.armed());
+  service.advance(1s);
+  EXPECT_EQ(o.called, 1);
+}
+
+TEST(at_max_armed, an_idle_timeout_without_a_reference_stays_counted_as_such) {
+  full_service service;
+  owner o{service.timers};
+  o.idle.unref();
+  ASSERT_EQ(o.idle.start(1s), 0);
+  service.fill();
+  service.advance(500ms);
+  o.idle.touch();
+  service.advance(600ms);
+  service.check();
+  EXPECT_TRUE(o.idle.armed());
+}
+
+TEST(at_max_armed, a_minimum_rate_goes_on_checking) {
+  full_service service;
+  owner o{service.timers};
+  ASSERT_EQ(o.rate.start({.bytes_a_second = 1000, .grace = 5s, .interval = 1s}), 0);
+  service.fill();
+  service.advance(4s);
+  EXPECT_EQ(o.called, 0);
+  EXPECT_TRUE(o.rate.armed());
+  service.advance(2s);
+  EXPECT_EQ(o.called, 1);
+}
+
+TEST(at_max_armed, a_phase_that_a_stall_moved_still_ends) {
+  full_service service;
+  owner o{service.timers};
+  ASSERT_EQ(o.phases.start({.header = 1s}), 0);
+  service.fill();
+  service.time.block(990ms);
+  service.advance(20ms);
+  EXPECT_EQ(o.called, 0);
+  EXPECT_TRUE(o.phases.armed());
+  service.advance(2s);
+  EXPECT_EQ(o.called, 1);
+}
+
+TEST(at_max_armed, an_interval_timer_goes_on) {
+  full_service service;
+  owner o{service.timers};
+  ASSERT_EQ(o.often.start(1s), 0);
+  service.fill();
+  service.advance(3500ms);
+  EXPECT_EQ(o.called, 3);
+}
+
+class member {
+ public:
+  explicit member(tickwheel::drain_group& group) : draining{group, *this} {}
+  void on_drain(tickwheel::drain_call) noexcept { ++told; }
+  int told = 0;
+  tickwheel::drain_member<&member::on_drain> draining;
+};
+
+TEST(at_max_armed, a_drain_tells_all_of_them_and_ends) {
+  full_service service;
+  owner o{service.timers};
+  member a{o.drain}, b{o.drain};
+  b.draining.busy();
+  ASSERT_EQ(o.drain.start({.hard_stop = 1s, .spread = 0s}), 0);
+  service.fill();
+  service.advance(500ms);
+  EXPECT_EQ(a.told, 1);
+  service.advance(2s);
+  EXPECT_EQ(b.told, 1);
+  a.draining.leave();
+  b.draining.leave();
+  service.advance(1ms);
+  EXPECT_EQ(o.called, 1);
+}
+
+}  // namespace

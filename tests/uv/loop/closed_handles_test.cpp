@@ -1,0 +1,341 @@
+// The user closes the service's libuv handles, on a uv_walk over the loop: whatever the service is at, and in whatever
+// phase of the loop. It does not hold the loop any more and nothing fires; every call answers as before; it can be
+// closed, destroyed and opened again.
+#include "../../support/allocation_probe.hpp"
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+#include "../support/remote_checks.hpp"
+
+#include <tickwheel/uv/remote.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <tuple>
+
+using namespace std::chrono_literals;
+using tickwheel::remote_handle;
+using tickwheel::remote_hold;
+using tickwheel::remote_timer;
+using tickwheel::timer_service;
+
+namespace {
+
+void close_handles_of(const timer_service& timers, uv_loop_t* loop) {
+  struct walk {
+    const timer_service& timers;
+    int closed;
+  } state{timers, 0};
+  uv_walk(
+      loop,
+      [](uv_handle_t* h, void* arg) {
+        auto& w = *static_cast<walk*>(arg);
+        if (!w.timers.owns(h) || uv_is_closing(h)) return;
+        uv_close(h, nullptr);
+        ++w.closed;
+      },
+      &state);
+  EXPECT_GT(state.closed, 0);
+}
+
+enum class state {
+  nothing_armed,
+  armed,             // soon, later, and without a reference
+  carrying,          // a pass was cut short
+  posted,            // by other means than a timer: queued, the bell rung and not heard
+  posted_carrying,   // taken, and cut short
+  posted_armed,      // in the wheel
+  posted_cancelled,  // in the wheel, and the notice queued
+  held,              // by nothing but a hold
+};
+constexpr state all_states[] = {state::nothing_armed,   state::armed,        state::carrying,         state::posted,
+                                state::posted_carrying, state::posted_armed, state::posted_cancelled, state::held};
+
+const char* name_of(state s) {
+  switch (s) {
+    case state::nothing_armed:
+      return "nothing_armed";
+    case state::armed:
+      return "armed";
+    case state::carrying:
+      return "carrying";
+    case state::posted:
+      return "posted";
+    case state::posted_carrying:
+      return "posted_carrying";
+    case state::posted_armed:
+      return "posted_armed";
+    case state::posted_cancelled:
+      return "posted_cancelled";
+    case state::held:
+      return "held";
+  }
+  return "";
+}
+std::ostream& operator<<(std::ostream& out, state s) { return out << name_of(s); }
+
+/// What comes after the walk.
+enum class ending { closed_at_once, closed_when_the_loop_ended, used_and_closed, destroyed_with_the_loop_gone };
+constexpr ending all_endings[] = {ending::closed_at_once, ending::closed_when_the_loop_ended, ending::used_and_closed,
+                                  ending::destroyed_with_the_loop_gone};
+
+class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
+ protected:
+  // All that a run needs, so that it is gone, and its memory, when the run is over.
+  struct run {
+    explicit run(ending then) : how{then} {
+      EXPECT_EQ(timers.open(loop, {.work_per_pass = 1}), 0);
+      handle = timers.remote();
+    }
+
+    void bring_into(state s) {
+      const auto count = [ran = &ran]() noexcept { ++*ran; };
+      switch (s) {
+        case state::nothing_armed:
+          break;
+        case state::armed:
+          arm(0s);
+          arm(1ms);
+          arm(1h);
+          arm(2h);
+          probes.back().timeout.unref();
+          break;
+        case state::carrying:
+          for (int i = 0; i < 1000; ++i) arm(0s);
+          turn_until([&] { return timers.stats().fired >= 5; });
+          break;
+        case state::posted:
+          for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post(0s, count), 0);
+          break;
+        case state::posted_carrying:
+          hold = timers.hold();
+          for (int i = 0; i < 1000; ++i) EXPECT_EQ(handle.post(0s, count), 0);
+          turn_until([&] { return ran >= 5; });
+          break;
+        case state::posted_armed:
+        case state::posted_cancelled:
+          EXPECT_EQ(handle.arm(5ms, count, cancellable), 0);
+          EXPECT_EQ(handle.post(1h, count), 0);
+          hold = timers.hold();
+          turn_until([&] { return timers.stats().pending == 2; });
+          hold.release();
+          if (s == state::posted_cancelled) {
+            EXPECT_EQ(cancellable.cancel(), remote_timer::outcome::cancelled);
+          }
+          break;
+        case state::held:
+          hold = timers.hold();
+          break;
+      }
+    }
+
+    void walk() {
+      close_handles_of(timers, loop.get());
+      fired = timers.stats().fired;
+      ran_before = ran;
+      walked = true;
+      if (how == ending::closed_at_once) timers.close();
+    }
+
+    void finish() {
+      switch (how) {
+        case ending::closed_at_once:
+          EXPECT_FALSE(timers.is_open());
+          break;
+        case ending::closed_when_the_loop_ended:
+          break;
+        case ending::used_and_closed:
+          use();
+          loop.run();
+          break;
+        case ending::destroyed_with_the_loop_gone:
+          loop.end();
+          break;
+      }
+      nothing_came();
+      EXPECT_TRUE(is_valid(timers));
+      timers.close();
+      EXPECT_TRUE(adds_up(timers));
+      EXPECT_TRUE(remote_adds_up(timers));
+      nothing_came();
+      if (how != ending::destroyed_with_the_loop_gone) open_again();
+    }
+
+   private:
+    void arm(std::chrono::nanoseconds after) { EXPECT_EQ(probes.emplace_back(timers).timeout.arm(after), 0); }
+    template <class Done>
+    void turn_until(Done done) {
+      for (int turns = 0; !done(); ++turns) {
+        ASSERT_LT(turns, 10'000);
+        uv_run(loop.get(), UV_RUN_NOWAIT);
+      }
+    }
+    void use() {
+      arm(0s);
+      arm(1h);
+      probe& moved = probes.emplace_back(timers);
+      EXPECT_EQ(moved.timeout.arm(1h), 0);
+      EXPECT_EQ(moved.timeout.arm(1ms), 0);
+      probe& cancelled = probes.emplace_back(timers);
+      EXPECT_EQ(cancelled.timeout.arm(1ms), 0);
+      EXPECT_TRUE(cancelled.timeout.cancel());
+      EXPECT_EQ(handle.post(0s, [ran = &ran]() noexcept { ++*ran; }), 0);
+      remote_timer timer;
+      EXPECT_EQ(handle.arm(
+                    1ms, [ran = &ran]() noexcept { ++*ran; }, timer),
+                0);
+      EXPECT_EQ(timer.cancel(), remote_timer::outcome::cancelled);
+      cancellable.cancel();
+      const remote_hold another = timers.hold();
+      timers.unref();
+      timers.ref();
+    }
+    void nothing_came() const {
+      EXPECT_EQ(timers.stats().fired, fired);
+      EXPECT_EQ(ran, ran_before);
+    }
+    void open_again() {
+      hold.release();
+      ASSERT_EQ(timers.open(loop), 0);
+      probe p{timers};
+      ASSERT_EQ(p.timeout.arm(1ms), 0);
+      int heard = 0;
+      ASSERT_EQ(timers.remote().post(0s, [&heard]() noexcept { ++heard; }), 0);
+      loop.run();
+      EXPECT_EQ(p.fired, 1);
+      EXPECT_EQ(heard, 1);
+    }
+
+   public:
+    const ending how;
+    live_loop loop;
+    timer_service timers;
+    std::deque<probe> probes;
+    remote_handle handle;
+    remote_hold hold;
+    remote_timer cancellable;
+    bool walked = false;
+    int ran = 0;
+    int ran_before = 0;
+    std::uint64_t fired = 0;
+  };
+};
+
+TEST_P(closed_handles, leave_a_service_silent_that_can_be_used_closed_and_opened_again) {
+  const auto [from, in] = GetParam();
+  for (const ending how : all_endings) {
+    const auto before = allocations::outstanding();
+    {
+      run r{how};
+      r.bring_into(from);
+      r.loop.once_in(in, [&r] { r.walk(); });
+      r.loop.run();  // fails when it does not end
+      ASSERT_TRUE(r.walked);
+      r.finish();
+    }
+    EXPECT_EQ(allocations::outstanding(), before) << "something was leaked";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(of_a_service, closed_handles,
+                         testing::Combine(testing::ValuesIn(all_states), testing::ValuesIn(all_phases)),
+                         [](const auto& of) {
+                           return std::string{name_of(std::get<0>(of.param))} + "_in_" + name_of(std::get<1>(of.param));
+                         });
+
+/// What a handler does that has just closed the handles.
+enum class next { nothing, arms, posts, closes, closes_and_opens_again, destroys };
+
+const char* name_of(next n) {
+  switch (n) {
+    case next::nothing:
+      return "does_nothing_else";
+    case next::arms:
+      return "arms";
+    case next::posts:
+      return "posts";
+    case next::closes:
+      return "closes";
+    case next::closes_and_opens_again:
+      return "closes_and_opens_again";
+    case next::destroys:
+      return "destroys";
+  }
+  return "";
+}
+std::ostream& operator<<(std::ostream& out, next n) { return out << name_of(n); }
+
+class handles_closed_by_a_handler : public testing::TestWithParam<next> {};
+
+TEST_P(handles_closed_by_a_handler, are_let_go_of) {
+  for (const bool posted : {false, true}) {
+    const auto before = allocations::outstanding();
+    {
+      live_loop loop;
+      auto timers = std::make_unique<timer_service>();
+      ASSERT_EQ(timers->open(loop, {.work_per_pass = 4}), 0);
+      auto others = std::make_unique<std::deque<probe>>();
+      for (int i = 0; i < 20; ++i) ASSERT_EQ(others->emplace_back(*timers).timeout.arm(i % 2 * 1ms), 0);
+      int ran = 0, after = 0;
+      const auto handler = [&] {
+        ++ran;
+        close_handles_of(*timers, loop.get());
+        switch (GetParam()) {
+          case next::nothing:
+            break;
+          case next::arms:
+            for (probe& p : *others) EXPECT_EQ(p.timeout.arm(0s), 0);
+            break;
+          case next::posts:
+            EXPECT_EQ(timers->remote().post(0s, [&after]() noexcept { ++after; }), 0);
+            break;
+          case next::closes:
+            timers->close();
+            break;
+          case next::closes_and_opens_again:
+            timers->close();
+            EXPECT_EQ(timers->open(loop), 0);
+            EXPECT_EQ(others->front().timeout.arm(1ms), 0);
+            break;
+          case next::destroys:
+            timers.reset();
+            break;
+        }
+      };
+      std::optional<probe> first;
+      if (posted) {
+        static const decltype(handler)* run;
+        run = &handler;
+        ASSERT_EQ(timers->remote().post(0s, []() noexcept { (*run)(); }), 0);
+      } else {
+        first.emplace(*timers, handler);
+        ASSERT_EQ(first->timeout.arm(0s), 0);
+      }
+      loop.run();
+      EXPECT_EQ(ran, 1);
+      EXPECT_EQ(after, 0);
+      if (timers != nullptr) {
+        EXPECT_TRUE(is_valid(*timers));
+        if (GetParam() == next::closes_and_opens_again) {
+          EXPECT_FALSE(others->front().timeout.armed()) << "it fired";
+        }
+        timers->close();
+        EXPECT_TRUE(adds_up(*timers));
+      }
+      loop.run();
+    }
+    EXPECT_EQ(allocations::outstanding(), before) << "something was leaked";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(that, handles_closed_by_a_handler,
+                         testing::Values(next::nothing, next::arms, next::posts, next::closes,
+                                         next::closes_and_opens_again, next::destroys),
+                         [](const auto& of) { return std::string{name_of(of.param)}; });
+
+}  // namespace

@@ -1,0 +1,120 @@
+// A process that has no descriptor left: what still works, what is refused, and that it can be tried again.
+#include "../../support/allocation_probe.hpp"
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+#include "../support/sanitizers.hpp"
+
+#include <tickwheel/uv/remote.hpp>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+using tickwheel::timer_service;
+
+namespace {
+
+/// A descriptor of no use: the lowest that is free, as the kernel gives it. Negative without one.
+int lowest_free() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+/// While it lives, the process gets no descriptor of this number or above.
+class descriptor_limit {
+ public:
+  explicit descriptor_limit(int first_refused) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit low = before_;
+    low.rlim_cur = static_cast<rlim_t>(first_refused);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  }
+  ~descriptor_limit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  descriptor_limit(const descriptor_limit&) = delete;
+  descriptor_limit& operator=(const descriptor_limit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// While it lives, the process gets no descriptor at all.
+class no_descriptors {
+ public:
+  no_descriptors() {
+    const int lowest = lowest_free();
+    ::close(lowest);
+    limit_.emplace(lowest);
+    EXPECT_LT(lowest_free(), 0);
+  }
+
+ private:
+  std::optional<descriptor_limit> limit_;
+};
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for (int fd = 0; fd < 4096; ++fd) count += fcntl(fd, F_GETFD) >= 0;
+  return count;
+}
+
+TEST(without_descriptors, a_service_opens_on_a_loop_fires_and_hears_other_threads) {
+  if (under_address_sanitizer) GTEST_SKIP() << "the sanitizer that comes with it needs descriptors to look at objects";
+  live_loop loop;
+  timer_service timers;
+  const auto before = open_descriptors();
+  const no_descriptors none;
+  ASSERT_EQ(timers.open(loop), 0);
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(2ms), 0);
+  int ran = 0;
+  std::thread poster{[&ran, handle = timers.remote(), hold = timers.hold()] {
+    std::this_thread::sleep_for(5ms);  // so that it has to wake the loop
+    EXPECT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
+  }};
+  loop.run();
+  poster.join();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(ran, 1);
+  timers.close();
+  loop.run();
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+// In libuv a loop gets the descriptor by which it is woken when it is made, and anew in uv_loop_fork: where that finds
+// none, the next async handle tries again, and that is ours.
+TEST(a_loop_that_found_no_descriptor_to_be_woken_by, refuses_a_service_and_takes_it_once_there_is_one) {
+  if (under_address_sanitizer) GTEST_SKIP() << "the sanitizer that comes with it needs descriptors to look at objects";
+  live_loop loop;
+  std::vector<int> below;
+  const int poll = uv_backend_fd(loop.get());
+  for (int fd = lowest_free(); fd >= 0; fd = lowest_free()) {
+    below.push_back(fd);
+    if (fd > poll) break;
+  }
+  const auto before = allocations::outstanding();
+  timer_service timers;
+  {
+    const descriptor_limit only_the_poll{poll + 1};
+    ASSERT_EQ(uv_loop_fork(loop.get()), UV_EMFILE);
+    EXPECT_EQ(timers.open(loop), UV_EMFILE);
+    EXPECT_FALSE(timers.is_open());
+    EXPECT_EQ(allocations::outstanding(), before);
+    EXPECT_EQ(timers.open(loop), UV_EMFILE) << "as often as it is asked";
+    EXPECT_EQ(allocations::outstanding(), before);
+  }
+  for (const int fd : below) ::close(fd);
+  ASSERT_EQ(timers.open(loop), 0);
+  int ran = 0;
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(ran, 1);
+}
+
+}  // namespace

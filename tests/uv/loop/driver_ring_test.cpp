@@ -1,0 +1,107 @@
+// The bell by which other threads ask a driver for a pass.
+#include "../../support/allocation_probe.hpp"
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+using namespace std::chrono_literals;
+using tickwheel::driver;
+using tickwheel::timer_service;
+
+namespace {
+
+int answer_of_async_init = 0;  // what the next uv_async_init answers; 0: what it really does
+
+}  // namespace
+
+// In front of libuv's own: descriptors cannot be made scarce at this point alone.
+extern "C" __attribute__((visibility("default"))) int uv_async_init(uv_loop_t* loop, uv_async_t* async,
+                                                                    uv_async_cb call) {
+  if (answer_of_async_init != 0) return answer_of_async_init;
+  static const auto real = reinterpret_cast<decltype(&uv_async_init)>(dlsym(RTLD_NEXT, "uv_async_init"));
+  return real(loop, async, call);
+}
+
+namespace {
+
+void ring(driver& bell) { bell.ring(); }  // manual_driver does not show it to its users
+
+TEST(a_ring, makes_the_next_turn_of_a_manual_driver_a_pass) {
+  manual_service service;
+  EXPECT_FALSE(service.turn());
+  ring(service.time);
+  ring(service.time);
+  EXPECT_TRUE(service.turn());
+  EXPECT_FALSE(service.turn());
+  EXPECT_EQ(service.timers.stats().passes, 1U);
+  EXPECT_EQ(service.timers.stats().wakeups, 1U);
+}
+
+TEST(a_ring, is_answered_by_advancing_a_manual_driver_by_nothing) {
+  manual_service service;
+  ring(service.time);
+  service.advance(0ns);
+  EXPECT_EQ(service.timers.stats().passes, 1U);
+}
+
+TEST(a_ring, is_forgotten_when_the_service_closes) {
+  manual_service service;
+  ring(service.time);
+  service.timers.close();
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  EXPECT_FALSE(service.turn());
+}
+
+TEST(a_ring, does_not_bring_forward_what_is_armed) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  ring(service.time);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(p.fired, 0);
+  service.advance(2ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST(a_ring, does_not_bring_forward_what_is_due_at_the_end_of_the_running_tick) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(service.tick()), 0);
+  service.time.block(service.tick() / 2);
+  ring(service.time);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(p.fired, 0);
+}
+
+TEST(opening_on_a_loop, answers_what_making_its_async_handle_answered_and_leaves_nothing_behind) {
+  live_loop loop;
+  timer_service timers;
+  const auto before = allocations::outstanding();
+  answer_of_async_init = UV_EMFILE;
+  EXPECT_EQ(timers.open(loop), UV_EMFILE);
+  const int by_timerfd = timers.open(loop, {.wakeup = tickwheel::wake_by::timerfd});
+  EXPECT_TRUE(by_timerfd == UV_EMFILE || by_timerfd == UV_ENOTSUP) << by_timerfd;
+  answer_of_async_init = 0;
+  EXPECT_FALSE(timers.is_open());
+  EXPECT_EQ(allocations::outstanding(), before);
+  EXPECT_EQ(uv_loop_alive(loop.get()), 0);
+  ASSERT_EQ(timers.open(loop), 0);
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST(an_open_service, does_not_keep_its_loop_alive_for_rings) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  EXPECT_EQ(uv_loop_alive(loop.get()), 0);
+  loop.run();
+}
+
+}  // namespace

@@ -1,0 +1,132 @@
+// A thousand signals a second, whose handler does nothing and restarts no call, on whatever thread they meet: nothing is
+// early, nothing is lost. (The timers of a loop alone: never_early in loop_time_test.)
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+#include "../support/remote_checks.hpp"
+
+#include <tickwheel/uv/remote.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/time.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+using tickwheel::remote_handle;
+using tickwheel::remote_timer;
+using tickwheel::timer_service;
+
+namespace {
+
+using time_point = tickwheel::clock::time_point;
+
+std::atomic<int> struck{0};
+static_assert(std::atomic<int>::is_always_lock_free, "it is counted in a signal handler");
+
+class storm {
+ public:
+  storm() {
+    struct sigaction quiet {};
+    quiet.sa_handler = [](int) { ++struck; };
+    EXPECT_EQ(sigaction(SIGALRM, &quiet, &before_), 0);
+    struck = 0;
+    const itimerval each_millisecond{{0, 1000}, {0, 1000}};
+    EXPECT_EQ(setitimer(ITIMER_REAL, &each_millisecond, nullptr), 0);
+  }
+  ~storm() {
+    const itimerval calm{};
+    setitimer(ITIMER_REAL, &calm, nullptr);
+    // the last one may be on its way, and would end the process where nobody handles it
+    std::this_thread::sleep_for(5ms);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+  storm(const storm&) = delete;
+  storm& operator=(const storm&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+struct posted {
+  time_point due{};
+  int ran = 0;
+  bool early = false;
+};
+
+TEST(a_storm_of_signals, loses_and_hastens_nothing_that_other_threads_post) {
+  constexpr int threads = 2, each = 150;
+  const storm now;
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  std::deque<posted> all(threads * each);
+  std::vector<std::thread> posters;
+  for (int t = 0; t < threads; ++t)
+    posters.emplace_back([&all, t, handle = timers.remote(), hold = timers.hold()] {
+      for (int i = 0; i < each; ++i) {
+        posted& p = all[static_cast<std::size_t>(t * each + i)];
+        const auto delay = i % 20 * 1ms;
+        p.due = tickwheel::clock::now() + delay;
+        EXPECT_EQ(handle.post(delay,
+                              [&p]() noexcept {
+                                ++p.ran;
+                                p.early |= tickwheel::clock::now() < p.due;
+                              }),
+                  0);
+        std::this_thread::sleep_for(1ms);  // so that the loop sleeps, and has to be woken
+      }
+    });
+  loop.run();
+  for (std::thread& t : posters) t.join();
+  for (const posted& p : all) {
+    EXPECT_EQ(p.ran, 1);
+    EXPECT_FALSE(p.early);
+  }
+  EXPECT_GE(struck, 20) << "there was no storm";
+  timers.close();
+  EXPECT_TRUE(remote_adds_up(timers));
+}
+
+TEST(a_storm_of_signals, makes_a_cancelled_timer_of_another_thread_no_less_cancelled) {
+  const storm now;
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  std::atomic<int> fired{0};
+  int cancelled = 0, too_late = 0;
+  std::thread canceller{[&, handle = timers.remote(), hold = timers.hold()] {
+    for (int i = 0; i < 200; ++i) {
+      remote_timer timer;
+      EXPECT_EQ(handle.arm(
+                    i % 3 * 1ms, [&fired]() noexcept { ++fired; }, timer),
+                0);
+      std::this_thread::sleep_for(1ms);
+      (timer.cancel() == remote_timer::outcome::cancelled ? cancelled : too_late) += 1;
+    }
+  }};
+  loop.run();
+  canceller.join();
+  EXPECT_EQ(cancelled + too_late, 200);
+  EXPECT_EQ(fired, too_late);
+  EXPECT_GE(struck, 20) << "there was no storm";
+}
+
+TEST(a_storm_of_signals, does_not_make_a_sleeping_loop_run_passes) {
+  const storm now;
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(200ms), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_LE(timers.stats().passes, 3U);
+  EXPECT_GE(struck, 20) << "there was no storm";
+}
+
+}  // namespace

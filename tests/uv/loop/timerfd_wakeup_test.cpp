@@ -1,0 +1,532 @@
+// A timerfd as what wakes the loop: when it is set, whose it is, and what becomes of its descriptor. What it has in
+// common with a uv_timer_t is in the tests of the live loop.
+#include "../../support/allocation_probe.hpp"
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+
+#include <tickwheel/uv/remote.hpp>
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <ostream>
+
+using namespace std::chrono_literals;
+using tickwheel::service_options;
+using tickwheel::timer_service;
+using tickwheel::wake_by;
+
+namespace {
+
+int settings = 0;             // calls of timerfd_settime
+int answer_of_poll_init = 0;  // what the next uv_poll_init answers; 0: what it really does
+bool no_timerfd = false;      // the system has none left
+
+template <class F>
+F* next(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+// In front of libc's and libuv's own, to count, and to fail where nothing else can be made to.
+extern "C" __attribute__((visibility("default"))) int timerfd_settime(int fd, int flags, const itimerspec* to,
+                                                                      itimerspec* was) noexcept {
+  ++settings;
+  static auto* const real = next<decltype(timerfd_settime)>("timerfd_settime");
+  return real(fd, flags, to, was);
+}
+
+extern "C" __attribute__((visibility("default"))) int timerfd_create(clockid_t clock, int flags) noexcept {
+  if (no_timerfd) {
+    errno = ENOMEM;
+    return -1;
+  }
+  static auto* const real = next<decltype(timerfd_create)>("timerfd_create");
+  return real(clock, flags);
+}
+
+extern "C" __attribute__((visibility("default"))) int uv_poll_init(uv_loop_t* loop, uv_poll_t* poll, int fd) {
+  if (answer_of_poll_init != 0) return answer_of_poll_init;
+  static auto* const real = next<decltype(uv_poll_init)>("uv_poll_init");
+  return real(loop, poll, fd);
+}
+
+namespace {
+
+std::ptrdiff_t descriptors() {
+  return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, std::filesystem::directory_iterator{});
+}
+
+service_options by_timerfd(service_options options = {}) {
+  options.wakeup = wake_by::timerfd;
+  return options;
+}
+
+/// While it lives, the process gets no descriptor more.
+class no_descriptor_left {
+ public:
+  no_descriptor_left() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const int lowest_free = ::dup(0);
+    ::close(lowest_free);
+    rlimit now = before_;
+    now.rlim_cur = static_cast<rlim_t>(lowest_free);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
+  }
+  ~no_descriptor_left() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  no_descriptor_left(const no_descriptor_left&) = delete;
+  no_descriptor_left& operator=(const no_descriptor_left&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class timerfd_wakeup : public testing::Test {
+ protected:
+  void open(const service_options& options = {}) { ASSERT_EQ(timers.open(loop, by_timerfd(options)), 0); }
+  void TearDown() override { EXPECT_TRUE(is_valid(timers)); }
+  /// How often the timerfd is set meanwhile.
+  static int settings_of(const std::function<void()>& what) {
+    const int before = settings;
+    what();
+    return settings - before;
+  }
+  int runs_in(std::chrono::milliseconds time) {
+    int iterations = 0;
+    live_loop::hook& counter = loop.each_prepare([&] { ++iterations; });
+    loop.run_for(time);
+    counter.close();
+    return iterations;
+  }
+
+  live_loop loop;
+  timer_service timers;
+};
+
+// --- when it is set ---
+
+TEST_F(timerfd_wakeup, is_set_for_the_first_timer_and_for_an_earlier_one_and_not_for_a_later_one) {
+  open();
+  probe first{timers};
+  probe later{timers};
+  probe earlier{timers};
+  EXPECT_EQ(settings_of([&] { first.timeout.arm(1h); }), 1);
+  EXPECT_EQ(settings_of([&] { later.timeout.arm(2h); }), 0);
+  EXPECT_EQ(settings_of([&] { earlier.timeout.arm(1min); }), 1);
+}
+
+TEST_F(timerfd_wakeup, is_not_set_by_cancelling_and_arming_again_for_later) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1h), 0);
+  EXPECT_EQ(settings_of([&] {
+              for (int i = 0; i < 100; ++i) {
+                p.timeout.cancel();
+                p.timeout.arm(1h);
+              }
+            }),
+            0);
+}
+
+TEST_F(timerfd_wakeup, is_not_set_by_iterations_that_find_nothing_due) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1h), 0);
+  loop.each_idle({}).unref();
+  EXPECT_EQ(settings_of([&] {
+              for (int i = 0; i < 100; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
+            }),
+            0);
+}
+
+TEST_F(timerfd_wakeup, is_not_set_by_a_pass_that_leaves_nothing_armed) {
+  open();
+  int ran = 0;
+  const tickwheel::remote_hold hold = timers.hold();
+  ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
+  EXPECT_EQ(settings_of([&] {
+              for (int i = 0; i < 5; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
+            }),
+            0);
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_F(timerfd_wakeup, is_set_at_most_once_for_each_time_that_it_has_come) {
+  open();
+  probe p{timers};
+  p.then = [&] {
+    if (p.fired < 20) p.timeout.arm(2ms);
+  };
+  const int set = settings_of([&] {
+    p.timeout.arm(2ms);
+    loop.run();
+  });
+  EXPECT_EQ(p.fired, 20);
+  EXPECT_LE(set, 21) << "the last puts it to rest";
+  EXPECT_LE(timers.stats().wakeups, 20U);
+}
+
+TEST_F(timerfd_wakeup, that_comes_for_nobody_any_more_does_not_come_again) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(2ms), 0);
+  p.timeout.cancel();
+  EXPECT_LE(runs_in(50ms), 4);
+  EXPECT_LE(timers.stats().wakeups, 1U);
+}
+
+TEST_F(timerfd_wakeup, that_comes_too_soon_is_set_for_what_is_armed_by_then) {
+  open();
+  probe sooner{timers};
+  probe p{timers};
+  ASSERT_EQ(sooner.timeout.arm(2ms), 0);
+  sooner.timeout.cancel();
+  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_LE(timers.stats().wakeups, 2U);
+}
+
+TEST_F(timerfd_wakeup, is_one_however_often_the_loop_polls_before_all_that_is_due_has_run) {
+  open({.work_per_pass = 1});
+  std::deque<probe> all;
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(1ms), 0);
+  block_for(2ms);
+  const int set = settings_of([&] { loop.run(); });
+  for (const probe& p : all) EXPECT_EQ(p.fired, 1);
+  EXPECT_LE(timers.stats().wakeups, 1U);
+  EXPECT_LE(set, 1);
+}
+
+TEST_F(timerfd_wakeup, is_not_set_for_a_time_that_has_come) {
+  open();
+  probe p{timers};
+  loop.once_in(phase::io, [&] {
+    const auto iteration = timers.now();
+    block_for(1ms);  // several ticks: the one after the iteration's has passed
+    EXPECT_EQ(settings_of([&] { p.timeout.arm_at(iteration); }), 0);
+  });
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(timerfd_wakeup, for_the_farthest_time_there_is_does_not_come) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(std::chrono::hours::max()), 0);
+  EXPECT_LE(runs_in(50ms), 3);
+  EXPECT_EQ(timers.stats().wakeups, 0U);
+}
+
+// A uv_timer_t cannot: libuv counts in whole milliseconds.
+TEST_F(timerfd_wakeup, can_come_less_than_half_a_millisecond_late) {
+  open({.tick = std::chrono::nanoseconds{1 << 16}});
+  probe p{timers};
+  int below = 0;
+  tickwheel::clock::time_point due;
+  const auto arm = [&] {
+    due = tickwheel::clock::now() + 1100us;
+    EXPECT_EQ(p.timeout.arm(1100us), 0);
+  };
+  p.then = [&] {
+    below += p.at - due < 500us;
+    if (p.fired < 500 && below < 10) arm();
+  };
+  arm();
+  loop.run();
+  EXPECT_EQ(below, 10);
+}
+
+TEST_F(timerfd_wakeup, and_a_uv_timer_can_wake_the_same_loop_for_two_services) {
+  open();
+  timer_service other;
+  ASSERT_EQ(other.open(loop, {.wakeup = wake_by::uv_timer}), 0);
+  probe a{timers};
+  probe b{other};
+  ASSERT_EQ(a.timeout.arm(3ms), 0);
+  ASSERT_EQ(b.timeout.arm(2ms), 0);
+  loop.run();
+  EXPECT_EQ(a.fired + b.fired, 2);
+}
+
+// --- its descriptor ---
+
+TEST_F(timerfd_wakeup, takes_one_descriptor_and_gives_it_back_at_close) {
+  const auto before = descriptors();
+  open();
+  EXPECT_EQ(descriptors(), before + 1);
+  timers.close();
+  EXPECT_EQ(descriptors(), before) << "the loop has not turned yet";
+}
+
+TEST_F(timerfd_wakeup, gives_its_descriptor_back_after_the_user_closed_all_handles) {
+  const auto before = descriptors();
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  uv_walk(
+      loop.get(), [](uv_handle_t* h, void*) { uv_close(h, nullptr); }, nullptr);
+  loop.run();
+  timers.close();
+  EXPECT_EQ(descriptors(), before);
+}
+
+TEST_F(timerfd_wakeup, without_a_descriptor_is_refused_and_leaves_nothing_behind) {
+  const auto before = descriptors();
+  const auto allocated = allocations::outstanding();
+  {
+    const no_descriptor_left none;
+    EXPECT_EQ(timers.open(loop, by_timerfd()), UV_EMFILE);
+  }
+  EXPECT_FALSE(timers.is_open());
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(allocations::outstanding(), allocated);
+  EXPECT_EQ(uv_loop_alive(loop.get()), 0);
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(timerfd_wakeup, that_the_loop_cannot_poll_is_refused_and_leaves_nothing_behind_once_the_loop_has_turned) {
+  const auto before = descriptors();
+  const auto allocated = allocations::outstanding();
+  answer_of_poll_init = UV_ENOSPC;
+  EXPECT_EQ(timers.open(loop, by_timerfd()), UV_ENOSPC);
+  answer_of_poll_init = 0;
+  EXPECT_FALSE(timers.is_open());
+  EXPECT_EQ(descriptors(), before);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(allocations::outstanding(), allocated);
+  EXPECT_EQ(uv_loop_alive(loop.get()), 0);
+  open();
+}
+
+TEST_F(timerfd_wakeup, needs_no_descriptor_where_a_uv_timer_wakes) {
+  const auto before = descriptors();
+  ASSERT_EQ(timers.open(loop), 0);
+  EXPECT_EQ(descriptors(), before);
+}
+
+// --- whose it is: a descriptor is shared with a child, and so is the timer behind it ---
+
+/// What the child of a fork does with the service, and the code that it exits with.
+int exit_code_of_child(const std::function<void()>& child) {
+  const pid_t id = fork();
+  if (id == 0) {
+    alarm(20);  // a child that hangs must not outlive the test
+    child();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(id, &status, 0), id);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_F(timerfd_wakeup, of_a_child_does_not_wake_its_parent) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1h), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              timers.after_fork();
+              EXPECT_EQ(p.timeout.arm(1ms), 0);
+              uv_run(loop.get(), UV_RUN_NOWAIT);  // it is set, and not yet come
+            }),
+            0);
+  EXPECT_LE(runs_in(30ms), 3);
+  EXPECT_EQ(timers.stats().wakeups, 0U);
+}
+
+TEST_F(timerfd_wakeup, of_a_child_that_comes_to_rest_leaves_its_parents_set) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              timers.after_fork();
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(p.fired, 1);
+              probe again{timers};
+              EXPECT_EQ(again.timeout.arm(1ms), 0);
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(again.fired, 1);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(timerfd_wakeup, of_a_child_needs_no_descriptor_more) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              const auto before = descriptors();
+              {
+                const no_descriptor_left none;
+                timers.after_fork();
+              }
+              EXPECT_EQ(descriptors(), before);
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+}
+
+TEST_F(timerfd_wakeup, of_a_child_that_the_system_has_none_for_stops_the_child_rather_than_wake_its_parent) {
+  open();
+  EXPECT_EQ(exit_code_of_child([&] {
+              const rlimit no_core{};
+              setrlimit(RLIMIT_CORE, &no_core);
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              no_timerfd = true;
+              timers.after_fork();
+            }),
+            -SIGABRT);
+}
+
+// What a child that did not call after_fork, and maybe not even uv_loop_fork, does with the service.
+struct careless_child {
+  const char* name;
+  bool forks_loop;
+  bool calls_after_fork;
+  bool polls;
+  bool arms;
+};
+std::ostream& operator<<(std::ostream& out, const careless_child& c) { return out << c.name; }
+
+class timerfd_wakeup_after_fork : public timerfd_wakeup, public testing::WithParamInterface<careless_child> {};
+
+TEST_P(timerfd_wakeup_after_fork, keeps_waking_parent_when_child_closes) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              if (GetParam().forks_loop) {
+                EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              }
+              if (GetParam().calls_after_fork) timers.after_fork();
+              if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+              if (GetParam().arms) {
+                EXPECT_EQ(p.timeout.arm(1ms), 0);
+              }
+              timers.close();
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(uv_loop_close(loop.get()), 0);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(timers.stats().wakeups, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, timerfd_wakeup_after_fork,
+                         testing::Values(careless_child{"closes_at_once", false, false, false, false},
+                                         careless_child{"arms", false, false, false, true},
+                                         careless_child{"forks_loop", true, false, false, false},
+                                         careless_child{"forks_loop_and_arms", true, false, false, true},
+                                         careless_child{"forks_loop_and_polls", true, false, true, false},
+                                         careless_child{"forks_loop_polls_and_arms", true, false, true, true},
+                                         careless_child{"forks_all", true, true, false, false},
+                                         careless_child{"forks_all_and_polls", true, true, true, true}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_polls_without_after_fork) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              EXPECT_EQ(p.timeout.arm(1ms), 0);
+              uv_run(loop.get(), UV_RUN_DEFAULT);  // it comes, and is put to rest
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_EQ(timers.stats().wakeups, 1U);
+}
+
+TEST_F(timerfd_wakeup, wakes_child_without_after_fork_for_what_parent_armed) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(timerfd_wakeup, wakes_child_when_after_fork_comes_behind_poll) {
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              uv_run(loop.get(), UV_RUN_NOWAIT);
+              timers.after_fork();
+              uv_run(loop.get(), UV_RUN_DEFAULT);
+              EXPECT_EQ(p.fired, 1);
+            }),
+            0);
+}
+
+// The parent's timer, which comes while nobody sets it anew, must not be in the child's own set.
+TEST_P(timerfd_wakeup_after_fork, leaves_nothing_in_childs_own_set) {
+  if (!GetParam().forks_loop) GTEST_SKIP() << "the set is the parent's";
+  open();
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] {
+              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+              if (GetParam().calls_after_fork) timers.after_fork();
+              if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+              timers.close();
+              uv_run(loop.get(), UV_RUN_NOWAIT);
+              pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
+              EXPECT_EQ(::poll(&set, 1, 60), 0);
+            }),
+            0);
+}
+
+// As a service of static storage is, in a child whose exec failed.
+TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_destroys_service) {
+  auto* const service = new timer_service;
+  ASSERT_EQ(service->open(loop, by_timerfd()), 0);
+  auto* const p = new probe{*service};
+  ASSERT_EQ(p->timeout.arm(50ms), 0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  EXPECT_EQ(exit_code_of_child([&] { delete service; }), 0);
+  loop.run();
+  EXPECT_EQ(p->fired, 1);
+  delete p;
+  delete service;
+}
+
+}  // namespace

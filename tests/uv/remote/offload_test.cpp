@@ -1,0 +1,612 @@
+// Work on libuv's thread pool: a live loop for the pool, a clock turned by hand for when.
+#include <tickwheel/uv/offload.hpp>
+
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+using namespace std::chrono_literals;
+using tickwheel::offload_options;
+using tickwheel::offload_pool;
+
+namespace {
+
+constexpr int pool_threads = 2;
+// before any test gives the pool its first work, which is when libuv reads it
+[[maybe_unused]] const int pool_is_set = ::setenv("UV_THREADPOOL_SIZE", "2", 1);
+
+/// What work waits at until the test lets it go on.
+class gate {
+ public:
+  void pass() noexcept {
+    std::unique_lock lock{mutex_};
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void open() {
+    const std::lock_guard lock{mutex_};
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait_for(int waiting) {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return waiting_ >= waiting; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  bool open_ = false;
+};
+
+/// Who asks for work that answers an int, and notes the answers.
+class session {
+ public:
+  session(tickwheel::timer_service& timers, offload_pool& pool) : call{timers, pool, *this} {}
+
+  int answers = 0;
+  int error = 1;
+  std::optional<int> result;
+  std::thread::id on;
+  std::function<void()> then;
+
+ private:
+  void on_done(int failed, int* value) noexcept {
+    ++answers;
+    error = failed;
+    result = value != nullptr ? std::optional{*value} : std::nullopt;
+    on = std::this_thread::get_id();
+    const auto what = then;
+    if (what) what();
+  }
+
+ public:
+  tickwheel::offload<&session::on_done> call;
+};
+
+struct offload : testing::Test {
+  ~offload() override { blocked.open(); }
+  void SetUp() override { ASSERT_EQ(pool.open(loop, {.max_in_flight = 8}), 0); }
+
+  /// All threads of the pool are busy from here until `blocked` opens, so that work given to it has not begun.
+  void block_pool() {
+    for (int i = 0; i < pool_threads; ++i) {
+      requests[i].data = &blocked;
+      ASSERT_EQ(uv_queue_work(
+                    loop.get(), &requests[i], [](uv_work_t* r) { static_cast<gate*>(r->data)->pass(); },
+                    [](uv_work_t*, int) {}),
+                0);
+    }
+    blocked.wait_for(pool_threads);
+  }
+  void run() {
+    blocked.open();
+    loop.run();
+  }
+
+  gate blocked;
+  uv_work_t requests[pool_threads];
+  live_loop loop;
+  manual_service service;
+  offload_pool pool;
+  std::optional<session> s{std::in_place, service.timers, pool};
+};
+
+TEST_F(offload, runs_on_a_thread_of_the_pool_and_answers_on_the_loops) {
+  std::thread::id ran_on;
+  ASSERT_EQ(s->call.run([&ran_on]() noexcept {
+    ran_on = std::this_thread::get_id();
+    return 7;
+  }),
+            0);
+  EXPECT_TRUE(s->call.in_flight());
+  EXPECT_EQ(pool.in_flight(), 1U);
+  run();
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->error, 0);
+  EXPECT_EQ(s->result, 7);
+  EXPECT_NE(ran_on, std::this_thread::get_id());
+  EXPECT_EQ(s->on, std::this_thread::get_id());
+  EXPECT_FALSE(s->call.in_flight());
+  EXPECT_EQ(pool.in_flight(), 0U);
+}
+
+TEST_F(offload, gives_armed_work_to_the_pool_when_its_time_has_come_and_not_before) {
+  ASSERT_EQ(s->call.arm(30s, []() noexcept { return 1; }), 0);
+  EXPECT_TRUE(s->call.armed());
+  service.advance(30s - 1ns);
+  EXPECT_EQ(pool.in_flight(), 0U);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(pool.in_flight(), 1U);
+  EXPECT_FALSE(s->call.armed());
+  EXPECT_TRUE(s->call.in_flight());
+  run();
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->result, 1);
+}
+
+TEST_F(offload, works_with_one_loop_for_timers_and_pool) {
+  tickwheel::timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  session live{timers, pool};
+  const auto begin = tickwheel::clock::now();
+  tickwheel::clock::time_point end;
+  live.then = [&] { end = tickwheel::clock::now(); };
+  ASSERT_EQ(live.call.arm(5ms, []() noexcept { return 2; }), 0);
+  run();
+  EXPECT_EQ(live.result, 2);
+  EXPECT_GE(end, begin + 5ms);
+}
+
+TEST_F(offload, takes_work_that_can_only_be_moved_and_destroys_it_on_the_loop) {
+  struct noted {
+    std::thread::id* at;
+    explicit noted(std::thread::id* where) : at{where} {}
+    ~noted() { *at = std::this_thread::get_id(); }
+  };
+  std::thread::id destroyed_on;
+  ASSERT_EQ(s->call.run([n = std::make_unique<noted>(&destroyed_on)]() noexcept { return n ? 1 : 0; }), 0);
+  run();
+  EXPECT_EQ(s->result, 1);
+  EXPECT_EQ(destroyed_on, std::this_thread::get_id());
+}
+
+TEST_F(offload, answers_work_without_a_result) {
+  struct plain {
+    int error = 1;
+    void on_done(int e) noexcept { error = e; }
+  } owner;
+  tickwheel::offload<&plain::on_done> call{service.timers, pool, owner};
+  bool ran = false;
+  ASSERT_EQ(call.run([&ran]() noexcept { ran = true; }), 0);
+  run();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(owner.error, 0);
+}
+
+TEST_F(offload, may_run_again_in_its_handler) {
+  s->then = [&] {
+    if (s->answers < 3) {
+      EXPECT_EQ(s->call.run([n = s->answers]() noexcept { return n; }), 0);
+    }
+  };
+  ASSERT_EQ(s->call.run([]() noexcept { return 0; }), 0);
+  run();
+  EXPECT_EQ(s->answers, 3);
+  EXPECT_EQ(s->result, 2);
+}
+
+TEST_F(offload, destroyed_in_its_handler_is_gone) {
+  s->then = [&] { s.reset(); };
+  ASSERT_EQ(s->call.run([]() noexcept { return 0; }), 0);
+  run();
+  EXPECT_FALSE(s);
+}
+
+// --- the bound
+
+TEST_F(offload, refuses_to_run_more_than_the_bound) {
+  offload_pool small;
+  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+  block_pool();
+  session a{service.timers, small}, b{service.timers, small};
+  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  EXPECT_EQ(b.call.run([]() noexcept { return 2; }), UV_EAGAIN);
+  EXPECT_FALSE(b.call.in_flight());
+  EXPECT_EQ(small.refused(), 1U);
+  run();
+  EXPECT_EQ(a.answers, 1);
+  EXPECT_EQ(b.answers, 0);
+  EXPECT_EQ(b.call.run([]() noexcept { return 2; }), 0);
+  run();
+  EXPECT_EQ(b.result, 2);
+}
+
+TEST_F(offload, whose_time_comes_when_the_bound_is_reached_is_answered_so) {
+  offload_pool small;
+  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+  block_pool();
+  session a{service.timers, small}, b{service.timers, small};
+  std::atomic<bool> ran{false};
+  ASSERT_EQ(b.call.arm(1s,
+                       [&ran]() noexcept {
+                         ran = true;
+                         return 2;
+                       }),
+            0);
+  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  service.advance(2s);
+  EXPECT_EQ(b.answers, 1);
+  EXPECT_EQ(b.error, UV_EAGAIN);
+  EXPECT_EQ(b.result, std::nullopt);
+  run();
+  EXPECT_EQ(b.answers, 1);
+  EXPECT_FALSE(ran);
+}
+
+TEST_F(offload, refused_may_destroy_its_owner) {
+  offload_pool small;
+  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+  block_pool();
+  session a{service.timers, small};
+  s.emplace(service.timers, small);
+  s->then = [&] { s.reset(); };
+  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 2; }), 0);
+  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  service.advance(2s);
+  EXPECT_FALSE(s);
+  run();
+}
+
+TEST_F(offload, that_is_heard_of_no_more_takes_its_place_until_it_has_ended) {
+  offload_pool small;
+  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+  gate running;
+  session a{service.timers, small}, b{service.timers, small};
+  ASSERT_EQ(a.call.run([&running]() noexcept {
+    running.pass();
+    return 1;
+  }),
+            0);
+  running.wait_for(1);
+  a.call.cancel();
+  EXPECT_EQ(small.in_flight(), 1U);
+  EXPECT_EQ(b.call.run([]() noexcept { return 2; }), UV_EAGAIN);
+  running.open();
+  run();
+  EXPECT_EQ(small.in_flight(), 0U);
+}
+
+TEST_F(offload, refused_while_it_waits_keeps_what_it_waits_for) {
+  offload_pool small;
+  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+  block_pool();
+  session a{service.timers, small}, b{service.timers, small};
+  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(b.call.arm(1h, []() noexcept { return 2; }), 0);
+  EXPECT_EQ(b.call.run([]() noexcept { return 3; }), UV_EAGAIN);
+  EXPECT_TRUE(b.call.armed());
+  run();
+  service.advance(2h);
+  run();
+  EXPECT_EQ(b.result, 2);
+}
+
+TEST_F(offload, refuses_a_bound_of_nothing_and_names_the_field) {
+  offload_pool none;
+  EXPECT_EQ(none.open(loop, {.max_in_flight = 0}), UV_EINVAL);
+  EXPECT_FALSE(none.is_open());
+  EXPECT_EQ(std::string{offload_options{.max_in_flight = 0}.problem()}, "offload_options::max_in_flight is zero");
+  EXPECT_EQ(offload_options{}.problem(), nullptr);
+}
+
+// --- cancelling
+
+TEST_F(offload, cancelled_before_its_time_never_runs_and_frees_its_work) {
+  auto held = std::make_shared<int>(1);
+  ASSERT_EQ(s->call.arm(1s, [held]() noexcept { return *held; }), 0);
+  EXPECT_EQ(held.use_count(), 2);
+  EXPECT_TRUE(s->call.cancel());
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_FALSE(s->call.cancel());
+  EXPECT_FALSE(s->call.armed());
+  service.advance(1h);
+  run();
+  EXPECT_EQ(s->answers, 0);
+}
+
+TEST_F(offload, cancelled_before_a_thread_has_begun_never_runs) {
+  block_pool();
+  std::atomic<bool> ran{false};
+  auto held = std::make_shared<int>(1);
+  ASSERT_EQ(s->call.run([&ran, held]() noexcept {
+    ran = true;
+    return 1;
+  }),
+            0);
+  EXPECT_TRUE(s->call.cancel());
+  EXPECT_FALSE(s->call.in_flight());
+  EXPECT_FALSE(s->call.cancel());
+  run();
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(s->answers, 0);
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(pool.in_flight(), 0U);
+}
+
+TEST_F(offload, cancelled_while_it_runs_does_so_to_its_end_unheard) {
+  gate running;
+  std::atomic<bool> ended{false};
+  ASSERT_EQ(s->call.run([&]() noexcept {
+    running.pass();
+    ended = true;
+    return 1;
+  }),
+            0);
+  running.wait_for(1);
+  EXPECT_TRUE(s->call.cancel());
+  running.open();
+  run();
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(s->answers, 0);
+}
+
+TEST_F(offload, cancelled_with_its_result_on_the_way_is_not_answered) {
+  std::atomic<bool> ended{false};
+  ASSERT_EQ(s->call.run([&]() noexcept {
+    ended = true;
+    return 1;
+  }),
+            0);
+  while (!ended) std::this_thread::yield();
+  s->call.cancel();
+  run();
+  EXPECT_EQ(s->answers, 0);
+}
+
+TEST_F(offload, destroyed_while_its_work_runs_leaves_it_to_its_end) {
+  gate running;
+  std::atomic<bool> ended{false};
+  auto held = std::make_shared<int>(1);
+  ASSERT_EQ(s->call.run([&, held]() noexcept {
+    running.pass();
+    ended = true;
+    return *held;
+  }),
+            0);
+  running.wait_for(1);
+  s.reset();
+  running.open();
+  run();
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(offload, armed_again_begins_anew) {
+  std::atomic<int> first{0};
+  ASSERT_EQ(s->call.arm(1s, [&first]() noexcept { return ++first; }), 0);
+  ASSERT_EQ(s->call.arm(2s, []() noexcept { return 5; }), 0);
+  service.advance(1s + service.tick());
+  EXPECT_EQ(pool.in_flight(), 0U);
+  service.advance(1s + service.tick());
+  run();
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->result, 5);
+}
+
+TEST_F(offload, armed_again_in_flight_is_answered_once_for_the_last) {
+  gate running;
+  ASSERT_EQ(s->call.run([&running]() noexcept {
+    running.pass();
+    return 1;
+  }),
+            0);
+  running.wait_for(1);
+  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 2; }), 0);
+  EXPECT_FALSE(s->call.in_flight());
+  EXPECT_TRUE(s->call.armed());
+  running.open();
+  run();
+  EXPECT_EQ(s->answers, 0);
+  service.advance(2s);
+  run();
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->result, 2);
+}
+
+TEST_F(offload, run_at_once_does_not_run_again_at_the_time_it_was_armed_for) {
+  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 1; }), 0);
+  ASSERT_EQ(s->call.run([]() noexcept { return 2; }), 0);
+  EXPECT_FALSE(s->call.armed());
+  run();
+  service.advance(1h);
+  run();
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->result, 2);
+}
+
+TEST_F(offload, whose_work_holds_its_own_owner_may_be_cancelled) {
+  auto owner = std::make_shared<session>(service.timers, pool);
+  session* const raw = owner.get();
+  ASSERT_EQ(raw->call.arm(1s, [keeps = std::move(owner)]() noexcept { return keeps->answers; }), 0);
+  EXPECT_TRUE(raw->call.cancel());  // destroys the work, that the session, and that the offload
+}
+
+TEST_F(offload, whose_work_holds_its_own_owner_is_answered_first) {
+  auto owner = std::make_shared<session>(service.timers, pool);
+  const std::weak_ptr<session> left = owner;
+  int answers = 0;
+  owner->then = [&] { ++answers; };
+  session* const raw = owner.get();
+  ASSERT_EQ(raw->call.run([keeps = std::move(owner)]() noexcept { return 1; }), 0);
+  run();
+  EXPECT_EQ(answers, 1);
+  EXPECT_TRUE(left.expired());
+}
+
+// --- closing
+
+TEST_F(offload, is_not_answered_when_the_pool_closed_meanwhile) {
+  gate running;
+  ASSERT_EQ(s->call.run([&running]() noexcept {
+    running.pass();
+    return 1;
+  }),
+            0);
+  running.wait_for(1);
+  pool.close();
+  pool.close();
+  EXPECT_FALSE(s->call.in_flight());
+  EXPECT_FALSE(s->call.cancel());
+  running.open();
+  run();
+  EXPECT_EQ(s->answers, 0);
+}
+
+TEST_F(offload, not_begun_when_the_pool_closes_never_runs) {
+  block_pool();
+  std::atomic<bool> ran{false};
+  ASSERT_EQ(s->call.run([&ran]() noexcept {
+    ran = true;
+    return 1;
+  }),
+            0);
+  pool.close();
+  run();
+  EXPECT_FALSE(ran);
+}
+
+TEST_F(offload, is_refused_by_a_closed_pool) {
+  pool.close();
+  EXPECT_EQ(s->call.run([]() noexcept { return 1; }), UV_ECANCELED);
+  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 1; }), 0);
+  service.advance(2s);
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->error, UV_ECANCELED);
+}
+
+TEST_F(offload, may_destroy_the_pool_in_its_handler) {
+  auto own = std::make_unique<offload_pool>();
+  ASSERT_EQ(own->open(loop), 0);
+  session a{service.timers, *own}, b{service.timers, *own};
+  a.then = b.then = [&] { own.reset(); };
+  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(b.call.run([]() noexcept { return 1; }), 0);
+  run();
+  EXPECT_EQ(own, nullptr);
+  EXPECT_EQ(a.answers + b.answers, 1) << "closing cancels the other";
+}
+
+TEST_F(offload, runs_in_a_pool_that_was_opened_again) {
+  EXPECT_EQ(pool.open(loop), UV_EALREADY);
+  block_pool();
+  ASSERT_EQ(s->call.run([]() noexcept { return 1; }), 0);
+  pool.close();
+  ASSERT_EQ(pool.open(loop, {.max_in_flight = 1}), 0);
+  EXPECT_EQ(pool.in_flight(), 0U);
+  ASSERT_EQ(s->call.run([]() noexcept { return 2; }), 0);
+  run();
+  EXPECT_EQ(s->answers, 1);
+  EXPECT_EQ(s->result, 2);
+}
+
+TEST_F(offload, armed_when_the_service_closes_is_not_run_and_in_flight_is_answered) {
+  session flying{service.timers, pool};
+  auto held = std::make_shared<int>(1);
+  ASSERT_EQ(s->call.arm(1s, [held]() noexcept { return *held; }), 0);
+  ASSERT_EQ(flying.call.run([]() noexcept { return 1; }), 0);
+  service.timers.close();
+  EXPECT_FALSE(s->call.armed());
+  EXPECT_FALSE(s->call.cancel());
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(s->call.arm(1s, []() noexcept { return 1; }), UV_ECANCELED);
+  run();
+  EXPECT_EQ(flying.answers, 1);
+  EXPECT_EQ(s->answers, 0);
+}
+
+TEST_F(offload, may_be_answered_and_destroyed_after_its_service) {
+  tickwheel::manual_driver time;
+  auto timers = std::make_unique<tickwheel::timer_service>();
+  ASSERT_EQ(timers->open(time), 0);
+  session a{*timers, pool}, b{*timers, pool};
+  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(b.call.arm(1s, []() noexcept { return 1; }), 0);
+  timers.reset();
+  run();
+  EXPECT_EQ(a.answers, 1);
+}
+
+TEST_F(offload, keeps_the_loop_from_being_closed_until_it_has_come_back) {
+  uv_loop_t other;
+  ASSERT_EQ(uv_loop_init(&other), 0);
+  gate running;
+  {
+    offload_pool own;
+    ASSERT_EQ(own.open(other), 0);
+    session a{service.timers, own};
+    ASSERT_EQ(a.call.run([&running]() noexcept {
+      running.pass();
+      return 1;
+    }),
+              0);
+    running.wait_for(1);
+  }
+  EXPECT_EQ(uv_loop_close(&other), UV_EBUSY);
+  running.open();
+  uv_run(&other, UV_RUN_DEFAULT);
+  EXPECT_EQ(uv_loop_close(&other), 0);
+}
+
+TEST_F(offload, is_refused_a_place_among_the_armed_and_frees_its_work) {
+  manual_service small{{.max_armed = 1}};
+  session a{small.timers, pool}, b{small.timers, pool};
+  auto held = std::make_shared<int>(1);
+  ASSERT_EQ(a.call.arm(1s, []() noexcept { return 1; }), 0);
+  EXPECT_EQ(b.call.arm(1s, [held]() noexcept { return *held; }), UV_ENOBUFS);
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_FALSE(b.call.cancel());
+}
+
+TEST_F(offload, of_many_sessions_answers_each_once) {
+  std::atomic<int> ran{0};
+  int answered = 0, refused = 0;
+  std::vector<std::unique_ptr<session>> all;
+  for (int i = 0; i < 500; ++i) {
+    session& each = *all.emplace_back(std::make_unique<session>(service.timers, pool));
+    ASSERT_EQ(each.call.arm(std::chrono::milliseconds{i},
+                            [&ran, i]() noexcept {
+                              ++ran;
+                              return i;
+                            }),
+              0);
+  }
+  for (int i = 0; i < 100; ++i) {
+    service.advance(5ms + service.tick());
+    uv_run(loop.get(), UV_RUN_NOWAIT);
+  }
+  run();
+  for (int i = 0; i < 500; ++i) {
+    const session& each = *all[static_cast<std::size_t>(i)];
+    ASSERT_EQ(each.answers, 1) << i;
+    if (each.error == 0) {
+      ASSERT_EQ(each.result, i);
+    }
+    ++(each.error == 0 ? answered : refused);
+  }
+  EXPECT_EQ(answered, ran);
+  EXPECT_EQ(static_cast<std::size_t>(refused), pool.refused());
+}
+
+struct handlers {
+  void tells(int, int*) noexcept {}
+  void may_throw(int, int*) {}
+};
+struct throws {
+  int operator()() const { return 1; }
+};
+template <auto Member>
+concept makes_an_offload = requires {
+  sizeof(tickwheel::offload<Member>);
+};
+static_assert(makes_an_offload<&handlers::tells>);
+static_assert(!makes_an_offload<&handlers::may_throw>);
+static_assert(!tickwheel::noexcept_offload_work<throws, int>);
+
+}  // namespace

@@ -1,0 +1,115 @@
+// What a scrape reads.
+#include "../support/probe.hpp"
+
+#include <tickwheel/uv/prometheus.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <locale>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using tickwheel::labelled_stats;
+
+namespace {
+
+std::string text_of(const tickwheel::service_stats& stats) {
+  std::ostringstream out;
+  write_prometheus(out, stats);
+  return out.str();
+}
+
+TEST(prometheus_text, has_each_counter) {
+  manual_service service;
+  probe fires{service.timers}, is_cancelled{service.timers}, waits{service.timers};
+  for (probe* p : {&fires, &is_cancelled}) ASSERT_EQ(p->timeout.arm(1ms), 0);
+  ASSERT_EQ(waits.timeout.arm(1h), 0);
+  is_cancelled.timeout.cancel();
+  service.advance(10ms);
+  service.time.block(1'010ms);
+  service.advance(0ns);
+  const std::string text = text_of(service.timers.stats());
+  EXPECT_THAT(text, HasSubstr("# TYPE tickwheel_timers_armed_total counter\ntickwheel_timers_armed_total 3\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_timers_fired_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_timers_cancelled_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE tickwheel_timers_pending gauge\ntickwheel_timers_pending 1\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_stalls_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_stalled_seconds_total 1\n"));
+}
+
+TEST(prometheus_text, has_histograms_that_are_cumulative_and_exact) {
+  manual_service service;
+  probe quick{service.timers}, slow{service.timers, [&] { service.time.block(8ms); }};
+  ASSERT_EQ(quick.timeout.arm(1ms), 0);
+  ASSERT_EQ(slow.timeout.arm(2ms), 0);
+  service.advance(1s);
+  std::istringstream lines{text_of(service.timers.stats())};
+  const std::string bucket = "tickwheel_handler_seconds_bucket{le=\"";
+  std::map<double, int> counts;
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind(bucket, 0) == 0)
+      counts[std::strtod(line.c_str() + bucket.size(), nullptr)] = std::atoi(line.c_str() + line.rfind(' '));
+  ASSERT_GT(counts.size(), 20U);
+  for (const auto& [limit, count] : counts) EXPECT_EQ(count, limit < 0.008 ? 1 : 2) << limit;
+  EXPECT_EQ(counts.rbegin()->second, 2);
+  EXPECT_THAT(lines.str(), HasSubstr("tickwheel_handler_seconds_sum 0.008\ntickwheel_handler_seconds_count 2\n"));
+  EXPECT_THAT(lines.str(), HasSubstr("_bucket{le=\"+Inf\"} 2\n"));
+}
+
+TEST(prometheus_text, has_one_type_a_metric_and_a_sample_a_loop) {
+  manual_service one, two;
+  probe p{two.timers};
+  ASSERT_EQ(p.timeout.arm(1s), 0);
+  const labelled_stats both[] = {{R"(loop="0")", one.timers.stats()}, {R"(loop="1")", two.timers.stats()}};
+  std::ostringstream out;
+  write_prometheus(out, both);
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_timers_pending{loop=\"0\"} 0\ntickwheel_timers_pending{loop=\"1\"} 1\n"));
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_lateness_seconds_bucket{loop=\"1\",le=\"+Inf\"} 0\n"));
+  std::istringstream lines{out.str()};
+  std::set<std::string> types;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("# TYPE", 0) == 0) {
+      EXPECT_TRUE(types.insert(line).second) << line;
+    }
+  }
+  EXPECT_EQ(types.size(), 18U);
+}
+
+/// As of a country that groups digits, with whatever is installed.
+struct grouping : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+TEST(prometheus_text, is_the_same_in_every_locale) {
+  tickwheel::service_stats stats;
+  stats.armed = 1'234'567;
+  stats.stalled = 1500ms;
+  std::ostringstream out;
+  out.imbue(std::locale{std::locale::classic(), new grouping});
+  out << std::showpos;
+  write_prometheus(out, stats);
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_timers_armed_total 1234567\n"));
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_stalled_seconds_total 1.5\n"));
+  EXPECT_EQ(std::use_facet<std::numpunct<char>>(out.getloc()).thousands_sep(), '.');
+}
+
+TEST(prometheus_text, leaves_the_stream_as_it_was) {
+  manual_service service;
+  std::ostringstream out;
+  out << std::hex << std::fixed;
+  const auto flags = out.flags();
+  write_prometheus(out, service.timers.stats());
+  EXPECT_EQ(out.flags(), flags);
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_stalled_seconds_total 0\n"));
+}
+
+}  // namespace

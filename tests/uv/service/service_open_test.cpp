@@ -1,0 +1,345 @@
+// Opening and closing a service: what is refused, and what is left of it.
+#include "../../support/allocation_probe.hpp"
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+using namespace std::chrono_literals;
+using tickwheel::manual_driver;
+using tickwheel::service_options;
+using tickwheel::timer_service;
+using tickwheel::wheel_geometry;
+
+namespace {
+
+int answer_to(const service_options& options) {
+  manual_driver time;
+  timer_service on_driver;
+  const int by_driver = on_driver.open(time, options);
+  EXPECT_EQ(on_driver.is_open(), by_driver == 0);
+  EXPECT_EQ(time.bound() != nullptr, by_driver == 0);
+
+  live_loop loop;
+  timer_service on_loop;
+  EXPECT_EQ(on_loop.open(loop, options), by_driver);
+  EXPECT_EQ(on_loop.is_open(), by_driver == 0);
+  return by_driver;
+}
+
+TEST(open, takes_the_default_options) { EXPECT_EQ(answer_to({}), 0); }
+
+TEST(open, refuses_slots_that_are_no_power_of_two) {
+  EXPECT_EQ(answer_to({.geometry = {1, 100}}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.geometry = {3, 48}}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.geometry = {1, 0}}), UV_EINVAL);
+}
+
+TEST(open, refuses_too_few_slots_for_several_levels) {
+  EXPECT_EQ(answer_to({.geometry = {2, 2}}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.geometry = {2, 1}}), UV_EINVAL);
+}
+
+TEST(open, refuses_a_wheel_without_levels) { EXPECT_EQ(answer_to({.geometry = {0, 64}}), UV_EINVAL); }
+
+TEST(open, refuses_a_geometry_too_large_to_address) {
+  EXPECT_EQ(answer_to({.geometry = {60, 64}}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.geometry = {1'000'000, 4}}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.geometry = {~0U, ~0U}}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.geometry = {1, 1U << 31}}), UV_EINVAL);
+}
+
+TEST(open, refuses_a_tick_that_is_not_positive) {
+  EXPECT_EQ(answer_to({.tick = 0ns}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.tick = -1ms}), UV_EINVAL);
+}
+
+TEST(open, refuses_passes_without_work_or_time) {
+  EXPECT_EQ(answer_to({.work_per_pass = 0}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.time_per_pass = 0ns}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.time_per_pass = -1ns}), UV_EINVAL);
+}
+
+TEST(open, refuses_a_negative_stall_grace) {
+  EXPECT_EQ(answer_to({.stall_grace = -1ns}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.stall_grace = 0ns}), 0);
+  EXPECT_EQ(answer_to({.stall_grace = std::chrono::nanoseconds::max()}), 0);
+}
+
+TEST(open, refuses_to_be_woken_by_what_there_is_not) {
+  EXPECT_EQ(answer_to({.wakeup = static_cast<tickwheel::wake_by>(2)}), UV_EINVAL);
+  EXPECT_EQ(answer_to({.wakeup = static_cast<tickwheel::wake_by>(-1)}), UV_EINVAL);
+}
+
+TEST(options, that_are_possible_have_no_problem) {
+  EXPECT_EQ(service_options{}.problem(), nullptr);
+  EXPECT_EQ((service_options{.geometry = wheel_geometry::hashed(1), .stall_grace = 0ns}.problem()), nullptr);
+}
+
+TEST(options, that_are_not_name_the_field) {
+  const auto names = [](const service_options& options, std::string_view field) {
+    const char* const why = options.problem();
+    return why != nullptr && std::string_view{why}.starts_with("service_options::" + std::string{field} + ' ');
+  };
+  EXPECT_TRUE(names({.tick = 0ns}, "tick"));
+  EXPECT_TRUE(names({.geometry = {3, 1000}}, "geometry"));
+  EXPECT_TRUE(names({.work_per_pass = 0}, "work_per_pass"));
+  EXPECT_TRUE(names({.stall_grace = -1ns}, "stall_grace"));
+  EXPECT_TRUE(names({.slow_handler = 0ns}, "slow_handler"));
+  EXPECT_TRUE(names({.time_per_pass = 0ns}, "time_per_pass"));
+  EXPECT_TRUE(names({.wakeup = static_cast<tickwheel::wake_by>(2)}, "wakeup"));
+}
+
+TEST(open, on_a_driver_does_not_ask_what_wakes_it) {
+  manual_service service{{.wakeup = tickwheel::wake_by::timerfd}};
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  service.advance(2ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST(open, rounds_the_tick_down_to_a_power_of_two_that_can_be_read_back) {
+  for (const auto& [asked, got] : {std::pair{1'000'000ns, 1LL << 19}, {1ns, 1LL}, {1LL * (1 << 17) * 1ns, 1LL << 17}}) {
+    manual_service service{{.tick = asked}};
+    EXPECT_EQ(service.tick().count(), got);
+  }
+}
+
+TEST(open, works_with_the_longest_and_the_shortest_tick) {
+  for (const auto tick : {1ns, std::chrono::nanoseconds::max()}) {
+    manual_service service{{.tick = tick}};
+    probe p{service.timers};
+    ASSERT_EQ(p.timeout.arm(1ms), 0);
+    service.advance(500us);
+    EXPECT_EQ(p.fired, 0);
+    EXPECT_TRUE(p.timeout.armed());
+    service.advance(1h);
+    EXPECT_EQ(p.fired, tick == 1ns ? 1 : 0);
+  }
+}
+
+TEST(open, refuses_a_loop_that_was_closed) {
+  uv_loop_t loop;
+  ASSERT_EQ(uv_loop_init(&loop), 0);
+  ASSERT_EQ(uv_loop_close(&loop), 0);
+  timer_service timers;
+  EXPECT_EQ(timers.open(loop), UV_EINVAL);
+  EXPECT_FALSE(timers.is_open());
+}
+
+TEST(open, refuses_a_service_that_is_open_and_leaves_it_as_it_is) {
+  live_loop loop;
+  manual_driver other;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  EXPECT_EQ(timers.open(loop), UV_EALREADY);
+  EXPECT_EQ(timers.open(other), UV_EALREADY);
+  EXPECT_EQ(timers.open(other, {.tick = 0ns}), UV_EALREADY);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST(open, refuses_a_driver_that_another_service_is_open_on) {
+  manual_service service;
+  timer_service second;
+  EXPECT_EQ(second.open(service.time), UV_EBUSY);
+  EXPECT_FALSE(second.is_open());
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  service.advance(2ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST(open, refuses_a_driver_whose_clock_stands_before_the_epoch) {
+  tickwheel::manual_driver time{tickwheel::clock::time_point{-1ns}};
+  tickwheel::timer_service timers;
+  EXPECT_EQ(timers.open(time), UV_EINVAL);
+  EXPECT_EQ(time.bound(), nullptr);
+}
+
+TEST(open, takes_a_driver_again_once_the_other_service_is_closed) {
+  manual_service service;
+  timer_service second;
+  service.timers.close();
+  ASSERT_EQ(second.open(service.time), 0);
+  probe p{second};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  service.time.advance(2ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST(open, lets_two_services_share_a_loop) {
+  live_loop loop;
+  timer_service first;
+  timer_service second;
+  ASSERT_EQ(first.open(loop), 0);
+  ASSERT_EQ(second.open(loop), 0);
+  probe a{first};
+  probe b{second};
+  ASSERT_EQ(a.timeout.arm(5ms), 0);
+  ASSERT_EQ(b.timeout.arm(3ms), 0);
+  loop.run();
+  EXPECT_EQ(a.fired + b.fired, 2);
+}
+
+TEST(open, without_memory_answers_so_at_whichever_allocation_and_leaks_nothing) {
+  const auto before = allocations::outstanding();
+  {
+    live_loop loop;
+    timer_service timers;
+    std::size_t spared = 0;
+    for (;; ++spared) {
+      std::optional<allocations::failure> failure{spared};
+      const int answer = timers.open(loop);
+      const bool struck = failure->struck();
+      failure.reset();
+      if (!struck) {
+        EXPECT_EQ(answer, 0);
+        break;
+      }
+      ASSERT_EQ(answer, UV_ENOMEM) << "allocation " << spared;
+      EXPECT_FALSE(timers.is_open());
+      EXPECT_EQ(uv_loop_alive(loop.get()), 0);
+    }
+    EXPECT_GE(spared, 2U);  // the handles and the wheel, at least
+    probe p{timers};
+    ASSERT_EQ(p.timeout.arm(1ms), 0);
+    loop.run();
+    EXPECT_EQ(p.fired, 1);
+  }
+  EXPECT_EQ(allocations::outstanding(), before);
+}
+
+TEST(open, without_memory_on_a_driver_answers_so_and_leaves_the_driver_free) {
+  manual_driver time;
+  timer_service timers;
+  for (std::size_t spared = 0;; ++spared) {
+    const auto before = allocations::outstanding();
+    std::optional<allocations::failure> failure{spared};
+    const int answer = timers.open(time);
+    const bool struck = failure->struck();
+    failure.reset();
+    if (!struck) break;
+    ASSERT_EQ(answer, UV_ENOMEM);
+    ASSERT_EQ(time.bound(), nullptr);
+    EXPECT_EQ(allocations::outstanding(), before);
+  }
+  EXPECT_TRUE(timers.is_open());
+}
+
+TEST(open, without_memory_leaves_what_the_closed_service_counted_readable) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  service.advance(2ms);
+  service.timers.close();
+  {
+    const allocations::failure failure{0};
+    EXPECT_EQ(service.timers.open(service.time), UV_ENOMEM);
+  }
+  EXPECT_EQ(service.timers.stats().fired, 1U);
+  EXPECT_EQ(p.timeout.arm(1ms), UV_ECANCELED);
+}
+
+TEST(close, detaches_every_timer_and_runs_none) {
+  manual_service service;
+  probe soon{service.timers};
+  probe late{service.timers};
+  ASSERT_EQ(soon.timeout.arm(1ms), 0);
+  ASSERT_EQ(late.timeout.arm(std::chrono::hours::max()), 0);
+  service.time.block(10ms);
+  service.timers.close();
+  EXPECT_FALSE(soon.timeout.armed());
+  EXPECT_FALSE(late.timeout.armed());
+  EXPECT_EQ(soon.fired + late.fired, 0);
+  EXPECT_FALSE(soon.timeout.cancel());
+  EXPECT_EQ(service.timers.stats().cancelled, 2U);
+}
+
+TEST(close, makes_arming_answer_that_it_was_cancelled) {
+  manual_service service;
+  probe p{service.timers};
+  service.timers.close();
+  EXPECT_EQ(p.timeout.arm(1ms), UV_ECANCELED);
+  EXPECT_EQ(p.timeout.arm(1ms, 1ms), UV_ECANCELED);
+  EXPECT_EQ(p.timeout.arm_at(tickwheel::clock::time_point::max()), UV_ECANCELED);
+  EXPECT_FALSE(p.timeout.armed());
+}
+
+TEST(close, of_a_service_that_was_never_opened_or_is_closed_does_nothing) {
+  timer_service never_opened;
+  never_opened.close();
+  probe p{never_opened};
+  EXPECT_EQ(p.timeout.arm(1ms), UV_ECANCELED);
+  EXPECT_FALSE(p.timeout.cancel());
+  manual_service service;
+  service.timers.close();
+  service.timers.close();
+  EXPECT_FALSE(service.timers.is_open());
+}
+
+TEST(close, leaves_timers_that_work_after_the_service_is_opened_again) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1h), 0);
+  timers.close();
+  ASSERT_EQ(timers.open(loop), 0);
+  EXPECT_FALSE(p.timeout.armed());
+  ASSERT_EQ(p.timeout.arm(2ms), 0);
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_TRUE(is_valid(timers));
+}
+
+TEST(close, leaves_a_service_that_was_told_to_unref_so) {
+  manual_driver time;
+  timer_service timers;
+  ASSERT_EQ(timers.open(time), 0);
+  timers.unref();
+  timers.close();
+  ASSERT_EQ(timers.open(time), 0);
+  EXPECT_FALSE(timers.has_ref());
+  probe p{timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  EXPECT_FALSE(time.alive());
+}
+
+TEST(close, leaves_the_manual_driver_at_rest) {
+  manual_service service;
+  probe p{service.timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  EXPECT_TRUE(service.time.alive());
+  service.timers.close();
+  EXPECT_FALSE(service.time.alive());
+  EXPECT_EQ(service.time.next_wakeup(), tickwheel::clock::time_point::max());
+  service.time.advance(1s);
+  EXPECT_FALSE(service.time.turn());
+  EXPECT_EQ(p.fired, 0);
+}
+
+TEST(a_destroyed_service, leaves_timers_that_can_be_asked_cancelled_and_destroyed) {
+  manual_driver time;
+  std::optional<timer_service> timers{std::in_place};
+  ASSERT_EQ(timers->open(time), 0);
+  probe p{*timers};
+  probe cancelled{*timers};
+  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  ASSERT_EQ(cancelled.timeout.arm(1ms), 0);
+  cancelled.timeout.cancel();  // still linked
+  timers.reset();
+  EXPECT_FALSE(p.timeout.armed());
+  EXPECT_FALSE(p.timeout.cancel());
+  time.advance(1s);
+  EXPECT_EQ(p.fired, 0);
+}
+
+}  // namespace

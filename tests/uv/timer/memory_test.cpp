@@ -1,0 +1,95 @@
+// What a service costs in memory, and that it allocates when it opens and never later.
+#include "../../support/allocation_probe.hpp"
+#include "../support/live_loop.hpp"
+#include "../support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+using namespace std::chrono_literals;
+using tickwheel::timer_service;
+
+namespace {
+
+// plain timers: what a test does around them must not allocate either
+struct counter {
+  explicit counter(timer_service& timers) : timeout{timers, *this} {}
+  void on_timeout() noexcept { ++fired; }
+  int fired = 0;
+  tickwheel::member_timer<&counter::on_timeout> timeout;
+};
+
+TEST(memory, of_a_service_with_its_wheel_is_at_most_256_KiB) {
+  live_loop loop;
+  timer_service timers;
+  const auto before = allocations::bytes();
+  ASSERT_EQ(timers.open(loop), 0);
+  EXPECT_LE(allocations::bytes() - before + sizeof timers, 256U * 1024);
+}
+
+TEST(memory, is_not_allocated_by_arming_moving_cancelling_and_passing) {
+  manual_service service;
+  counter c{service.timers};
+  const auto before = allocations::count();
+  for (int i = 0; i < 1000; ++i) {
+    c.timeout.arm(5ms);
+    c.timeout.arm(1h);
+    c.timeout.arm(1ms);
+    if (i % 2 == 0) c.timeout.cancel();
+    service.time.advance(3ms);
+    static_cast<void>(service.timers.stats());
+  }
+  EXPECT_EQ(allocations::count(), before);
+  EXPECT_GT(c.fired, 100);
+}
+
+TEST(memory, is_not_allocated_on_the_live_loop_either) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, {.work_per_pass = 3}), 0);
+  std::vector<std::unique_ptr<counter>> all;
+  for (int i = 0; i < 50; ++i) all.push_back(std::make_unique<counter>(timers));
+  const auto before = allocations::count();
+  for (int i = 0; i < 50; ++i) all[static_cast<std::size_t>(i)]->timeout.arm(i % 10 * 1ms);
+  uv_run(loop.get(), UV_RUN_DEFAULT);
+  EXPECT_EQ(allocations::count(), before);
+  EXPECT_EQ(timers.stats().fired, 50U);
+}
+
+TEST(memory, stays_flat_over_a_million_arms_and_cancels_beside_one_far_timer) {
+  manual_service service;
+  counter far{service.timers};
+  ASSERT_EQ(far.timeout.arm(24h), 0);
+  std::vector<std::unique_ptr<counter>> all;
+  for (int i = 0; i < 1000; ++i) all.push_back(std::make_unique<counter>(service.timers));
+  const auto before = allocations::count();
+  for (std::size_t i = 0; i < 1'000'000; ++i) {
+    counter& c = *all[i % all.size()];
+    c.timeout.arm(30s);
+    c.timeout.cancel();
+    if (i % 1000 == 0) service.time.advance(1ms);
+  }
+  EXPECT_EQ(allocations::count(), before);
+  service.check();
+  EXPECT_EQ(service.timers.stats().pending, 1U);
+  EXPECT_EQ(service.timers.stats().fired, 0U);
+}
+
+TEST(memory, of_a_cancelled_timer_is_free_at_once_though_it_was_still_linked) {
+  manual_service service;
+  counter far{service.timers};
+  ASSERT_EQ(far.timeout.arm(24h), 0);
+  const auto before = allocations::outstanding();
+  for (int i = 0; i < 10'000; ++i) {
+    const auto c = std::make_unique<counter>(service.timers);
+    c->timeout.arm(30s);
+    c->timeout.cancel();
+  }
+  EXPECT_EQ(allocations::outstanding(), before);
+  service.advance(1min);
+}
+
+}  // namespace
