@@ -1,4 +1,4 @@
-"""What the page says besides figures. The facts are those of bench/subjects, bench/workloads and tests/support/simulated_clock."""
+"""What the page says besides figures. The facts are those of bench/wheel and tests/support/simulated_clock."""
 
 SUBJECTS = {
     "wheel": "tickwheel's bare wheel, which is told the time: what the library is built on, and what an own loop would use",

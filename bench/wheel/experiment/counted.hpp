@@ -1,0 +1,77 @@
+// Operations that callgrind counts one by one: what cost_model puts between them. See separation.hpp.
+//
+// Not every operation is counted, which would take hours, but those of a millisecond in sixteen; what wheels do now and
+// then, and loops each millisecond, is in it as often as it happens.
+#pragma once
+
+#include "../../support/connection.hpp"
+
+#include <valgrind/callgrind.h>
+
+#include <cstddef>
+
+namespace tickwheel::bench {
+
+/// *Thread safety:* none; the benchmarks have one thread.
+struct counted {
+  /// callgrind is to simulate a first-level cache of this geometry.
+  static constexpr std::size_t line = 64, ways = 8, cache = std::size_t{32} << 10;
+
+  /// Operations follow. `window` of them are counted, then the next 15 times as many are not.
+  static void begin(std::size_t window) noexcept {
+    length = window;
+    at = operations = 0;
+    open();
+  }
+
+  static void end_operation() noexcept {
+    if (at < length) {
+      CALLGRIND_TOGGLE_COLLECT;
+      ++operations;
+    }
+    ++at;
+    if (at < length) {
+      start();
+    } else if (at == length) {
+      fires += expired.count - fires_before;
+      CALLGRIND_STOP_INSTRUMENTATION;
+    } else if (at == length * 16) {
+      at = 0;
+      open();
+    }
+  }
+
+  static void end() noexcept {
+    if (at >= length) return;
+    CALLGRIND_TOGGLE_COLLECT;
+    CALLGRIND_STOP_INSTRUMENTATION;
+  }
+
+  /// How many were counted, and how many timers ran out in them.
+  static inline std::size_t operations = 0, fires = 0;
+
+ private:
+  static void open() noexcept {
+    fires_before = expired.count;
+    CALLGRIND_START_INSTRUMENTATION;
+    start();
+  }
+
+  // An operation begins with nothing in the first-level cache but the stack, so what misses is what it touches.
+  static void start() noexcept {
+    for (std::size_t i = 0; i < cache; i += line) evicting[i] = 0;
+    warm_stack();
+    CALLGRIND_TOGGLE_COLLECT;
+  }
+
+  [[gnu::noinline]] static void warm_stack() noexcept {
+    constexpr std::size_t deep_enough = 4096;
+    [[maybe_unused]] volatile char frames[deep_enough];
+    for (std::size_t i = 0; i < deep_enough; i += line) frames[i] = 0;
+  }
+
+  alignas(line) static inline volatile char evicting[cache];
+  static inline std::size_t length = 0, at = 0, fires_before = 0;
+};
+
+}  // namespace tickwheel::bench

@@ -1,0 +1,76 @@
+// A real uv_loop_t under simulated time.
+#pragma once
+
+#include "../../../tests/support/simulated_clock.hpp"
+
+#include <uv.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+namespace tickwheel::bench {
+
+/// Requires, throughout its life: a `simulated_clock::scope`.
+class simulated_loop {
+ public:
+  simulated_loop() noexcept {
+    simulated_clock::set(start);
+    uv_loop_init(&loop_);
+  }
+  simulated_loop(const simulated_loop&) = delete;
+  simulated_loop& operator=(const simulated_loop&) = delete;
+
+  /// Requires: every handle was closed, or is being closed.
+  ~simulated_loop() {
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    uv_loop_close(&loop_);
+  }
+
+  uv_loop_t& get() noexcept { return loop_; }
+
+  /// A busy server: an iteration every millisecond, and I/O handlers in between. That is as often as libuv's time
+  /// moves, and it spreads the cost of an iteration (a poll, which is a system call) over 1000 operations. A server
+  /// that turns its loop for each operation pays far more for the poll than for any timer.
+  void advance_to(std::chrono::nanoseconds now) noexcept {
+    simulated_clock::set(start + now);
+    if (now < next_turn_) return;
+    next_turn_ = now + std::chrono::milliseconds{1};
+    uv_run(&loop_, UV_RUN_NOWAIT);
+  }
+
+  /// The loop was blocked until `now`: turns it as long as it would not wait. (libuv runs timers before the poll up to
+  /// 1.44 and after it from 1.45 on, so what is due may take two iterations.)
+  void jump_to(std::chrono::nanoseconds now) noexcept {
+    simulated_clock::set(start + now);
+    do uv_run(&loop_, UV_RUN_NOWAIT);
+    while (uv_loop_alive(&loop_) != 0 && uv_backend_timeout(&loop_) == 0);
+  }
+
+  /// An idle server: every poll waits for as long as libuv asks for, or until `end`. Returns how often it waited, at
+  /// `end` or once nothing keeps the loop alive.
+  std::size_t run_out(std::chrono::nanoseconds end = std::chrono::hours{24 * 365 * 100}) noexcept {
+    std::size_t waits = 0;
+    while (uv_loop_alive(&loop_) != 0 && simulated_clock::now() < start + end) {
+      if (const int ms = uv_backend_timeout(&loop_); ms > 0) {
+        simulated_clock::set(std::min(simulated_clock::now() + std::chrono::milliseconds{ms}, start + end));
+        ++waits;
+      }
+      uv_run(&loop_, UV_RUN_NOWAIT);
+    }
+    return waits;
+  }
+
+  /// libuv's time to simulated time.
+  static std::chrono::nanoseconds time_of(std::chrono::nanoseconds since_epoch) noexcept { return since_epoch - start; }
+
+  /// What the clock shows first: long after the epoch, and not on a millisecond, so that no subject profits from even
+  /// numbers.
+  static constexpr std::chrono::nanoseconds start = std::chrono::seconds{1'000'000} + std::chrono::nanoseconds{345'678};
+
+ private:
+  uv_loop_t loop_;
+  std::chrono::nanoseconds next_turn_{};
+};
+
+}  // namespace tickwheel::bench

@@ -1,0 +1,84 @@
+// The public timer, on a libuv loop: with the loop's time stamp, with the true time, and with slack.
+#pragma once
+
+#include "../../support/connection.hpp"
+#include "simulated_loop.hpp"
+
+#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace tickwheel::bench {
+
+/// `arm_at(service.now() + delay)`: one clock read an iteration.
+struct stamped_time {
+  static constexpr std::string_view name = "timer_at";
+  static void arm(timer& t, timer_service& service, std::chrono::microseconds delay) noexcept {
+    t.arm_at(service.now() + delay);
+  }
+};
+
+/// `arm(delay)`: a clock read each.
+struct true_time {
+  static constexpr std::string_view name = "timer";
+  static void arm(timer& t, timer_service&, std::chrono::microseconds delay) noexcept { t.arm(delay); }
+};
+
+/// `arm(delay, slack)`: may be a tenth of the delay later, to share a wakeup.
+struct with_slack {
+  static constexpr std::string_view name = "timer_slack";
+  static void arm(timer& t, timer_service&, std::chrono::microseconds delay) noexcept { t.arm(delay, delay / 10); }
+};
+
+template <class Time>
+class timer_subject {
+ public:
+  using connection = bench::connection<timer>;
+  static constexpr std::string_view name = Time::name;
+
+  explicit timer_subject(std::size_t n) : connections_{n, timers_, &run} {
+    // The bounds of a pass keep I/O alive, of which there is none here: with them, what is measured is how often the
+    // loop turns. And time that jumps from wait to wait would look like one stall after the other, and like blocks.
+    if (timers_.open(loop_.get(), {.work_per_pass = unlimited,
+                                   .stall_grace = std::chrono::nanoseconds::max(),
+                                   .time_per_pass = std::chrono::nanoseconds::max(),
+                                   .io_wait = 0}) != 0)
+      std::abort();
+  }
+
+  connection& operator[](std::size_t i) const noexcept { return connections_[i]; }
+
+  void arm(connection& c, std::chrono::microseconds delay) noexcept { Time::arm(c, timers_, delay); }
+  bool cancel(connection& c) noexcept { return c.cancel(); }
+
+  void renew(connection& c) noexcept {
+    const auto id = c.id;
+    std::destroy_at(&c);
+    std::construct_at(&c, id, timers_, &run);
+  }
+
+  void advance_to(std::chrono::nanoseconds now) noexcept { loop_.advance_to(now); }
+  void jump_to(std::chrono::nanoseconds now) noexcept { loop_.jump_to(now); }
+  void run_out(std::chrono::nanoseconds end) noexcept { loop_.run_out(end); }
+  std::size_t step_out() noexcept { return loop_.run_out(); }
+
+  std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
+    if (!c.armed()) return {};
+    return simulated_loop::time_of(c.deadline().time_since_epoch());
+  }
+
+ private:
+  static void run(wheel_entry& e) noexcept { expired.add(static_cast<connection&>(timer::from(e)).id); }
+
+  simulated_loop loop_;
+  timer_service timers_;
+  connections<connection> connections_;
+};
+
+}  // namespace tickwheel::bench

@@ -1,0 +1,219 @@
+// Benchmarks of the wheel and of the timers of libuv, libevent, libev and Boost.Asio on the same work.
+//
+//   wheel_bench --benchmark_filter='rearm/.*/1000000'
+//
+// Names are workload/subject/N, N being the number of connections; an operation of a workload is an item. Times are CPU
+// times. Every subject runs the same script, drawn beforehand, under the same simulated time, and must come to the
+// outcome the script says: counter `checksum`. Workloads whose name ends in _fenced run each operation by itself. The
+// workload `floor` is no timer's: what memory takes, see floor.hpp.
+//
+// Ten million connections take up to 5 GB of memory, and the slower subjects minutes.
+#include "../../tests/support/simulated_clock.hpp"
+#include "subjects/asio.hpp"
+#include "subjects/libev.hpp"
+#include "subjects/libevent.hpp"
+#include "subjects/libuv.hpp"
+#include "subjects/libuv_renewed.hpp"
+#include "subjects/multimap.hpp"
+#include "subjects/priority_queue.hpp"
+#include "subjects/timer.hpp"
+#include "subjects/wheel.hpp"
+#include "workloads/arm.hpp"
+#include "workloads/arm_cancel.hpp"
+#include "workloads/fenced.hpp"
+#include "workloads/fire.hpp"
+#include "workloads/floor.hpp"
+#include "workloads/lifecycle.hpp"
+#include "workloads/pause.hpp"
+#include "workloads/rearm.hpp"
+#include "workloads/sparse.hpp"
+#include "workloads/touch.hpp"
+#include "workloads/wait.hpp"
+
+#include <benchmark/benchmark.h>
+#include <uv.h>
+#include <boost/version.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tickwheel::bench {
+
+namespace {
+
+template <class... S>
+struct subjects {};
+
+// Some outcome was not what the script leads to; Google Benchmark reports it, but would end as if all were well.
+bool failed = false;
+
+using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
+                              timer_subject<true_time>, libuv_subject, libevent_subject, libev_subject, asio_subject,
+                              multimap_subject, priority_queue_subject>;
+using touched_subjects = subjects<libevent_common_subject>;
+using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
+using renewable_subjects =
+    subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
+             timer_subject<true_time>, libuv_renewed_subject, libevent_subject, libev_subject, asio_subject>;
+
+// The last script is kept: the subjects of a workload come one after the other, and drawing it takes a while. Only the
+// last one is, as there are large ones.
+template <class Workload>
+const script& script_of(std::size_t connections) {
+  struct drawn {
+    script (*plan)(std::size_t);
+    std::size_t connections;
+    script what;
+  };
+  static std::unique_ptr<drawn> last;
+  if (!last || last->plan != &Workload::plan || last->connections != connections) {
+    last.reset();
+    last = std::make_unique<drawn>(drawn{&Workload::plan, connections, Workload::plan(connections)});
+  }
+  return last->what;
+}
+
+// So many an iteration.
+void count_items(benchmark::State& state, std::size_t items) {
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(items));
+  using benchmark::Counter;
+  state.counters["per_item"] =
+      Counter{static_cast<double>(items), Counter::kIsIterationInvariantRate | Counter::kInvert};
+}
+
+// An iteration is a whole run of the script by a new subject. What goes before is not timed, and neither is what the
+// simulation hides from Google Benchmark, which reads the true clock outside of it.
+template <class Workload, class S>
+void run(benchmark::State& state, std::size_t connections) {
+  const script& plan = script_of<Workload>(connections);
+  std::unique_ptr<experiment<S>> now;
+  const auto came_out = [&] { return !now || now->result() == plan.expected; };
+  for (auto _ : state) {
+    state.PauseTiming();
+    bool right;
+    {
+      const simulated_clock::scope simulated;
+      right = came_out();
+      now.reset();
+      now = std::make_unique<experiment<S>>(plan, connections);
+      Workload::prepare(*now);
+    }
+    if (!right) break;
+    state.ResumeTiming();
+    const simulated_clock::scope simulated;
+    Workload::run(*now);
+  }
+  const simulated_clock::scope simulated;
+  if (!came_out()) {
+    state.SkipWithError("the outcome is not what the script leads to");
+    failed = true;
+  }
+  state.counters["checksum"] = static_cast<double>(now->result().checksum());
+  count_items(state, Workload::items(plan));
+  if constexpr (requires { Workload::wakeups(*now); })
+    state.counters["wakeups"] = static_cast<double>(Workload::wakeups(*now));
+  now.reset();
+  if constexpr (requires { Workload::template count<S>(plan, connections, state.counters); })
+    Workload::template count<S>(plan, connections, state.counters);
+}
+
+// An iteration is a pass over all that the pattern visits; it needs nothing made anew.
+template <class Pattern>
+void run_floor(benchmark::State& state, std::size_t connections) {
+  visits all{connections};
+  Pattern::prepare(all);
+  std::uint64_t passes = 0;
+  for (auto _ : state) Pattern::run(all, ++passes);
+  if (!Pattern::right(all, passes)) {
+    state.SkipWithError("not every connection was visited as it should be");
+    failed = true;
+  }
+  count_items(state, all.steps.size());
+}
+
+template <class Pattern>
+void add_floor(std::initializer_list<std::size_t> sizes) {
+  for (const std::size_t n : sizes) {
+    const std::string name = "floor/" + std::string{Pattern::name} + '/' + std::to_string(n);
+    benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+      run_floor<Pattern>(state, n);
+    })->Unit(benchmark::kMillisecond);
+  }
+}
+
+template <class Workload, class S>
+void add(std::size_t connections) {
+  const std::string name = std::string{Workload::name} + '/' + std::string{S::name} + '/' + std::to_string(connections);
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    run<Workload, S>(state, connections);
+  })->Unit(benchmark::kMillisecond);
+}
+
+template <class Workload, class... S>
+void add_all(subjects<S...>, std::initializer_list<std::size_t> sizes) {
+  for (const std::size_t n : sizes) (add<Workload, S>(n), ...);
+}
+
+void add_benchmarks() {
+  const auto sizes = {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}, std::size_t{1'000'000},
+                      std::size_t{10'000'000}};
+  add_floor<floor_store>(sizes);
+  add_floor<floor_store_each>(sizes);
+  add_floor<floor_update>(sizes);
+  add_floor<floor_array>(sizes);
+  add_floor<floor_chase>(sizes);
+  add_floor<floor_store_fenced>(sizes);
+  add_floor<floor_fence>({1});
+  add_all<rearm>(all_subjects{}, sizes);
+  add_all<arm_cancel>(all_subjects{}, sizes);
+  add_all<touch>(all_subjects{}, sizes);
+  add_all<touch>(touched_subjects{}, sizes);
+  add_all<arm>(all_subjects{}, sizes);
+  add_all<fire>(all_subjects{}, sizes);
+  add_all<pause>(all_subjects{}, sizes);
+  add_all<wait>(waiting_subjects{}, {100'000});
+  add_all<sparse>(all_subjects{}, {1});
+  add_all<lifecycle>(renewable_subjects{}, sizes);
+  add_all<fenced<rearm>>(all_subjects{}, sizes);
+  add_all<fenced<touch>>(all_subjects{}, sizes);
+  add_all<fenced<touch>>(touched_subjects{}, sizes);
+  add_all<fenced<arm>>(all_subjects{}, sizes);
+}
+
+std::string describe(const wheel_geometry& g) {
+  return std::to_string(g.levels) + " x " + std::to_string(g.slots) + " slots";
+}
+
+void add_context() {
+  using wheels = wheel_subject<default_shape>;
+  benchmark::AddCustomContext("tick", std::to_string(wheels::length.duration().count()) + " ns");
+  benchmark::AddCustomContext("wheel", describe(default_shape::geometry));
+  benchmark::AddCustomContext("wheel_hashed", describe(hashed_shape::geometry));
+  benchmark::AddCustomContext("connection", std::to_string(sizeof(wheels::connection)) + " bytes");
+  benchmark::AddCustomContext("libuv", uv_version_string());
+  benchmark::AddCustomContext("libevent", event_get_version());
+  benchmark::AddCustomContext("libev", std::to_string(ev_version_major()) + '.' + std::to_string(ev_version_minor()));
+  benchmark::AddCustomContext("boost", BOOST_LIB_VERSION);
+}
+
+}  // namespace
+
+}  // namespace tickwheel::bench
+
+int main(int argc, char** argv) {
+  simulated_clock::require_effect();
+  // What takes a tenth of a second takes long enough, as a run is a large batch already; arguments given come later.
+  std::vector<char*> arguments{argv, argv + argc};
+  std::string min_time = "--benchmark_min_time=0.1";
+  arguments.insert(arguments.begin() + 1, min_time.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 1;
+  tickwheel::bench::add_context();
+  tickwheel::bench::add_benchmarks();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return tickwheel::bench::failed ? 1 : 0;
+}
