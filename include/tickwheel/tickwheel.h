@@ -54,7 +54,7 @@
 #ifndef TICKWHEEL_TICKWHEEL_H
 #define TICKWHEEL_TICKWHEEL_H
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/version.h>
 
 #include <stddef.h>

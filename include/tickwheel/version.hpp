@@ -4,7 +4,7 @@
 //   std::clog << "tickwheel " << tickwheel::version() << '\n';         // the library
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/version.h>
 
 namespace tickwheel {

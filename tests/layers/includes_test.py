@@ -1,4 +1,4 @@
-"""No include points up: core < uv < net, and c stands on uv beside net.
+"""No include points up: core < uv < net, and c stands on uv beside net. No folders include each other in a circle.
 
 Files of no layer, such as those of tests/support, count for the highest layer that they include.
 """
@@ -65,12 +65,35 @@ def offences():
                 yield f"{where}:{line}: {what} is not installed"
 
 
+def folder_of(path):
+    """A layer's detail/ is part of the layer."""
+    folder = path.parent.relative_to(root)
+    return folder.parent if folder.name == "detail" else folder
+
+
+def folders_in_a_circle():
+    """A line for each folder whose includes lead to other folders and back."""
+    includes = {}
+    for path in SOURCES:
+        includes.setdefault(folder_of(path), set()).update(folder_of(target) for target, _ in included_by(path))
+    for start in includes:
+        reached, to_follow = set(), includes[start] - {start}
+        while to_follow:
+            reached |= to_follow
+            to_follow = set().union(*(includes[folder] for folder in to_follow)) - reached
+        if start in reached:
+            yield f"{start}: by way of some of {sorted(map(str, reached - {start}))}"
+
+
 class Includes(unittest.TestCase):
     def test_are_found(self):
         self.assertGreater(sum(1 for path in SOURCES for _ in included_by(path)), 500)
 
     def test_do_not_point_up(self):
         self.assertEqual([], list(offences()))
+
+    def test_lead_in_no_circle(self):
+        self.assertEqual([], list(folders_in_a_circle()))
 
     def test_of_every_layer_are_looked_at(self):
         self.assertEqual(set(STANDS_ON), {layer_of(path) for path in SOURCES} - {None})

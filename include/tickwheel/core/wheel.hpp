@@ -20,7 +20,7 @@
 // entries, so that emptying it waits for several cache misses at once instead of one after the other.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/log_histogram.hpp>
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_entry.hpp>

@@ -24,7 +24,7 @@
 // keep I/O from its turn: a request that had arrived before its connection was told is served.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/splitmix64.hpp>
 #include <tickwheel/net/detail/argument_handler.hpp>
 #include <tickwheel/uv/timer.hpp>

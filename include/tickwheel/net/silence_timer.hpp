@@ -19,7 +19,7 @@
 // looks at when something happened last, and waits for the rest.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/uv/timer.hpp>
 

@@ -9,7 +9,7 @@
 // keeps the stamp and asks for further polls before it judges.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 
 #include <chrono>
 #include <cstdint>

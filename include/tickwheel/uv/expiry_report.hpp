@@ -13,7 +13,7 @@
 // tick is 0.13 ms long, libuv polls by the millisecond, and somebody's callback kept the loop from us for 2.36.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/uv/driver.hpp>
 

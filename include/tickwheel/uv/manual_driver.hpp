@@ -8,7 +8,7 @@
 //   time.advance(2s);   EXPECT_FALSE(session.alive());
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/driver.hpp>
 

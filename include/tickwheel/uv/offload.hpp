@@ -25,7 +25,7 @@
 // it has none, not even when the work was finished already and its result on the way.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/uv/timer.hpp>
 
 #include <uv.h>

@@ -11,7 +11,7 @@
 // Each loop copies its own `service_stats` for that, as they are not to be read by other threads.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/uv/service_stats.hpp>
 
 #include <iosfwd>

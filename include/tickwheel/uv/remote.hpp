@@ -23,7 +23,7 @@
 // the loop uses uv_signal_t.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/detail/mailbox.hpp>
 #include <tickwheel/uv/detail/remote_node.hpp>

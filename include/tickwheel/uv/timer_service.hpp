@@ -12,7 +12,7 @@
 //   uv_loop_close(&loop);
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/uv/detail/inbox.hpp>

@@ -5,7 +5,7 @@
 // aborts.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 
 namespace tickwheel::detail {
 

@@ -8,7 +8,7 @@
 // A pass that left work is followed by others without a wait: such a chain is one pass here, and begins with its first.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/uv/expiry_report.hpp>
 
 #include <array>

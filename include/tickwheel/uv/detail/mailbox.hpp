@@ -13,7 +13,7 @@
 // uv_async_send may not race uv_close. Nobody else takes it, but for drivers whose clock is their own.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/detail/inbox.hpp>
 #include <tickwheel/uv/detail/remote_node.hpp>

@@ -4,7 +4,7 @@
 // tests/weak_memory can pass others, which explore what the C++ memory model allows.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 
 #include <atomic>
 #include <mutex>

@@ -1,7 +1,7 @@
 // Names the calling thread, as cheaply as the platform allows: every arm and cancel compares it.
 #pragma once
 
-#include <tickwheel/export.h>
+#include <tickwheel/core/export.h>
 
 namespace tickwheel::detail {
 
