@@ -14,7 +14,7 @@ TEST(check, nothing_happens_while_it_holds) { detail::require(true, "never said"
 
 #ifndef _WIN32
 TEST(check_death_test, failure_aborts_and_says_what_was_violated) {
-  EXPECT_EXIT(detail::fail("a wheel is round"), testing::KilledBySignal(SIGABRT), "^tickwheel: a wheel is round\n$");
+  EXPECT_EXIT(detail::fail("a wheel is round"), testing::KilledBySignal(SIGABRT), "tickwheel: a wheel is round\n");
 }
 #endif
 
