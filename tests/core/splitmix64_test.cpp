@@ -28,7 +28,7 @@ TEST(splitmix64, draws_each_of_a_range_and_none_beyond) {
   for (int i = 0; i < 7000; ++i) {
     const auto d = random.up_to(std::uint64_t{6});
     ASSERT_LE(d, 6U);
-    ++drawn[d];
+    ++drawn[static_cast<std::size_t>(d)];
   }
   for (const int times : drawn) EXPECT_GT(times, 800);
 }
