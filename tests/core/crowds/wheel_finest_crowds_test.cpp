@@ -173,6 +173,21 @@ TEST_F(wheel_finest_crowds, crowds_given_back_and_armed_again_run_each_in_its_ti
   EXPECT_EQ(fired_once(), 2 * of_each);
 }
 
+// A live crowd was kept in a slot of the ring. The next crowd there, a turn of the ring later, is due when the slot begins.
+TEST_F(wheel_finest_crowds, crowd_is_looked_through_where_one_was_kept_before) {
+  arm_crowd();
+  tick_until(due, unlimited);
+  EXPECT_EQ(fired_once(), count);
+  constexpr tick next = due / span * span + 16 * span;
+  tick_until(next - 1500, unlimited);
+  for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], next);
+  timers.arm(live, next);
+  cancel_crowd();
+  tick_until(next - 1);
+  for (std::size_t calls = 0; calls < calls_for_the_rest; ++calls) timers.advance(next, work);
+  EXPECT_EQ(live.fired(), 2U);
+}
+
 // Cancelled timers that time went over are still linked to the slot of a crowd, and leave it with the crowd.
 TEST_F(wheel_finest_crowds, crowd_may_take_along_what_was_cancelled_a_turn_before) {
   probes old{timers, 3};

@@ -148,8 +148,8 @@ TEST(wheel_pace, lone_timer_before_a_crowd_of_the_next_round_is_on_time) {
 // One timer of this round stands in a slot of the highest level, and a crowd of the next round with it.
 TEST(wheel_pace, crowd_of_the_next_round_does_not_hold_up_a_lone_timer) {
   constexpr std::size_t count = 200'000;
-  for (const tick due :
-       {5 * width_2 + 1000, 5 * width_2 + 20})  // of the second, 50 ticks before the slot is the next one
+  // The second one is due so early in its slot that 50 ticks before, the cursor is still in the slot before.
+  for (const tick due : {5 * width_2 + 1000, 5 * width_2 + 20})
     for (const bool crowd_first : {true, false})
       for (const tick armed_at : {tick{0}, due - width_2 - 500, due - 500, due - 50, due - 1}) {
         if (crowd_first && armed_at != 0) continue;

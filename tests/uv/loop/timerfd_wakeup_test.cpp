@@ -164,8 +164,8 @@ TEST_F(timerfd_wakeup, is_not_set_by_a_pass_that_leaves_nothing_armed) {
 }
 
 TEST_F(timerfd_wakeup, is_set_at_most_once_for_each_time_that_it_has_come) {
-  open({.io_wait =
-            0});  // on a slow machine the loop would look for input after a block, and put the timerfd to rest before
+  // on a slow machine the loop would look for input after a block, and put the timerfd to rest before
+  open({.io_wait = 0});
   probe p{timers};
   p.then = [&] {
     if (p.fired < 20) p.timeout.arm(2ms);
