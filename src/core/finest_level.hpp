@@ -60,8 +60,9 @@ struct finest_level {
   /// due later, and less than a turn later. (But at the end of time.)
   chain& slot_at(tick cursor) const noexcept { return ring[index_of(cursor)].entries; }
 
+  /// Requires: the slot of the cursor is empty.
   void end_visit(tick cursor) noexcept {
-    if (const unsigned index = index_of(cursor); ring[index].entries.empty()) clear_slot(index);
+    clear_slot(index_of(cursor));
     attention = next_visit(cursor);
     // what is due next, or in a few ticks where all are occupied, is fetched meanwhile: a tenth less at 1e5 timers and more
     __builtin_prefetch(slot_at(std::max(attention, cursor + 4)).begin().pointed_node(), 1);

@@ -128,22 +128,29 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   expiry_ = now;
   hierarchy& levels = *levels_;
   backlog& left_over = levels.left_over;
-  tick next = now;  // work is left
-  for (bool more = left_over.empty() || !left_over.goes_first() || visit_backlog(running); more;) {
+  if (!left_over.empty() && left_over.goes_first() && !visit_backlog(running)) return end_cut_short(running);
+  tick next;
+  for (;;) {
     next = visit_slots(running);
-    if (running.cancelled || left_over.empty() || running.work == 0) break;
-    more = visit_backlog(running) && next > now;  // not at the end of time, where slots may be due again
-    if (!more) next = now;
+    if (running.cancelled) [[unlikely]]
+      return end_cancelled(running);
+    if (left_over.empty()) [[likely]]
+      break;
+    if (!visit_backlog_between(running, next)) return end_cut_short(running);
   }
-  if (running.cancelled) [[unlikely]]
-    return end_cancelled(running);
   pass_ = nullptr;
 
   if (next > now) cursor_ = never;
-  if (!left_over.empty()) [[unlikely]]
-    next = 0;
   set_expiry(next);
   return {running.ran, next > now};
+}
+
+// As the end of `run_pass`, when it is to be called again.
+[[gnu::cold]] advance_result wheel::end_cut_short(const pass& running) noexcept {
+  if (running.cancelled) return end_cancelled(running);
+  pass_ = nullptr;
+  set_expiry(0);
+  return {running.ran, false};
 }
 
 [[gnu::cold]] advance_result wheel::end_cancelled(const pass& running) noexcept {
@@ -174,6 +181,17 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 [[gnu::cold]] bool wheel::visit_backlog(pass& running) noexcept {
   take_from(levels_->left_over, running.work, running);
   return !running.cancelled && running.work != 0;
+}
+
+// As `visit_backlog`, when the slots have been visited and the next one needs that at `next`. True when they are to be visited once
+// more, as the backlog may have given them entries.
+[[gnu::cold]] bool wheel::visit_backlog_between(pass& running, tick next) noexcept {
+  const bool slots_done = next > running.now;  // not at the end of time, where slots may be due again
+  if (running.work == 0) {
+    if (slots_done) cursor_ = never;
+    return false;
+  }
+  return visit_backlog(running) && slots_done;
 }
 
 // Nothing needs a visit before `next`, for all that the levels know without looking at every slot.
@@ -223,7 +241,7 @@ inline bool wheel::visit_finest(pass& running) noexcept {
       if (!take(slot.take_front(), running)) return false;
     }
   }  // where the mark leaves
-  level.end_visit(last_tick);
+  if (slot.empty()) level.end_visit(last_tick);
   return true;
 }
 
@@ -329,9 +347,12 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
     fire(e, running.now);
     return !running.cancelled;
   }
-  move(e);
+  put_off(e);
   return true;
 }
+
+// Seldom what becomes of an entry of a finest slot, and not worth the registers that it would take there.
+[[gnu::noinline]] void wheel::put_off(wheel_entry& e) noexcept { move(e); }
 
 // Puts an entry that was taken from its slot where it belongs, or drops it.
 inline void wheel::move(wheel_entry& e) noexcept {

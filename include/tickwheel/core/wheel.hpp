@@ -262,8 +262,10 @@ class TICKWHEEL_API wheel {
   bool expect(tick attention) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
   advance_result end_cancelled(const pass& running) noexcept;
+  advance_result end_cut_short(const pass& running) noexcept;
   tick visit_slots(pass& running) noexcept;
   bool visit_backlog(pass& running) noexcept;
+  bool visit_backlog_between(pass& running, tick next) noexcept;
   bool visit_finest(pass& running) noexcept;
   bool visit_last(pass& running) noexcept;
   bool leave_crowd(std::size_t visits) noexcept;
@@ -273,6 +275,7 @@ class TICKWHEEL_API wheel {
   bool take_from(chain_group& from, std::size_t granted, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;
   void move(wheel_entry&) noexcept;
+  void put_off(wheel_entry&) noexcept;
   void fire(wheel_entry&, tick now) noexcept;
   void set_expiry(tick next) noexcept;
   void note_expiry(tick next) const noexcept;
