@@ -136,7 +136,8 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
       return end_cancelled(running);
     if (left_over.empty()) [[likely]]
       break;
-    if (!visit_backlog_between(running, next)) return end_cut_short(running);
+    // the backlog may give the slots entries; not at the end of time, where slots may be due again
+    if (!visit_backlog(running) || next <= now) return end_cut_short(running);
   }
   pass_ = nullptr;
 
@@ -181,17 +182,6 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 [[gnu::cold]] bool wheel::visit_backlog(pass& running) noexcept {
   take_from(levels_->left_over, running.work, running);
   return !running.cancelled && running.work != 0;
-}
-
-// As `visit_backlog`, when the slots have been visited and the next one needs that at `next`. True when they are to be visited once
-// more, as the backlog may have given them entries.
-[[gnu::cold]] bool wheel::visit_backlog_between(pass& running, tick next) noexcept {
-  const bool slots_done = next > running.now;  // not at the end of time, where slots may be due again
-  if (running.work == 0) {
-    if (slots_done) cursor_ = never;
-    return false;
-  }
-  return visit_backlog(running) && slots_done;
 }
 
 // Nothing needs a visit before `next`, for all that the levels know without looking at every slot.

@@ -265,7 +265,6 @@ class TICKWHEEL_API wheel {
   advance_result end_cut_short(const pass& running) noexcept;
   tick visit_slots(pass& running) noexcept;
   bool visit_backlog(pass& running) noexcept;
-  bool visit_backlog_between(pass& running, tick next) noexcept;
   bool visit_finest(pass& running) noexcept;
   bool visit_last(pass& running) noexcept;
   bool leave_crowd(std::size_t visits) noexcept;

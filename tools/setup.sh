@@ -1,0 +1,64 @@
+# Sourced by ./dev and by the programs beside it: goes to the root of the repository, installs what is missing, configures and builds.
+# shellcheck shell=bash
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p build
+
+fail() {
+  echo "dev: $*" >&2
+  exit 2
+}
+
+# dpkg-dev tells Meson where Debian looks for libraries: without it `meson install` takes a lib64 that is on no path
+build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libboost-dev libmimalloc-dev libgtest-dev libgmock-dev
+  libbenchmark-dev libcli11-dev)
+# what the benchmarks compare with, and how they write figures
+bench_packages=("${build_packages[@]}" libevent-dev libev-dev nlohmann-json3-dev)
+
+# needs PACKAGE...: installs those that are missing
+needs() {
+  if ! command -v dpkg-query >/dev/null; then
+    command -v meson >/dev/null && command -v pkg-config >/dev/null && pkg-config --exists libuv && return
+    fail "not a Debian system: install the equivalents of ${*} first"
+  fi
+  local missing=() package
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || fail "packages are missing, and there is no sudo. As root:
+  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+    as_root=(sudo)
+  fi
+  echo "dev: installing ${missing[*]}"
+  "${as_root[@]}" apt-get -qq update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# configure DIRECTORY MESON_OPTION...: once; later calls build what changed
+configure() {
+  local directory=$1
+  shift
+  if [[ ! -f $directory/build.ninja ]]; then
+    local werror=false
+    [[ ${CI:-} == true ]] && werror=true
+    meson setup "$directory" -Dwerror=$werror "$@" >"$directory.log" 2>&1 || {
+      cat "$directory.log" >&2
+      fail "meson could not configure $directory"
+    }
+  fi
+}
+
+# build DIRECTORY [TARGET...]
+build() {
+  # not to stdout, where the benchmarks write their figures; said, as it may take minutes and ninja is quiet
+  echo "dev: building in $1" >&2
+  ninja --quiet -C "$1" "${@:2}" >&2 || fail "the build in $1 failed"
+}
+
+# Meson's options by purpose. The sanitizers' builds compile in a third of the time with less optimisation and line numbers only.
+core_only=(-Duv=disabled)
+checked=(-Dbuildtype=debugoptimized -Db_ndebug=false)
+tests_only=(-Dbench=disabled -Dexamples=disabled)
+sanitized=(-Db_lundef=false -Doptimization=1 -Dcpp_args=-g1)
