@@ -91,8 +91,9 @@ class TICKWHEEL_API wheel {
   ///
   /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
-    const bool is_first = !entry.armed() && armed() == 0;
-    return arm_beside_others(entry, deadline) || is_first;
+    const std::uint64_t arms_before = arms_;
+    const bool sooner = arm_beside_others(entry, deadline);
+    return sooner || (arms_ != arms_before && armed() == 1);  // asked afterwards, this costs nothing where nobody wants to know
   }
 
   /// As `arm`, for a caller who does not need to be told that `entry` is the only one armed. A few instructions less.
