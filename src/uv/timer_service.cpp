@@ -20,6 +20,9 @@ namespace {
 // How many dead links one turn of an otherwise idle wheel drops.
 constexpr std::size_t sweep_per_turn = 256;
 
+// At most so many visits pass between looks at the clock. A look costs about as much as one visit.
+constexpr std::size_t longest_stride = detail::handler_log::capacity;
+
 std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept { return b > ~a ? ~std::uint64_t{0} : a + b; }
 
 // The earliest tick of [from, to] that is a multiple of the largest power of two: ticks that many ranges share, so that
@@ -99,8 +102,6 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   held_ = false;
   has_holds_ = false;
   fired_in_vain_ = 0;
-  stall_ = {};
-  behind_ = {};
   verdict_ = detail::verdict_stamp{options.io_wait};
   judging_ = false;
   batch_end_ = nullptr;
@@ -109,13 +110,10 @@ void timer_service::start(driver& on, detail::mailbox& mailbox, const service_op
   running_immediates_ = false;
   on.bind(*this);
   driver_ = &on;
-  epoch_ = on.epoch();
-  early_epoch_ = ~*epoch_;
+  clock_.open(on, options.stall_grace);
   driver_tells_unread_ = on.left_unread() != driver::unread::unknown;
-  timeline_ = {take_stamp(), tick_length::at_most(options.tick)};
-  account_ = detail::lateness_account{options.slow_handler};
-  slow_count_ = 0;
-  handler_time_ = {};
+  timeline_ = {clock_.stamp(), tick_length::at_most(options.tick)};
+  log_.restart(options.slow_handler);
   wheel_->on_fire(&on_fire, this);
   refresh_stats();
 }
@@ -125,7 +123,7 @@ void timer_service::close() noexcept {
   driver* const was = driver_;
   driver_ = nullptr;
   thread_ = nullptr;
-  epoch_ = &stamp_epoch_;
+  clock_.close();
   // First what waits and the notices, so that what is in the wheel then is there and nowhere else.
   posted_.append(mailbox_->close());
   while (detail::inbox_link* link = posted_.pop()) close_remote(detail::remote_node::of(*link));
@@ -152,7 +150,8 @@ void timer_service::refresh_stats() const noexcept {
   stats_.fired = counts.fired - fired_in_vain_;
   stats_.pending = wheel_->armed();
   stats_.lateness = {wheel_->lateness(), timeline_.length()};
-  stats_.handler_time = {handler_time_, tick_length::at_most(std::chrono::nanoseconds{1})};
+  stats_.slow_handlers = log_.slow_handlers();
+  stats_.handler_time = {log_.times(), tick_length::at_most(std::chrono::nanoseconds{1})};
   stats_.remote_accepted = mailbox_->accepted();
   stats_.remote_refused = mailbox_->refused();
 }
@@ -170,7 +169,7 @@ void timer_service::unref() noexcept {
 void timer_service::after_fork() noexcept {
   thread_ = detail::this_thread();
   driver_->after_fork();
-  take_stamp();
+  clock_.read();
   // the ring of a last hold that was released is lost, and only a pass finds out
   if (has_holds_)
     driver_->pass_again();
@@ -180,7 +179,7 @@ void timer_service::after_fork() noexcept {
 
 int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept {
   if (!is_open()) return UV_ECANCELED;
-  active_ = true;
+  armed_after_ = true;
   const clock::time_point now = driver_->now();
   if (after.count() <= 0 && slack.count() <= 0) return arm_immediate(t, now);
   const auto due = detail::add_saturating(now, after);
@@ -204,7 +203,7 @@ int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
 }
 
 int timer_service::arm_at_with_care(timer& t, clock::time_point when) noexcept {
-  return when <= stamp_ ? arm_immediate(t, stamp_) : arm_with_care(t, tick_of(when));
+  return when <= clock_.stamp() ? arm_immediate(t, clock_.stamp()) : arm_with_care(t, tick_of(when));
 }
 
 // It stands in no tick: one ahead of the clock would make its neighbours early. `since` may be of an earlier iteration. The
@@ -256,15 +255,6 @@ bool timer_service::cancel_with_care(timer& t) noexcept {
   return cancel(t);
 }
 
-clock::time_point timer_service::take_stamp() const noexcept {
-  // what a prepare callback behind the driver's stamps is older than what the poll brings
-  stamp_epoch_ = *epoch_ == early_epoch_ ? ~*epoch_ : *epoch_;
-  active_ = true;
-  stamp_ = driver_->now();
-  responsive_stamp_ = responsive(stamp_);
-  return stamp_;
-}
-
 // The first timer after none: the wheel's time, which stood still, is brought up to date before it is placed. Not while a
 // pass runs, or is to follow, which does that.
 void timer_service::skip_idle_time() noexcept {
@@ -298,35 +288,19 @@ void timer_service::on_fire(void* service, wheel_entry& entry, tick deadline) no
   }
 }
 
+// When the next handler begins, or the turn is over: one look at the clock serves both.
 void timer_service::begin_handler(expiry_report::handler_id handler, clock::time_point due,
                                   std::chrono::nanoseconds rounding) noexcept {
-  const clock::time_point now = driver_->now();
-  end_handler(now);
-  account_.begin_handler(handler, due, rounding, now);
+  keeps_place_ = nullptr;
+  log_.begin(handler, due, rounding, driver_->now());
 }
 
-// When the next one begins, or the turn is over: one look at the clock serves both.
 void timer_service::end_handler(clock::time_point now) noexcept {
   keeps_place_ = nullptr;
-  if (!account_.handler_runs()) return;
-  const std::chrono::nanoseconds took = account_.end_handler(now);
-  handler_time_.record(static_cast<std::uint64_t>(took.count()));
-  if (took < options_.slow_handler) return;
-  ++stats_.slow_handlers;
-  if (slow_hook_ != nullptr) slow_[slow_count_++] = {account_.handler(), took};
+  log_.end(now);
 }
 
-// Not within the wheel's advance, so that the hook may do what it wants. Touches nothing any more once the binding has ended.
-void timer_service::tell_slow_handlers(const binding_watch& binding) noexcept {
-  const std::size_t count = std::exchange(slow_count_, 0);
-  for (std::size_t i = 0; i < count && slow_hook_ != nullptr; ++i) {
-    const slow_handler slow = slow_[i];
-    slow_hook_(slow_context_, slow);
-    if (binding.ended()) return;
-  }
-}
-
-const expiry_report& timer_service::why() const noexcept { return report_ = account_.report(); }
+const expiry_report& timer_service::why() const noexcept { return report_ = log_.lateness().report(); }
 
 void timer_service::update_hold() noexcept {
   if (!is_open()) return;
@@ -364,18 +338,6 @@ void timer_service::wake_sooner() noexcept {
   if (wheel_->expiry_bound() < wake_) schedule();
 }
 
-// What the running iteration has taken beyond the grace until `now`. What was taken for a stall stays one, as idle time has
-// been counted without it: libuv's time, and with it `polled`, moves on between two batches of events, too.
-std::chrono::nanoseconds timer_service::stall_until(clock::time_point now) const noexcept {
-  const std::chrono::nanoseconds busy = now - driver_->polled();
-  if (busy > options_.stall_grace) stall_ = std::max(stall_, busy - options_.stall_grace);
-  return stall_;
-}
-
-clock::time_point timer_service::responsive(clock::time_point now) const noexcept {
-  return now - stalled_for() - stall_until(now);
-}
-
 void timer_service::count_stall(std::chrono::nanoseconds stall) noexcept {
   if (stall.count() <= 0) return;
   ++stats_.stalls;
@@ -384,25 +346,21 @@ void timer_service::count_stall(std::chrono::nanoseconds stall) noexcept {
 
 // Idle time leaves out all of it, because nobody was listening.
 void timer_service::resumed(clock::time_point left, clock::time_point entered) noexcept {
-  const std::chrono::nanoseconds busy = left - driver_->polled();
+  const clock::time_point polled = driver_->polled();
+  const std::chrono::nanoseconds busy = left - polled;
   count_stall(busy > options_.stall_grace ? busy - options_.stall_grace : std::chrono::nanoseconds{});
   verdict_.busy_for(busy, driver_->polled_error());
-  behind_ += stall_until(entered);
-  account_.resumed(entered);
-  stall_ = {};
+  clock_.resume(polled, entered);
+  log_.lateness().resumed(entered);
 }
 
 void timer_service::turn(clock::time_point now) noexcept {
   thread_ = detail::this_thread();  // a loop opened on one thread may be run by another
   active_before_turn_ = take_activity();
-  stamp_epoch_ = ~*epoch_;  // taken anew after the poll: what a peer sent while we waited is younger than `now`
-  early_epoch_ = driver_->turns_early() ? *epoch_ : stamp_epoch_;
-  const std::chrono::nanoseconds stall = stall_until(now);
-  count_stall(stall);
-  behind_ += stall;
-  stall_ = {};
-  verdict_.busy_for(now - driver_->polled(), driver_->polled_error());
-  account_.polled(driver_->polled());
+  const clock::time_point polled = driver_->polled();
+  count_stall(clock_.end_iteration(polled, now));
+  verdict_.busy_for(now - polled, driver_->polled_error());
+  log_.lateness().polled(polled);
   immediates_left_ = wheel_->collect_immediates();
   const tick present = timeline_.floor(now);
   if (wheel_->armed() == 0) {
@@ -430,14 +388,15 @@ bool timer_service::take_activity() noexcept {
   const bool counted = wheel_->arms() != arms_seen_ || wheel_->ended() != ended_seen_;
   arms_seen_ = wheel_->arms();
   ended_seen_ = wheel_->ended();
-  return std::exchange(active_, false) || counted;
+  const bool armed_after = std::exchange(armed_after_, false);
+  return clock_.take_was_read() || armed_after || counted;
 }
 
 // A poll has ended. The first pass of a stamp takes what was posted by then: that goes before the verdicts.
 void timer_service::begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept {
   take_posted();
   if (!verdict_.waits()) {
-    verdict_.begin({stamp, stamp - behind_});
+    verdict_.begin({stamp, clock_.less_stalls(stamp)});
     batch_end_ = posted_.back();
   }
   if (!verdict_.waits_for_input()) return;
@@ -478,8 +437,8 @@ bool timer_service::find_next_turn() noexcept {
 
 // Does up to `visits`, and touches nothing any more once the binding has ended.
 void timer_service::run_turn(std::size_t visits, clock::time_point stamp, const binding_watch& binding) noexcept {
-  const auto as_of =
-      next_turn_ == turn_of::slots ? verdict_.judged() : detail::verdict_stamp::moment{stamp, stamp - behind_};
+  const auto as_of = next_turn_ == turn_of::slots ? verdict_.judged()
+                                                  : detail::verdict_stamp::moment{stamp, clock_.less_stalls(stamp)};
   judged_at_ = as_of.time;
   responsive_judged_at_ = as_of.responsive;
   const tick present = timeline_.floor(judged_at_);
@@ -509,10 +468,10 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   const binding_watch binding{turned_by};
   clock::time_point now = turned_by.now();
   const clock::time_point stop = detail::add_saturating(now, options_.time_per_pass);
-  account_.begin_pass(now);
+  log_.lateness().begin_pass(now);
   ++stats_.passes;
   wake_ = 0;
-  early_epoch_ = ~*epoch_;
+  clock_.keep_stamps();
   begin_verdicts(stamp, now);
   // to the present, where handlers arm; but posted calls that wait for input like timers are due before it
   if (wheel_->armed() == 0 && !verdict_.waits_for_input()) wheel_->advance(timeline_.floor(stamp), 0);
@@ -525,8 +484,8 @@ void timer_service::pass(clock::time_point stamp) noexcept {
     if (binding.ended()) return;
     now = turned_by.now();
     end_handler(now);
-    if (slow_count_ != 0) {
-      tell_slow_handlers(binding);
+    if (log_.has_untold()) {
+      log_.tell_slow(binding);
       if (binding.ended()) return;
       now = turned_by.now();
     }
@@ -539,11 +498,11 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   if (left) ++stats_.carried;
   next_turn_ = left ? following(first) : turn_of::slots;  // who begins has more turns, or longer ones
   take_activity();                                        // our own does not count
-  if (!driver_tells_unread_) stamp_epoch_ = ~*epoch_;     // so that the next who asks for the time is noticed
+  if (!driver_tells_unread_) clock_.expire();             // so that the next who asks for the time is noticed
   // Without a round of immediates under way, those that are left are new: they need a pass soon, and nothing was cut.
   const bool only_new = !judging_ && posted_.empty() && !wheel_->in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
-  account_.end_pass(now, again);
+  log_.lateness().end_pass(now, again);
   if (!again && mailbox_->sleep())
     schedule();
   else

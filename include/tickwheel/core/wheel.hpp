@@ -93,7 +93,8 @@ class TICKWHEEL_API wheel {
   bool arm(wheel_entry& entry, tick deadline) noexcept {
     const std::uint64_t arms_before = arms_;
     const bool sooner = arm_beside_others(entry, deadline);
-    return sooner || (arms_ != arms_before && armed() == 1);  // asked afterwards, this costs nothing where nobody wants to know
+    return sooner ||
+           (arms_ != arms_before && armed() == 1);  // asked afterwards, this costs nothing where nobody wants to know
   }
 
   /// As `arm`, for a caller who does not need to be told that `entry` is the only one armed. A few instructions less.

@@ -324,7 +324,7 @@ inline bool timer_service::cancel(timer& t) noexcept {
 }
 
 inline int timer::arm_at(clock::time_point when) noexcept {
-  if (!is_plain() || when <= service_of_ref().stamp_) [[unlikely]]
+  if (!is_plain() || when <= service_of_ref().clock_.stamp()) [[unlikely]]
     return service().arm_at_with_care(*this, when);
   // a stamp is not before the origin of the timeline
   return service_of_ref().arm_tick(*this, service_of_ref().timeline_.ceil_after_origin(when));

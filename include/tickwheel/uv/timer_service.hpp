@@ -15,8 +15,9 @@
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/uv/detail/handler_log.hpp>
 #include <tickwheel/uv/detail/inbox.hpp>
-#include <tickwheel/uv/detail/lateness_account.hpp>
+#include <tickwheel/uv/detail/loop_clock.hpp>
 #include <tickwheel/uv/detail/this_thread.hpp>
 #include <tickwheel/uv/detail/timeline.hpp>
 #include <tickwheel/uv/detail/verdict_stamp.hpp>
@@ -24,10 +25,10 @@
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
 #include <tickwheel/uv/service_stats.hpp>
+#include <tickwheel/uv/slow_handler.hpp>
 
 #include <uv.h>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -41,15 +42,6 @@ class timer;
 class binding_watch;
 class remote_handle;  // uv/remote.hpp
 class remote_hold;
-
-/// A handler that took `service_options::slow_handler` or longer.
-struct slow_handler {
-  expiry_report::handler_id handler;  ///< as `timer::handler()` says; see `expiry_report::handler`
-  std::chrono::nanoseconds took;      ///< how long
-};
-
-/// Told of a slow handler, after it has returned. May do what a handler may.
-using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 
 /// The timers of one loop.
 ///
@@ -111,27 +103,24 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// the loop has waited. Never ahead of the true time, and behind it by what the callbacks took since. Stands still
   /// while the service is closed. In a prepare callback that was started before the service was opened each call reads the
   /// clock.
-  clock::time_point now() const noexcept { return has_now() ? stamp_ : take_stamp(); }
+  clock::time_point now() const noexcept { return clock_.now(); }
 
   /// The true time: reads the clock. Requires: open.
   clock::time_point read_clock() const noexcept { return driver_->now(); }
 
   /// Reads the clock, and lets `now()` answer that for the rest of this loop iteration, as uv_update_time does. Requires:
   /// open.
-  clock::time_point update_now() noexcept { return take_stamp(); }
+  clock::time_point update_now() noexcept { return clock_.read(); }
 
   /// `now()` on the loop's *responsive* time, which leaves out what iterations took beyond `stall_grace`. Idle time is
   /// counted on it, so that a peer is not charged with our own stalls. Reads the clock when `now()` would.
-  clock::time_point responsive_now() const noexcept {
-    if (!has_now()) take_stamp();
-    return responsive_stamp_;
-  }
+  clock::time_point responsive_now() const noexcept { return clock_.responsive_now(); }
 
   /// `now`, a time of this loop iteration, on responsive time. Reads no clock. Requires: open.
-  clock::time_point responsive(clock::time_point now) const noexcept;
+  clock::time_point responsive(clock::time_point now) const noexcept { return clock_.responsive(now); }
 
   /// True when the clock was read in this loop iteration, so that `now` and `responsive_now` need not.
-  bool has_now() const noexcept { return *epoch_ == stamp_epoch_; }
+  bool has_now() const noexcept { return clock_.has_now(); }
 
   /// Within a handler of a timer: the time as of which it was judged, taken before waiting I/O was handled. Within one of a
   /// zero delay, or of a posted call: the time before the last poll. Outside: that of the last handler.
@@ -142,7 +131,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
   /// How far responsive time is behind, but for the stall of the running iteration: the sum of all stalls, and of the time
   /// in which nobody ran the loop.
-  std::chrono::nanoseconds stalled_for() const noexcept { return behind_; }
+  std::chrono::nanoseconds stalled_for() const noexcept { return clock_.stalled_for(); }
 
   /// Counters and histograms, as of this call; valid until the next. Copies both histograms, 8 KB: for once a second rather
   /// than once a request. Stays readable after `close()`, until the service is opened again or destroyed.
@@ -156,10 +145,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, soon after it has
   /// returned, in the same pass; null: no hook. It stays when the service is closed and opened again. One that closed or
   /// destroyed its service is not told, nor are slow ones among the 31 that ran just before it.
-  void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept {
-    slow_hook_ = hook;
-    slow_context_ = context;
-  }
+  void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept { log_.on_slow(hook, context); }
 
   /// A handle by which any thread posts to this service, now and until it closes. Empty when the service was never opened.
   /// *Any thread*, while no other opens or destroys the service; it may be closed meanwhile. A service that is opened
@@ -272,8 +258,6 @@ class TICKWHEEL_API timer_service final : private driver::client {
   int make_parts(const service_options&, detail::mailbox*&) noexcept;
   int make_wheel(const service_options&) noexcept;
   void start(driver&, detail::mailbox&, const service_options&) noexcept;
-  clock::time_point take_stamp() const noexcept;
-  std::chrono::nanoseconds stall_until(clock::time_point now) const noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   void skip_idle_time() noexcept;
   void schedule() noexcept;
@@ -284,7 +268,6 @@ class TICKWHEEL_API timer_service final : private driver::client {
   static void on_fire(void* service, wheel_entry&, tick deadline) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handler(clock::time_point now) noexcept;
-  void tell_slow_handlers(const binding_watch&) noexcept;
   void refresh_stats() const noexcept;
   void dump_armed(std::ostream&, handler_names) const;
 
@@ -302,6 +285,8 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
   // First what arm, cancel and touch use.
 
+  detail::loop_clock clock_;
+
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
 
@@ -312,28 +297,17 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
   tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
 
-  // The time of this iteration, and the driver's epoch then. Keyed on the epoch, since a stamp that only each turn
-  // renewed would survive a long poll whenever a prepare callback after ours asks for it.
-  const std::uint64_t* epoch_ = &stamp_epoch_;
-  mutable std::uint64_t stamp_epoch_ = 0;
-  mutable clock::time_point stamp_{};
-  mutable clock::time_point responsive_stamp_{};  // less the stalls: kept, as each touch of an idle timeout stores it
-
   detail::timeline timeline_;
 
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   bool held_ = false;            // what the driver was told last
   bool ref_ = true;
-  mutable bool active_ = false;  // something was done with timers since the last turn
+  bool armed_after_ = false;  // some timer was armed with a delay since the last turn
 
   alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of the service in three bits
 
   // The timer whose handler runs. No other timer gets its place until that returns. Only compared: it may be gone.
   const timer* keeps_place_ = nullptr;
-
-  mutable std::chrono::nanoseconds stall_{};      // of the running iteration, as far as it was asked for
-  std::chrono::nanoseconds behind_{};             // how far responsive time is behind
-  std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken while the driver's epoch is this is not kept
 
   // As of when timers are judged. `judging_`: what is due by then may not have run yet. `batch_end_`: the last posted call
   // that is to be delivered before the stamp that waits is judged.
@@ -358,16 +332,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   std::size_t remote_armed_ = 0;     // how many of the armed timers are other threads'
   std::uint64_t fired_in_vain_ = 0;  // entries of theirs that the wheel fired when they had just been cancelled
 
-  // At most so many visits pass between looks at the clock, and so many slow handlers between tellings. A look costs about
-  // as much as one visit.
-  static constexpr std::size_t longest_stride = 32;
-
-  detail::lateness_account account_;
-  slow_handler_hook slow_hook_ = nullptr;
-  void* slow_context_ = nullptr;
-  std::array<slow_handler, longest_stride> slow_{};  // to be told
-  std::size_t slow_count_ = 0;
-  log_histogram handler_time_;
+  detail::handler_log log_;
   mutable expiry_report report_;
 
   clock::time_point judged_at_{};

@@ -1,0 +1,120 @@
+// The time of a loop iteration, and responsive time, which leaves out how long the loop was blocked.
+#pragma once
+
+#include <tickwheel/core/export.h>
+#include <tickwheel/uv/driver.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace tickwheel::detail {
+
+/// Reads a driver's clock at most once an iteration, if it is asked for the time at all. An iteration that is busy for longer than
+/// a grace stalls the loop for the rest of its time. Responsive time stands still meanwhile.
+///
+/// *Thread safety:* the loop thread. *Complexity:* O(1). *Lifetime:* the driver outlives the time between `open` and `close`.
+class TICKWHEEL_API loop_clock {
+ public:
+  using time_point = clock::time_point;
+  using nanoseconds = std::chrono::nanoseconds;
+
+  loop_clock() noexcept = default;
+  loop_clock(const loop_clock&) = delete;  // it may point to its own
+  loop_clock& operator=(const loop_clock&) = delete;
+
+  /// Follows the clock of `on` from now on. Nothing has stalled yet. Reads the clock.
+  void open(driver& on, nanoseconds stall_grace) noexcept {
+    driver_ = &on;
+    grace_ = stall_grace;
+    stall_ = {};
+    behind_ = {};
+    epoch_ = on.epoch();
+    keep_stamps();
+    read();
+  }
+
+  /// From here on the time stands still.
+  void close() noexcept { epoch_ = &stamp_epoch_; }
+
+  /// Returns true if the clock was read in this iteration.
+  bool has_now() const noexcept { return *epoch_ == stamp_epoch_; }
+
+  /// Returns the time of this iteration. Reads the clock on first use.
+  time_point now() const noexcept { return has_now() ? stamp_ : read(); }
+
+  /// Returns `now` on responsive time. Reads the clock when `now` would.
+  time_point responsive_now() const noexcept {
+    if (!has_now()) read();
+    return responsive_stamp_;
+  }
+
+  /// Returns the time that was read last, in whichever iteration.
+  time_point stamp() const noexcept { return stamp_; }
+
+  /// Reads the clock, and keeps that for the rest of the iteration. Requires: open.
+  time_point read() const noexcept;
+
+  /// Returns `now`, a time of this iteration, on responsive time. Reads no clock. Requires: open.
+  time_point responsive(time_point now) const noexcept {
+    return less_stalls(now) - stall_until(driver_->polled(), now);
+  }
+
+  /// Returns `t` less all stalls but that of the running iteration.
+  time_point less_stalls(time_point t) const noexcept { return t - behind_; }
+
+  /// Returns the sum of all stalls but that of the running iteration, and of the time in which nobody ran the loop.
+  nanoseconds stalled_for() const noexcept { return behind_; }
+
+  /// The iteration that came back from its poll at `polled` is over at `now`, and the loop polls next. A time that is read after the poll is younger than all that a peer
+  /// sent before. Returns how long the iteration stalled the loop.
+  nanoseconds end_iteration(time_point polled, time_point now) noexcept {
+    expire();
+    early_epoch_ = driver_->turns_early() ? *epoch_ : stamp_epoch_;
+    return take_stall(polled, now);
+  }
+
+  /// Nobody ran the loop from the end of its last iteration, which came back from its poll at `polled`, until `entered`. Responsive
+  /// time leaves that out.
+  void resume(time_point polled, time_point entered) noexcept { (void)take_stall(polled, entered); }
+
+  /// The poll has ended for certain: a time that is read from here on may be kept.
+  void keep_stamps() noexcept { early_epoch_ = ~*epoch_; }
+
+  /// Forgets the time of this iteration, so that the next `now` reads the clock.
+  void expire() noexcept { stamp_epoch_ = ~*epoch_; }
+
+  /// Returns true if the clock was read since the last call.
+  bool take_was_read() noexcept { return std::exchange(was_read_, false); }
+
+ private:
+  // What the running iteration has taken beyond the grace until `now`. A stall stays one, because idle time has been counted
+  // without it: libuv's time, and with it `polled`, moves on between two batches of events.
+  nanoseconds stall_until(time_point polled, time_point now) const noexcept {
+    const nanoseconds busy = now - polled;
+    if (busy > grace_) stall_ = std::max(stall_, busy - grace_);
+    return stall_;
+  }
+
+  nanoseconds take_stall(time_point polled, time_point now) noexcept {
+    behind_ += stall_until(polled, now);
+    return std::exchange(stall_, {});
+  }
+
+  driver* driver_ = nullptr;
+  nanoseconds grace_{};                           // an iteration may take this long
+  nanoseconds behind_{};                          // how far responsive time is behind
+  mutable nanoseconds stall_{};                   // of the running iteration, as far as it was asked for
+  std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken in this epoch of the driver is not kept
+  mutable bool was_read_ = false;
+
+  // The time of this iteration, and the driver's epoch then. A stamp that only each turn renewed would survive a long poll
+  // whenever a prepare callback after ours asks for it. Last, so that a service has them beside what else a touch reads.
+  const std::uint64_t* epoch_ = &stamp_epoch_;
+  mutable std::uint64_t stamp_epoch_ = 0;
+  mutable time_point stamp_{};
+  mutable time_point responsive_stamp_{};  // kept, because each touch of an idle timeout stores it
+};
+
+}  // namespace tickwheel::detail

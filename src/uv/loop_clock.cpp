@@ -1,0 +1,14 @@
+#include <tickwheel/uv/detail/loop_clock.hpp>
+
+namespace tickwheel::detail {
+
+loop_clock::time_point loop_clock::read() const noexcept {
+  // a time that a prepare callback reads behind the driver's is older than what the poll brings
+  stamp_epoch_ = *epoch_ == early_epoch_ ? ~*epoch_ : *epoch_;
+  was_read_ = true;
+  stamp_ = driver_->now();
+  responsive_stamp_ = responsive(stamp_);
+  return stamp_;
+}
+
+}  // namespace tickwheel::detail
