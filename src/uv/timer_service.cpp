@@ -6,6 +6,7 @@
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/detail/mailbox.hpp>
 #include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
@@ -23,8 +24,6 @@ constexpr std::size_t sweep_per_turn = 256;
 // At most so many visits pass between looks at the clock. A look costs about as much as one visit.
 constexpr std::size_t longest_stride = detail::handler_log::capacity;
 
-std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept { return b > ~a ? ~std::uint64_t{0} : a + b; }
-
 // The earliest tick of [from, to] that is a multiple of the largest power of two: ticks that many ranges share, so that
 // deadlines with slack gather on few ticks.
 tick most_shared(tick from, tick to) noexcept {
@@ -35,10 +34,7 @@ tick most_shared(tick from, tick to) noexcept {
 
 }  // namespace
 
-timer_service::~timer_service() {
-  close();
-  if (mailbox_ != nullptr) mailbox_->release();
-}
+timer_service::~timer_service() { close(); }
 
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
@@ -88,23 +84,15 @@ int timer_service::make_wheel(const service_options& options) noexcept {
 }
 
 void timer_service::start(driver& on, detail::mailbox& mailbox, const service_options& options) noexcept {
-  if (mailbox_ != nullptr) mailbox_->release();
-  mailbox_ = &mailbox;
   mailbox.open(on);
+  posts_.open(mailbox);
   options_ = options;
   stats_ = {};
   thread_ = detail::this_thread();
-  arms_to_check_ = 0;
-  ends_to_check_ = 0;
-  unref_armed_ = 0;
-  keeps_place_ = nullptr;
+  alive_.restart(options.max_armed);
   wake_ = never;
-  held_ = false;
-  has_holds_ = false;
-  fired_in_vain_ = 0;
   verdict_ = detail::verdict_stamp{options.io_wait};
   judging_ = false;
-  batch_end_ = nullptr;
   next_turn_ = turn_of::slots;
   immediates_left_ = false;
   running_immediates_ = false;
@@ -124,13 +112,9 @@ void timer_service::close() noexcept {
   driver_ = nullptr;
   thread_ = nullptr;
   clock_.close();
-  // First what waits and the notices, so that what is in the wheel then is there and nowhere else.
-  posted_.append(mailbox_->close());
-  while (detail::inbox_link* link = posted_.pop()) close_remote(detail::remote_node::of(*link));
-  wheel_->clear([this](wheel_entry& entry) noexcept {
-    if (timer& t = timer::from(entry); t.is_remote()) close_remote(detail::remote_node::of(t));
-  });
-  unref_armed_ = 0;
+  posts_.close(*this);
+  wheel_->clear([this](wheel_entry& entry) noexcept { posts_.forget(*this, timer::from(entry)); });
+  alive_.forget_unref();
   refresh_stats();
   stats_.remote_accepted = stats_.remote_ran + stats_.remote_withdrawn + stats_.remote_cancelled;
   wheel_.reset();
@@ -146,24 +130,34 @@ void timer_service::refresh_stats() const noexcept {
   if (!wheel_) return;
   const wheel_counts counts = wheel_->counts();
   stats_.armed = counts.armed;
-  stats_.cancelled = counts.cancelled + fired_in_vain_;
-  stats_.fired = counts.fired - fired_in_vain_;
+  stats_.cancelled = counts.cancelled;
+  stats_.fired = counts.fired;
   stats_.pending = wheel_->armed();
   stats_.lateness = {wheel_->lateness(), timeline_.length()};
   stats_.slow_handlers = log_.slow_handlers();
   stats_.handler_time = {log_.times(), tick_length::at_most(std::chrono::nanoseconds{1})};
-  stats_.remote_accepted = mailbox_->accepted();
-  stats_.remote_refused = mailbox_->refused();
+  posts_.count(stats_);
 }
 
 void timer_service::ref() noexcept {
-  ref_ = true;
+  alive_.set_ref(true);
   update_hold();
 }
 
 void timer_service::unref() noexcept {
-  ref_ = false;
+  alive_.set_ref(false);
   update_hold();
+}
+
+remote_handle timer_service::remote() const noexcept { return remote_handle{posts_.box()}; }
+
+remote_hold timer_service::hold() noexcept {
+  if (!is_open()) return {};
+  check_thread();
+  remote_hold held{posts_.box()};
+  posts_.expect_holds();
+  update_hold();
+  return held;
 }
 
 void timer_service::after_fork() noexcept {
@@ -171,7 +165,7 @@ void timer_service::after_fork() noexcept {
   driver_->after_fork();
   clock_.read();
   // the ring of a last hold that was released is lost, and only a pass finds out
-  if (has_holds_)
+  if (posts_.may_have_holds())
     driver_->pass_again();
   else if (wake_ != 0)
     schedule();
@@ -225,11 +219,11 @@ int timer_service::admit(timer& t) noexcept {
   if (!is_open()) return UV_ECANCELED;
   check_thread();
   if (t.armed()) return 0;
-  if (places_left() == 0) {
+  if (alive_.places_left(*wheel_) == 0) {
     ++stats_.refused;
     return UV_ENOBUFS;
   }
-  if (!t.has_ref()) ++unref_armed_;
+  if (!t.has_ref()) alive_.add_unref();
   return 0;
 }
 
@@ -237,21 +231,16 @@ int timer_service::admit(timer& t) noexcept {
 // they were accepted, may have made more of them than `max_armed` meanwhile.
 void timer_service::arm_again(timer& t, tick deadline) noexcept {
   check_thread();
-  if (!t.armed() && !t.has_ref()) ++unref_armed_;
-  if (keeps_place(t)) keeps_place_ = nullptr;
+  if (!t.armed() && !t.has_ref()) alive_.add_unref();
+  if (alive_.keeps_place(t)) alive_.give_up_place();
   wheel_->arm(t.entry(), deadline);
   update_hold();
   wake_sooner();
 }
 
-void timer_service::keep_place(const timer& t) noexcept {
-  keeps_place_ = &t;
-  arms_to_check_ = std::min(arms_to_check_, add_saturating(wheel_->arms(), places_left()));
-}
-
 bool timer_service::cancel_with_care(timer& t) noexcept {
   check_thread();
-  if (!t.has_ref()) --unref_armed_;
+  if (!t.has_ref()) alive_.remove_unref();
   return cancel(t);
 }
 
@@ -267,9 +256,9 @@ void timer_service::set_ref(timer& t, bool on) noexcept {
   if (!t.armed()) return;
   check_thread();
   if (on)
-    --unref_armed_;
+    alive_.remove_unref();
   else
-    ++unref_armed_;
+    alive_.add_unref();
   update_hold();
 }
 
@@ -277,51 +266,32 @@ void timer_service::set_ref(timer& t, bool on) noexcept {
 void timer_service::on_fire(void* service, wheel_entry& entry, tick deadline) noexcept {
   timer_service& self = *static_cast<timer_service*>(service);
   timer& t = timer::from(entry);
-  if (!t.has_ref()) --self.unref_armed_;
+  if (!t.has_ref()) self.alive_.remove_unref();
   const clock::time_point due = self.time_of(deadline);
   if (!t.is_remote()) {
     self.begin_handler(entry.handler(), due,
                        self.running_immediates_ ? std::chrono::nanoseconds{} : self.tick_duration());
   } else {
-    const detail::remote_node& node = detail::remote_node::of(t);
-    self.begin_handler(handler_of(node), due, due - node.due);
+    self.begin_handler(detail::post_delivery::handler_of(t), due, due - detail::post_delivery::due_of(t));
   }
 }
 
 // When the next handler begins, or the turn is over: one look at the clock serves both.
 void timer_service::begin_handler(expiry_report::handler_id handler, clock::time_point due,
                                   std::chrono::nanoseconds rounding) noexcept {
-  keeps_place_ = nullptr;
+  alive_.give_up_place();
   log_.begin(handler, due, rounding, driver_->now());
 }
 
 void timer_service::end_handler(clock::time_point now) noexcept {
-  keeps_place_ = nullptr;
+  alive_.give_up_place();
   log_.end(now);
 }
 
 const expiry_report& timer_service::why() const noexcept { return report_ = log_.lateness().report(); }
 
 void timer_service::update_hold() noexcept {
-  if (!is_open()) return;
-  const std::size_t armed = wheel_->armed();
-  const std::size_t holding = armed - unref_armed_;
-  const bool alive = is_to_be_held();
-  arms_to_check_ = holding != 0 ? add_saturating(wheel_->arms(), places_left()) : 0;
-  ends_to_check_ = wheel_->ended() + std::max<std::size_t>(holding, 1);
-  if (alive == held_) return;
-  held_ = alive;
-  driver_->hold(alive);
-}
-
-// What was taken from other threads is held for in any case: it is all gone after a few passes.
-bool timer_service::is_to_be_held() const noexcept {
-  return (ref_ && wheel_->armed() != unref_armed_) || has_holds_ || !posted_.empty();
-}
-
-std::size_t timer_service::places_left() const noexcept {
-  const std::size_t taken = wheel_->armed() + (keeps_place_ != nullptr);
-  return options_.max_armed - std::min(taken, options_.max_armed);
+  if (is_open() && alive_.update(*wheel_, posts_.needs_loop())) driver_->hold(alive_.held());
 }
 
 void timer_service::schedule() noexcept {
@@ -378,7 +348,7 @@ bool timer_service::woken(clock::time_point now) noexcept {
 }
 
 bool timer_service::due(clock::time_point now) const noexcept {
-  return wheel_->next_expiry() <= timeline_.floor(now) || !posted_.empty() || !mailbox_->seems_empty();
+  return wheel_->next_expiry() <= timeline_.floor(now) || posts_.any_left() || !posts_.box()->seems_empty();
 }
 
 void timer_service::rung() noexcept { ++stats_.wakeups; }
@@ -394,10 +364,10 @@ bool timer_service::take_activity() noexcept {
 
 // A poll has ended. The first pass of a stamp takes what was posted by then: that goes before the verdicts.
 void timer_service::begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept {
-  take_posted();
+  posts_.take();
   if (!verdict_.waits()) {
     verdict_.begin({stamp, clock_.less_stalls(stamp)});
-    batch_end_ = posted_.back();
+    posts_.begin_batch();
   }
   if (!verdict_.waits_for_input()) return;
   verdict_.busy_for(now - driver_->polled(), driver_->polled_error());  // what I/O callbacks block extends the wait
@@ -417,7 +387,7 @@ bool timer_service::has_work(turn_of whose) const noexcept {
     case turn_of::slots:
       return judging_;
     case turn_of::posts:
-      return !posted_.empty();
+      return posts_.any_left();
     case turn_of::immediates:
       return immediates_left_;
   }
@@ -426,7 +396,7 @@ bool timer_service::has_work(turn_of whose) const noexcept {
 
 // False if nobody has work. Here the stamp that waits is judged, as soon as what goes before it is done.
 bool timer_service::find_next_turn() noexcept {
-  if (verdict_.waits() && !verdict_.waits_for_input() && batch_end_ == nullptr) {
+  if (verdict_.waits() && !verdict_.waits_for_input() && !posts_.batch_is_left()) {
     verdict_.judge();
     judging_ = wheel_->next_in_slots() <= timeline_.floor(verdict_.judged().time);
   }
@@ -449,7 +419,7 @@ void timer_service::run_turn(std::size_t visits, clock::time_point stamp, const 
       return;
     }
     case turn_of::posts:
-      return deliver(visits, stamp, binding);
+      return posts_.deliver(*this, visits, verdict_.waits_for_input() ? verdict_.judged().time : stamp, stamp, binding);
     case turn_of::immediates: {
       running_immediates_ = true;
       const bool done = wheel_->run_immediates(present, visits).done;
@@ -500,10 +470,10 @@ void timer_service::pass(clock::time_point stamp) noexcept {
   take_activity();                                        // our own does not count
   if (!driver_tells_unread_) clock_.expire();             // so that the next who asks for the time is noticed
   // Without a round of immediates under way, those that are left are new: they need a pass soon, and nothing was cut.
-  const bool only_new = !judging_ && posted_.empty() && !wheel_->in_immediate_round();
+  const bool only_new = !judging_ && !posts_.any_left() && !wheel_->in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
   log_.lateness().end_pass(now, again);
-  if (!again && mailbox_->sleep())
+  if (!again && posts_.box()->sleep())
     schedule();
   else
     turned_by.pass_again();  // or something was posted meanwhile, by a thread that did not wake us

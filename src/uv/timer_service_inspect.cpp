@@ -1,6 +1,6 @@
 #include "handler_name.hpp"
 
-#include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/post_delivery.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
@@ -17,19 +17,16 @@ bool timer_service::validate(std::string* why) const {
   std::size_t without_ref = 0;
   for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
   const char* broken = nullptr;
-  if (without_ref != unref_armed_) broken = "the count of armed timers without a reference is off";
-  if (wheel_->armed() - remote_armed_ > options_.max_armed) broken = "more timers are armed than max_armed";
-  if (remote_armed_ > options_.max_armed) broken = "more timers of other threads are armed than max_armed";
+  if (without_ref != alive_.unref_armed()) broken = "the count of armed timers without a reference is off";
+  if (wheel_->armed() - posts_.armed() > options_.max_armed) broken = "more timers are armed than max_armed";
+  if (posts_.armed() > options_.max_armed) broken = "more timers of other threads are armed than max_armed";
   std::size_t remote = 0;
   wheel_->for_each_armed([&](wheel_entry& entry) { remote += timer::from(entry).is_remote(); });
-  if (remote != remote_armed_) broken = "the count of armed timers of other threads is off";
-  const std::size_t holding = wheel_->armed() - unref_armed_;
+  if (remote != posts_.armed()) broken = "the count of armed timers of other threads is off";
   if (wake_ != 0 && wake_ > wheel_->next_in_slots()) broken = "the next wakeup is later than the next expiry";
-  if (wake_ != 0 && held_ != is_to_be_held()) broken = "the loop is held without need, or not held";
-  if (ends_to_check_ > wheel_->ended() && ends_to_check_ - wheel_->ended() > std::max<std::size_t>(holding, 1))
-    broken = "the last timer may end unnoticed";
-  if (arms_to_check_ > wheel_->arms() && arms_to_check_ - wheel_->arms() > places_left())
-    broken = "more timers than max_armed may be armed unnoticed";
+  if (wake_ != 0 && alive_.held() != alive_.is_to_be_held(*wheel_, posts_.needs_loop()))
+    broken = "the loop is held without need, or not held";
+  if (const char* const problem = alive_.problem(*wheel_)) broken = problem;
   if (broken != nullptr && why != nullptr) *why = broken;
   return broken == nullptr;
 }
@@ -68,7 +65,7 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
     const auto left = time_of(entry.deadline()) - now;
     const auto* const within =
         std::find_if(horizons.begin(), horizons.end(), [&](const horizon& one) { return left <= one.end; });
-    const auto id = t.is_remote() ? handler_of(detail::remote_node::of(t)) : entry.handler();
+    const auto id = t.is_remote() ? detail::post_delivery::handler_of(t) : entry.handler();
     ++armed[id][static_cast<std::size_t>(within - horizons.begin())];
   });
   for (const auto& [id, counts] : armed) {

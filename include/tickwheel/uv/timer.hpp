@@ -108,11 +108,11 @@ class timer : private wheel_entry {
   void arm_again_at(clock::time_point when) noexcept { service().arm_again(*this, service().tick_of(when)); }
 
   /// For one that has just come up, before its handler is called: until that returns, its place among `max_armed` is left to it.
-  void keep_place() noexcept { service().keep_place(*this); }
+  void keep_place() noexcept { service().alive_.keep_place(*this, *service().wheel_); }
   /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has not kept
   /// its place. Requires: the service is open.
   int arm_in_place_at(clock::time_point when) noexcept {
-    if (!service().keeps_place(*this)) return arm_verdict_at(when);
+    if (!service().alive_.keeps_place(*this)) return arm_verdict_at(when);
     arm_again_at(when);
     return 0;
   }
@@ -139,6 +139,7 @@ class timer : private wheel_entry {
 
  private:
   friend class timer_service;
+  friend class detail::post_delivery;
 
   // One of another thread, which only the service arms and cancels: it is told apart where all timers are walked.
   struct of_remote {};
@@ -306,7 +307,7 @@ class interval_timer : private timer {
 inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
   if (thread_ != detail::this_thread()) [[unlikely]]
     return arm_with_care(t, deadline);
-  if (wheel_->arms() >= arms_to_check_ && !t.armed()) [[unlikely]]
+  if (alive_.is_to_check_arm(*wheel_) && !t.armed()) [[unlikely]]
     return arm_with_care(t, deadline);
   if (wheel_->arm_beside_others(t.entry(), deadline)) [[unlikely]]  // the first one armed is armed with care
     wake_sooner();
@@ -318,7 +319,7 @@ inline void timer::ask_before_moving(wheel::move_hook ask) noexcept { service().
 inline bool timer_service::cancel(timer& t) noexcept {
   check_thread();
   wheel_->cancel(t.entry());
-  if (wheel_->ended() >= ends_to_check_) [[unlikely]]
+  if (alive_.is_to_check_end(*wheel_)) [[unlikely]]
     update_hold();
   return true;
 }

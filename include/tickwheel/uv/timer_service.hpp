@@ -16,8 +16,9 @@
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/uv/detail/handler_log.hpp>
-#include <tickwheel/uv/detail/inbox.hpp>
+#include <tickwheel/uv/detail/liveness.hpp>
 #include <tickwheel/uv/detail/loop_clock.hpp>
+#include <tickwheel/uv/detail/post_delivery.hpp>
 #include <tickwheel/uv/detail/this_thread.hpp>
 #include <tickwheel/uv/detail/timeline.hpp>
 #include <tickwheel/uv/detail/verdict_stamp.hpp>
@@ -171,7 +172,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// See `ref`.
   void unref() noexcept;
   /// See `ref`; true at first.
-  bool has_ref() const noexcept { return ref_; }
+  bool has_ref() const noexcept { return alive_.has_ref(); }
 
   /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread, and armed timers
   /// fire at their deadlines there as they do in the parent; so does what was posted, delivered or not. Requires: open,
@@ -218,6 +219,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
 
  private:
   friend class timer;
+  friend class detail::post_delivery;
 
   // The kinds of work that have turns in a pass.
   enum class turn_of : std::uint8_t { slots, posts, immediates };
@@ -233,8 +235,6 @@ class TICKWHEEL_API timer_service final : private driver::client {
   int arm_with_care(timer&, tick deadline) noexcept;
   int arm_at_with_care(timer&, clock::time_point when) noexcept;
   void arm_again(timer&, tick deadline) noexcept;
-  void keep_place(const timer&) noexcept;
-  bool keeps_place(const timer& t) const noexcept { return keeps_place_ == &t; }
   bool cancel(timer&) noexcept;  // of an armed one that has a reference
   bool cancel_with_care(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
@@ -263,57 +263,31 @@ class TICKWHEEL_API timer_service final : private driver::client {
   void schedule() noexcept;
   void wake_sooner() noexcept;
   void update_hold() noexcept;
-  bool is_to_be_held() const noexcept;
-  std::size_t places_left() const noexcept;
   static void on_fire(void* service, wheel_entry&, tick deadline) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handler(clock::time_point now) noexcept;
   void refresh_stats() const noexcept;
   void dump_armed(std::ostream&, handler_names) const;
 
-  // what other threads posted
-  void take_posted() noexcept;
-  void deliver(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
-  void settle_notice(detail::remote_node&) noexcept;
-  void withdraw(detail::remote_node&) noexcept;
-  void arm_remote(detail::remote_node&) noexcept;
-  static void fire_remote(wheel_entry&) noexcept;
-  void disarm_remote(detail::remote_node&) noexcept;
-  static expiry_report::handler_id handler_of(const detail::remote_node&) noexcept;
-  void run_remote(detail::remote_node&) noexcept;
-  void close_remote(detail::remote_node&) noexcept;
-
   // First what arm, cancel and touch use.
 
   detail::loop_clock clock_;
+  detail::liveness alive_;
 
   driver* driver_ = nullptr;      // null: closed
   const void* thread_ = nullptr;  // null: closed
-
-  // Whether the loop is to be held, and `max_armed` reached, need not be asked of each arm and cancel: the wheel's
-  // counts only grow, and until they come to these neither can change.
-  std::uint64_t arms_to_check_ = 0;
-  std::uint64_t ends_to_check_ = 0;
 
   tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
 
   detail::timeline timeline_;
 
-  std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
-  bool held_ = false;            // what the driver was told last
-  bool ref_ = true;
   bool armed_after_ = false;  // some timer was armed with a delay since the last turn
 
   alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of the service in three bits
 
-  // The timer whose handler runs. No other timer gets its place until that returns. Only compared: it may be gone.
-  const timer* keeps_place_ = nullptr;
-
-  // As of when timers are judged. `judging_`: what is due by then may not have run yet. `batch_end_`: the last posted call
-  // that is to be delivered before the stamp that waits is judged.
+  // As of when timers are judged. `judging_`: what is due by then may not have run yet.
   detail::verdict_stamp verdict_;
   bool judging_ = false;
-  const detail::inbox_link* batch_end_ = nullptr;
   turn_of next_turn_ = turn_of::slots;
   bool immediates_left_ = false;  // some were collected and have not run
   bool running_immediates_ = false;
@@ -324,14 +298,7 @@ class TICKWHEEL_API timer_service final : private driver::client {
   std::uint64_t arms_seen_ = 0;
   std::uint64_t ended_seen_ = 0;
 
-  // What other threads posted. The mailbox stays, closed, until the service is opened again or destroyed, so that remote()
-  // may be called while it closes.
-  detail::mailbox* mailbox_ = nullptr;
-  detail::inbox_chain posted_;       // taken and not delivered yet
-  bool has_holds_ = false;           // some remote_hold may be left
-  std::size_t remote_armed_ = 0;     // how many of the armed timers are other threads'
-  std::uint64_t fired_in_vain_ = 0;  // entries of theirs that the wheel fired when they had just been cancelled
-
+  detail::post_delivery posts_;
   detail::handler_log log_;
   mutable expiry_report report_;
 

@@ -1,0 +1,97 @@
+// What other threads posted to a service, on its way from the mailbox to its end.
+#pragma once
+
+#include <tickwheel/core/export.h>
+#include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/uv/detail/inbox.hpp>
+#include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/expiry_report.hpp>
+#include <tickwheel/uv/service_stats.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tickwheel {
+class binding_watch;
+class timer;
+class timer_service;
+}  // namespace tickwheel
+
+namespace tickwheel::detail {
+
+/// Posts are taken from the mailbox in batches and delivered in the order of posting. A call that is due runs at once. One with a
+/// delay becomes a timer of the service.
+///
+/// *Thread safety:* the loop thread. *Complexity:* O(1), except `deliver`, which is O(visits), and `close`.
+class TICKWHEEL_API post_delivery {
+ public:
+  post_delivery() noexcept = default;
+  ~post_delivery();
+  post_delivery(const post_delivery&) = delete;
+  post_delivery& operator=(const post_delivery&) = delete;
+
+  /// Delivers what is posted to `from` from now on. Takes over a reference to it, and gives up the one to the mailbox before.
+  /// Requires: nothing is left to be delivered.
+  void open(mailbox& from) noexcept;
+
+  /// Ends everything that has not run, wherever it is: the mailbox accepts nothing from here on. Requires: the service can still be
+  /// asked for its wheel. `forget` is to be called for what is in the wheel.
+  void close(timer_service&) noexcept;
+  /// Ends `t`, which is no longer linked to the wheel, if it is another thread's.
+  void forget(timer_service&, timer& t) noexcept;
+
+  /// The mailbox; null before the first `open`. It stays, closed, until the next one, so that handles may be made while it closes.
+  mailbox* box() const noexcept { return mailbox_; }
+
+  /// Takes what was posted so far.
+  void take() noexcept;
+  /// From now on `batch_is_left` tells of what was taken so far.
+  void begin_batch() noexcept { batch_end_ = taken_.back(); }
+  /// Returns true if some of the batch was not delivered yet.
+  bool batch_is_left() const noexcept { return batch_end_ != nullptr; }
+  /// Returns true if something was taken and not delivered yet.
+  bool any_left() const noexcept { return !taken_.empty(); }
+  /// Returns true if the loop is needed for what was taken, or for holds.
+  bool needs_loop() const noexcept { return has_holds_ || any_left(); }
+
+  /// Delivers up to `visits`. What is due at `as_of` runs at once, and is reported as due no earlier than `stamp`. Touches nothing
+  /// any more once the binding has ended.
+  void deliver(timer_service&, std::size_t visits, clock::time_point as_of, clock::time_point stamp,
+               const binding_watch& binding) noexcept;
+
+  /// A hold was made.
+  void expect_holds() noexcept { has_holds_ = true; }
+  bool may_have_holds() const noexcept { return has_holds_; }
+
+  /// Returns the number of armed timers that are other threads'.
+  std::size_t armed() const noexcept { return armed_; }
+
+  /// Tells the handler of `t`, which is another thread's, from others.
+  static expiry_report::handler_id handler_of(timer& t) noexcept;
+  /// Returns when `t`, which is another thread's, was asked to run.
+  static clock::time_point due_of(timer& t) noexcept;
+
+  /// Fills in what this counts. `stats.cancelled` and `stats.fired` are those of the wheel.
+  void count(service_stats& stats) const noexcept;
+
+ private:
+  void settle_notice(timer_service&, remote_node&) noexcept;
+  void withdraw(remote_node&) noexcept;
+  void arm(timer_service&, remote_node&) noexcept;
+  static void fire(wheel_entry&) noexcept;
+  void disarm(timer_service&, remote_node&) noexcept;
+  void run(remote_node&) noexcept;
+  void end(timer_service&, remote_node&) noexcept;
+
+  mailbox* mailbox_ = nullptr;
+  inbox_chain taken_;
+  const inbox_link* batch_end_ = nullptr;
+  bool has_holds_ = false;  // some remote_hold may be left
+  std::size_t armed_ = 0;
+  std::uint64_t fired_in_vain_ = 0;  // entries that the wheel fired when they had just been cancelled
+  std::uint64_t ran_ = 0;
+  std::uint64_t withdrawn_ = 0;
+  std::uint64_t cancelled_ = 0;
+};
+
+}  // namespace tickwheel::detail

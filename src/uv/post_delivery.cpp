@@ -1,0 +1,175 @@
+#include <tickwheel/uv/detail/post_delivery.hpp>
+
+#include "binding_watch.hpp"
+
+#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <algorithm>
+#include <new>
+
+namespace tickwheel::detail {
+
+namespace {
+
+// Only to tell it from others. By way of the type that compilers take for "any function".
+expiry_report::handler_id handler_of(const remote_node& node) noexcept {
+  return reinterpret_cast<expiry_report::handler_id>(reinterpret_cast<void (*)()>(node.run));
+}
+
+}  // namespace
+
+expiry_report::handler_id post_delivery::handler_of(timer& t) noexcept {
+  return detail::handler_of(remote_node::of(t));
+}
+
+clock::time_point post_delivery::due_of(timer& t) noexcept { return remote_node::of(t).due; }
+
+post_delivery::~post_delivery() {
+  if (mailbox_ != nullptr) mailbox_->release();
+}
+
+void post_delivery::open(mailbox& from) noexcept {
+  if (mailbox_ != nullptr) mailbox_->release();
+  mailbox_ = &from;
+  batch_end_ = nullptr;
+  has_holds_ = false;
+  fired_in_vain_ = ran_ = withdrawn_ = cancelled_ = 0;
+}
+
+// First what waits and the notices, so that what is in the wheel then is there and nowhere else.
+void post_delivery::close(timer_service& service) noexcept {
+  taken_.append(mailbox_->close());
+  while (inbox_link* link = taken_.pop()) end(service, remote_node::of(*link));
+}
+
+void post_delivery::forget(timer_service& service, timer& t) noexcept {
+  if (t.is_remote()) end(service, remote_node::of(t));
+}
+
+void post_delivery::count(service_stats& stats) const noexcept {
+  stats.fired -= fired_in_vain_;
+  stats.cancelled += fired_in_vain_;
+  stats.remote_accepted = mailbox_->accepted();
+  stats.remote_refused = mailbox_->refused();
+  stats.remote_ran = ran_;
+  stats.remote_withdrawn = withdrawn_;
+  stats.remote_cancelled = cancelled_;
+}
+
+void post_delivery::take() noexcept {
+  // Asked before taking: what was posted before the last release is then among what is taken.
+  if (has_holds_) has_holds_ = mailbox_->has_holds();
+  taken_.append(mailbox_->drain());
+}
+
+void post_delivery::deliver(timer_service& service, std::size_t visits, clock::time_point as_of,
+                            clock::time_point stamp, const binding_watch& binding) noexcept {
+  for (; visits != 0; --visits) {
+    inbox_link* const link = taken_.pop();
+    if (link == nullptr) break;
+    if (link == batch_end_) batch_end_ = nullptr;
+    if (taken_.front() != nullptr) __builtin_prefetch(remote_node::of(*taken_.front()).waiting, 1);
+    remote_node& node = remote_node::of(*link);
+    if (node.delivered) {
+      settle_notice(service, node);
+      continue;
+    }
+    node.delivered = true;
+    mailbox_->count_delivered();
+    // one with a delay is a timer, and waits for input like any other
+    if (node.due > as_of) {
+      arm(service, node);
+    } else if (node.change_by_loop(remote_state::queued, remote_state::ran)) {
+      // a time before the clock's epoch is one that has passed, too
+      const bool at_once = node.due == clock::time_point::min();
+      service.begin_handler(detail::handler_of(node), at_once ? stamp : std::max(node.due, clock::time_point{}), {});
+      run(node);
+      if (binding.ended()) return;
+    } else {
+      withdraw(node);
+    }
+  }
+}
+
+// Its link is free from here on, and a notice may come from another thread before this returns: the next pass reads it.
+void post_delivery::arm(timer_service& service, remote_node& node) noexcept {
+  if (!node.change_by_loop(remote_state::queued, remote_state::armed)) {
+    withdraw(node);
+    return;
+  }
+  ++armed_;
+  timer& wait = *::new (static_cast<void*>(node.waiting)) timer{service, &fire, timer::of_remote{}};
+  service.wheel_->arm(wait.entry(), service.tick_of(node.due));
+}
+
+void post_delivery::fire(wheel_entry& entry) noexcept {
+  timer& wait = timer::from(entry);
+  timer_service& service = wait.service();
+  post_delivery& self = service.posts_;
+  remote_node& node = remote_node::of(wait);
+  self.disarm(service, node);
+  if (node.change_by_loop(remote_state::armed, remote_state::ran)) {
+    self.run(node);
+    return;
+  }
+  // Cancelled, and the notice is on its way, or about to be: the node, and our reference, is left to it.
+  ++self.fired_in_vain_;
+  ++self.withdrawn_;
+  self.mailbox_->count_ended();
+  node.abandon();
+}
+
+// Not armed any more, and out of the wheel: who holds the last reference, on whatever thread, has only memory to free.
+void post_delivery::disarm(timer_service& service, remote_node& node) noexcept {
+  --armed_;
+  timer& wait = node.wait();
+  service.wheel_->cancel(wait.entry());
+  wait.~timer();
+}
+
+void post_delivery::settle_notice(timer_service& service, remote_node& node) noexcept {
+  if (node.is_abandoned()) {
+    node.release();
+    return;
+  }
+  disarm(service, node);
+  withdraw(node);
+}
+
+// A node that was cancelled, and is in no wheel.
+void post_delivery::withdraw(remote_node& node) noexcept {
+  ++withdrawn_;
+  mailbox_->count_ended();
+  node.release();
+}
+
+// The handler may close or destroy the service; the node is on its own by then, and freed when the handler, which is
+// part of it, has returned.
+void post_delivery::run(remote_node& node) noexcept {
+  ++ran_;
+  mailbox_->count_ended();
+  node.run(node.callable);
+  node.release();
+}
+
+// Counts a node that has not run, wherever it was, and lets it go.
+void post_delivery::end(timer_service& service, remote_node& node) noexcept {
+  if (node.delivered) {
+    if (node.is_abandoned()) {
+      node.release();  // counted before
+      return;
+    }
+    disarm(service, node);
+  }
+  const remote_state from = node.delivered ? remote_state::armed : remote_state::queued;
+  if (node.change_by_loop(from, remote_state::closed))
+    ++cancelled_;
+  else
+    ++withdrawn_;
+  node.release();
+}
+
+}  // namespace tickwheel::detail
