@@ -121,13 +121,13 @@ class connection {
     unsent_.assign(data + taken, data + size);
     bytes = uv_buf_init(unsent_.data(), static_cast<unsigned>(unsent_.size()));
     if (uv_write(&write_, stream(), &bytes, 1, on_written) != 0) return close();
-    idle_.added(unsent_.size());
+    idle_.add_queued(unsent_.size());
   }
 
   static void on_written(uv_write_t* write, int error) noexcept {
     auto& self = *static_cast<connection*>(write->handle->data);
     if (error != 0) return self.close();  // also called, with UV_ECANCELED, when it is closing already
-    self.idle_.queued(0);                 // the peer took the rest, and is not idle
+    self.idle_.set_queued(0);             // the peer took the rest, and is not idle
     if (uv_read_start(self.stream(), give_buffer, on_read) != 0) self.close();
   }
 

@@ -129,17 +129,17 @@ class connection {
 
   void take(std::string_view bytes) noexcept {
     if (phases_.phase() == request_phase::keep_alive) {
-      phases_.header();
+      phases_.on_bytes();
       entered_phase();
     }
-    drain_.busy();
+    drain_.begin_request();
     rate_.progress(bytes.size());
     if (phases_.aged() || group_.draining()) exchange_.last_answer();  // never closed without a word
     const std::uint64_t answered_before = exchange_.answered();
     exchange_.take(bytes, on_.out);
     on_.answered += exchange_.answered() - answered_before;
     if (exchange_.answered() != answered_before) {
-      phases_.response();
+      phases_.on_request_end();
       rate_.cancel();
     }
     answer();
@@ -150,13 +150,13 @@ class connection {
     const http_exchange::stage stage = exchange_.at();
     if (stage == http_exchange::stage::over) return finish();
     if (phases_.phase() == request_phase::response) {
-      phases_.keep_alive();
-      if (stage != http_exchange::stage::idle) phases_.header();
+      phases_.on_response_end();
+      if (stage != http_exchange::stage::idle) phases_.on_bytes();
       entered_phase();
     }
-    if (stage == http_exchange::stage::idle) drain_.idle();
+    if (stage == http_exchange::stage::idle) drain_.end_request();
     if (stage == http_exchange::stage::body && phases_.phase() == request_phase::header) {
-      phases_.body();
+      phases_.on_header_end();
       entered_phase();
       if (demand_rate() != 0) return close();
     }
@@ -165,7 +165,7 @@ class connection {
 
   void entered_phase() noexcept { phase_began_ = on_.loop.timers().now(); }
 
-  int demand_rate() noexcept { return on_.rate.bytes_a_second == 0 ? 0 : rate_.start(on_.rate); }
+  int demand_rate() noexcept { return on_.rate.bytes_per_second == 0 ? 0 : rate_.start(on_.rate); }
 
   // --- bytes out
 
@@ -346,7 +346,7 @@ class server {
       : limits_{.hard_stop = o.drain, .spread = o.drain_spread, .seed = static_cast<std::uint64_t>(uv_os_getpid())} {
     on_.phases = {.header = o.header, .body = o.body, .keep_alive = o.keep_alive, .max_age = o.max_age};
     on_.rate = {
-        .bytes_a_second = o.min_rate, .grace = o.rate_grace, .interval = std::min(o.rate_grace, milliseconds{1s})};
+        .bytes_per_second = o.min_rate, .grace = o.rate_grace, .interval = std::min(o.rate_grace, milliseconds{1s})};
     on_.look_at_taking = on_.rate.interval / 4;
   }
 

@@ -79,7 +79,7 @@ struct client_context {
   sockaddr_in server{};
   event_loop loop;
   figures counted;
-  tickwheel::retry_budget budget{{.percent = asked.retry_percent, .per_second = 10, .most = saved_retries}};
+  tickwheel::retry_budget budget{{.percent = asked.retry_percent, .per_second = 10, .max_tokens = saved_retries}};
   std::minstd_rand random;
 };
 
@@ -197,7 +197,7 @@ class link {
     });
   }
 
-  static constexpr tickwheel::retry_options patient{.attempts = tickwheel::retry_options::unlimited,
+  static constexpr tickwheel::retry_options patient{.max_attempts = tickwheel::retry_options::unlimited,
                                                     .backoff = {.base = 20ms, .cap = 200ms}};
 
   client_context& on_;
@@ -216,8 +216,10 @@ call::call(client_context& on, link& over)
     : pending_call{on.loop.timers()},
       on_{on},
       link_{over},
-      retry_{on.loop.timers(), *this, {.attempts = most_attempts, .backoff = {.base = 10ms, .cap = 80ms}}, &on.budget} {
-}
+      retry_{on.loop.timers(),
+             *this,
+             {.max_attempts = most_attempts, .backoff = {.base = 10ms, .cap = 80ms}},
+             &on.budget} {}
 
 void call::begin() noexcept {
   open_ = true;

@@ -30,7 +30,7 @@ bool silence_timer::judge() noexcept {
     wait(service().judged_at(), silence);
     return false;
   }
-  notices_ = notices() + 1;
+  consecutive_timeouts_ = consecutive_timeouts() + 1;
   noticed_at_ = now;
   timer::keep_place();
   return true;
@@ -51,7 +51,7 @@ void silence_timer::note_first() noexcept { last_ = service().responsive_now(); 
 
 void silence_timer::look_again() noexcept { wait(service().judged_at(), std::chrono::nanoseconds{}); }
 
-int silence_timer::again() noexcept {
+int silence_timer::notify_again() noexcept {
   if (limit_.problem() != nullptr) return UV_EINVAL;
   if (armed()) return 0;
   if (!service().is_open()) return UV_ECANCELED;

@@ -39,7 +39,7 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 
 // The steady clock last: should the process be kept from its processor in between, stalls are undercounted from then on,
 // where the other way round all waiting would be taken for one. So a reading that took long is not the last.
-same_moment same_moment::read() noexcept {
+clock_pair clock_pair::read() noexcept {
   constexpr std::uint64_t undisturbed_ns = 100'000;
   for (int attempts = 10;; --attempts) {
     const std::uint64_t before = uv_hrtime();
@@ -74,7 +74,7 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
 
 template <loop_wakeup Wakeup>
 loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
-    : loop_{loop}, left_{clock::now()}, opened_{same_moment::read()}, polled_{left_} {}
+    : loop_{loop}, left_{clock::now()}, opened_{clock_pair::read()}, polled_{left_} {}
 
 template <loop_wakeup Wakeup>
 int loop_driver<Wakeup>::link() noexcept {

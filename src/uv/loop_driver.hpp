@@ -33,9 +33,9 @@ namespace tickwheel {
 int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
 
 /// The beginning of a millisecond by two clocks: libuv's, and ours.
-struct same_moment {
+struct clock_pair {
   /// Of the millisecond that runs now; `time` is up to 0.1 ms too late.
-  static same_moment read() noexcept;
+  static clock_pair read() noexcept;
 
   std::uint64_t libuv_ms;
   clock::time_point time;
@@ -131,7 +131,7 @@ class loop_driver final : public driver {
   bool only_closes_ = false;  // close callbacks were left, which may take long and may keep the loop running
   clock::time_point held_again_ = clock::time_point::max();  // when the client asked to be held after that
 
-  const same_moment opened_;
+  const clock_pair opened_;
   // when the last poll returned or was to, or a little later; while one is on, when it began
   clock::time_point polled_;
   bool polling_ = false;                                     // between prepare and check

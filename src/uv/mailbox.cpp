@@ -25,7 +25,7 @@ basic_mailbox<Sync>::basic_mailbox(std::size_t max_queued, std::size_t max_unend
     : max_queued_{as_limit(max_queued)}, max_unended_{as_limit(max_unended)} {}
 
 template <class Sync>
-bool basic_mailbox<Sync>::take_place_with_care(std::uint64_t mine) noexcept {
+bool basic_mailbox<Sync>::take_place_slow_path(std::uint64_t mine) noexcept {
   // may set them back when another producer was quicker, and then costs one more look
   const std::uint64_t delivered = delivered_.load(std::memory_order_relaxed);
   const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
@@ -93,7 +93,7 @@ template basic_mailbox<std_sync>* basic_mailbox<std_sync>::make(std::size_t, std
 template remote_state basic_mailbox<std_sync>::cancel(remote_node&) noexcept;
 template void basic_mailbox<std_sync>::notify(remote_node&) noexcept;
 template inbox_chain basic_mailbox<std_sync>::close() noexcept;
-template bool basic_mailbox<std_sync>::take_place_with_care(std::uint64_t) noexcept;
+template bool basic_mailbox<std_sync>::take_place_slow_path(std::uint64_t) noexcept;
 template bool basic_mailbox<std_sync>::read_driver(clock::time_point&) noexcept;
 template void basic_mailbox<std_sync>::ring() noexcept;
 

@@ -36,7 +36,7 @@ void post_delivery::open(mailbox& from) noexcept {
   mailbox_ = &from;
   batch_end_ = nullptr;
   has_holds_ = false;
-  fired_in_vain_ = ran_ = withdrawn_ = cancelled_ = 0;
+  expired_but_cancelled_ = ran_ = withdrawn_ = cancelled_ = 0;
 }
 
 // First what waits and the notices, so that what is in the wheel then is there and nowhere else.
@@ -50,8 +50,8 @@ void post_delivery::forget(timer_service& service, timer& t) noexcept {
 }
 
 void post_delivery::count(service_stats& stats) const noexcept {
-  stats.fired -= fired_in_vain_;
-  stats.cancelled += fired_in_vain_;
+  stats.fired -= expired_but_cancelled_;
+  stats.cancelled += expired_but_cancelled_;
   stats.remote_accepted = mailbox_->accepted();
   stats.remote_refused = mailbox_->refused();
   stats.remote_ran = ran_;
@@ -62,7 +62,7 @@ void post_delivery::count(service_stats& stats) const noexcept {
 void post_delivery::take() noexcept {
   // Asked before taking: what was posted before the last release is then among what is taken.
   if (has_holds_) has_holds_ = mailbox_->has_holds();
-  taken_.append(mailbox_->drain());
+  taken_.append(mailbox_->take_all());
 }
 
 void post_delivery::deliver(timer_service& service, std::size_t visits, clock::time_point as_of,
@@ -116,7 +116,7 @@ void post_delivery::fire(wheel_entry& entry) noexcept {
     return;
   }
   // Cancelled, and the notice is on its way, or about to be: the node, and our reference, is left to it.
-  ++self.fired_in_vain_;
+  ++self.expired_but_cancelled_;
   ++self.withdrawn_;
   self.mailbox_->count_ended();
   node.abandon();

@@ -183,11 +183,11 @@ int timer_service::arm_after(timer& t, std::chrono::nanoseconds after, std::chro
     const tick armed = t.wheel_entry::deadline();
     deadline = deadline <= armed && armed <= latest ? armed : most_shared(deadline, latest);
   }
-  return t.has_ref() ? arm_tick(t, deadline) : arm_with_care(t, deadline);
+  return t.has_ref() ? arm_tick(t, deadline) : arm_slow_path(t, deadline);
 }
 
 // Of any timer, in any state: what `arm_tick` leaves out because the counts say that it cannot matter.
-int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
+int timer_service::arm_slow_path(timer& t, tick deadline) noexcept {
   if (const int error = admit(t)) return error;
   if (wheel_->armed() == 0) skip_idle_time();
   wheel_->arm(t.entry(), deadline);
@@ -196,8 +196,8 @@ int timer_service::arm_with_care(timer& t, tick deadline) noexcept {
   return 0;
 }
 
-int timer_service::arm_at_with_care(timer& t, clock::time_point when) noexcept {
-  return when <= clock_.stamp() ? arm_immediate(t, clock_.stamp()) : arm_with_care(t, tick_of(when));
+int timer_service::arm_at_slow_path(timer& t, clock::time_point when) noexcept {
+  return when <= clock_.stamp() ? arm_immediate(t, clock_.stamp()) : arm_slow_path(t, tick_of(when));
 }
 
 // It stands in no tick: one ahead of the clock would make its neighbours early. `since` may be of an earlier iteration. The
@@ -238,7 +238,7 @@ void timer_service::arm_again(timer& t, tick deadline) noexcept {
   wake_sooner();
 }
 
-bool timer_service::cancel_with_care(timer& t) noexcept {
+bool timer_service::cancel_slow_path(timer& t) noexcept {
   check_thread();
   if (!t.has_ref()) alive_.remove_unref();
   return cancel(t);

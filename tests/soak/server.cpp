@@ -23,7 +23,7 @@ constexpr nanoseconds on_the_way = 5ms;
 constexpr nanoseconds first_message = 20s;  // until which a peer must have said who it is
 constexpr nanoseconds call_limit = 30ms;
 constexpr nanoseconds operation_limit = 300ms;
-constexpr tickwheel::retry_options retries{.attempts = 3,
+constexpr tickwheel::retry_options retries{.max_attempts = 3,
                                            .backoff = {.base = 5ms, .cap = 10ms, .kind = tickwheel::jitter_kind::none}};
 
 }  // namespace

@@ -186,12 +186,12 @@ class loop final : public driver {
   void take_posted() {
     if (has_holds_) {
       has_holds_ = mailbox_->has_holds();
-      // The drain has to take all that was posted before the last release. Relacy's exchange always finds the newest value.
-      // The standard guarantees it only if the release happens before the drain, so this asks for that edge.
+      // `take_all` has to take all that was posted before the last release. Relacy's exchange always finds the newest value.
+      // The standard guarantees it only if the release happens before it, so this asks for that edge.
       if (!has_holds_)
         for (const plain<int>& words : scene_.last_words) words.read();
     }
-    posted_.append(mailbox_->drain());
+    posted_.append(mailbox_->take_all());
   }
 
   // timer_service::deliver

@@ -1,15 +1,15 @@
 // Tells a connection when no byte moved for too long, in either direction.
 //
-// Touch it when bytes were read, or taken at once, and tell it the bytes still queued, as a write_idle_timeout, by
-// whose header it is explained how: a slow reader is not idle here, either. Unlike there, a connection that has nothing
-// to send is idle when nothing comes.
+// Touch it when bytes were read, or taken at once. Tell it the bytes still queued, as a write_idle_timeout, by whose header it
+// is explained how: a slow reader is not idle here, either. Unlike there, a connection that has nothing to send is idle when
+// nothing comes.
 //
 //   class session {
 //    public:
 //     explicit session(tickwheel::timer_service& timers) : idle_{timers, *this} { idle_.start(60s); }
 //     void on_read() { idle_.touch(); }
-//     void send(uv_write_t& w, uv_buf_t b) { if (uv_write(&w, stream(), &b, 1, on_written) == 0) idle_.added(b.len); }
-//     void on_written() { idle_.queued(queued()); }
+//     void send(uv_write_t& w, uv_buf_t b) { if (uv_write(&w, stream(), &b, 1, on_written) == 0) idle_.add_queued(b.len); }
+//     void on_written() { idle_.set_queued(queued()); }
 //    private:
 //     void on_idle() noexcept;          // may `delete this`
 //     std::size_t queued() const noexcept { return uv_stream_get_write_queue_size(stream()); }
@@ -30,8 +30,8 @@ namespace tickwheel {
 /// Repeated calls, pauses and what else all idle timeouts can do: see `silence_timer`. `Queued`: as of
 /// `write_idle_timeout`.
 ///
-/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`; `queued` and `added` are checked at most where they count
-/// as activity, in debug builds.
+/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`. Debug builds check the thread of `set_queued` and
+/// `add_queued` where they count as activity.
 template <auto Member, auto Queued = nullptr, class = decltype(Member)>
 requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>
@@ -58,13 +58,13 @@ class all_idle_timeout : public silence_timer {
   void touch() noexcept { note(); }
 
   /// So many bytes are still queued. Fewer than before: the peer took some. More: that is our doing, and no activity.
-  void queued(std::size_t bytes) noexcept {
+  void set_queued(std::size_t bytes) noexcept {
     if (left_.shrunk_to(bytes)) note();
     left_.now(bytes);
   }
 
   /// So many bytes were queued on top; no activity yet. As `write_idle_timeout::added`.
-  void added(std::size_t bytes) noexcept { left_.grew_by(bytes); }
+  void add_queued(std::size_t bytes) noexcept { left_.grew_by(bytes); }
 
  private:
   static void visit(wheel_entry& entry) noexcept {
@@ -74,7 +74,7 @@ class all_idle_timeout : public silence_timer {
   }
 
   void ask() noexcept {
-    if constexpr (detail::can_be_asked<Queued>) queued((self_.*Queued)());
+    if constexpr (detail::can_be_asked<Queued>) set_queued((self_.*Queued)());
   }
 
   owner& self_;

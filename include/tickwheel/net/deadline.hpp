@@ -1,5 +1,5 @@
-// A deadline is a time budget that is handed down a chain of calls: it is set once, where a request comes in, and each
-// step below sees what is left of it.
+// A deadline is a time budget that is handed down a chain of calls. It is set once, where a request comes in. Each step below
+// sees what is left of it.
 //
 // Hand on the deadline, not a timeout: timeouts of the steps add up, a deadline does not move. A step with a limit of
 // its own takes the tighter of the two, and what goes over the wire is what remains, since clocks of two machines

@@ -1,14 +1,14 @@
 // Ends many connections gracefully: a server that is to stop, or to be replaced.
 //
-// Stop accepting, then start the drain. Connections without a request are told to close at once. Those with one may
-// finish it and are told then; those that have not by the hard stop are told to stop as they are, one after the other
-// and not all in one tick, as their peers will come back with what they lost. When the last has left, the owner hears.
+// Stop accepting, then start the drain. Connections without a request are told to close at once. Those with one may finish it
+// and are told then. Those that have not by the hard stop are told to stop as they are. That comes one after the other and not
+// all in one tick, because their peers will come back with what they lost. When the last has left, the owner hears.
 //
 //   class connection {
 //    public:
 //     explicit connection(server& s) : draining_{s.drain(), *this} {}
-//     void on_request() { draining_.busy(); ... }
-//     void on_response_written() { draining_.idle(); }
+//     void on_request() { draining_.begin_request(); ... }
+//     void on_response_written() { draining_.end_request(); }
 //    private:
 //     void on_drain(tickwheel::drain_call) noexcept { close(); }      // may `delete this`
 //     tickwheel::drain_member<&connection::on_drain> draining_;
@@ -20,8 +20,8 @@
 //     tickwheel::drain<&server::on_drained> drain_{timers, *this};
 //   };
 //
-// Handlers are called in passes of the service, some hundreds each, so that a hundred thousand idle connections do not
-// keep I/O from its turn: a request that had arrived before its connection was told is served.
+// Handlers are called in passes of the service, some hundreds each, so that a hundred thousand idle connections do not keep
+// I/O from its turn. A request that had arrived before its connection was told is served.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -144,9 +144,9 @@ class TICKWHEEL_API drain_group : private timer {
 
 /// Drains the connections that are its members, and calls a member function of its owner when all are gone.
 ///
-/// *Thread safety:* the loop thread only; checked where its timer is armed or cancelled. *Complexity:* joining, leaving, `busy`
-/// and `idle` are O(1), destroying it is O(members); nothing allocates; one timer for all members. A pass tells up to 256 of
-/// them; the next follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* may be destroyed at any time,
+/// *Thread safety:* the loop thread only; checked where its timer is armed or cancelled. *Complexity:* joining, leaving,
+/// `begin_request` and `end_request` are O(1), destroying it is O(members); nothing allocates; one timer for all members. A pass
+/// tells up to 256 of them; the next follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* may be destroyed at any time,
 /// in a handler of its own or of a member too; its members then belong to no drain, and may be destroyed later. Destroying it
 /// runs no handler.
 ///
@@ -168,9 +168,9 @@ class drain : public drain_group {
   owner& self_;
 };
 
-/// Makes the object that embeds it a member of a drain, from its construction to its destruction. It is idle at first.
-/// The handler is called while the group drains, may do anything, and is to see to it that the member leaves: at once
-/// or later, as when a socket is closed only in a callback.
+/// Makes the object that embeds it a member of a drain, from its construction to its destruction. It is idle at first. The
+/// handler is called while the group drains, and may do anything. It is to see to it that the member leaves: at once, or
+/// later, as when a socket is closed only in a callback.
 ///
 /// *Thread safety, complexity:* as `drain`. *Errors:* none. *Lifetime:* stays where it is; may be destroyed at any time, in any
 /// handler, before or after its drain.
@@ -187,12 +187,12 @@ class drain_member : private drain_group::member {
   drain_member(const drain_member&) = delete;
   drain_member& operator=(const drain_member&) = delete;
 
-  /// A request begins: while draining, it is not told to close before `idle`. Stores a flag, and nothing else.
-  void busy() noexcept { is_busy = true; }
+  /// A request begins: while draining, it is not told to close before `end_request`. Stores a flag, and nothing else.
+  void begin_request() noexcept { is_busy = true; }
 
   /// The request is over. While draining the handler is called in the next pass, if it was busy and was not told to
   /// stop.
-  void idle() noexcept {
+  void end_request() noexcept {
     if (!is_busy) return;
     is_busy = false;
     if (group != nullptr && in == drain_group::place::waiting) group->became_idle(*this);
@@ -203,7 +203,7 @@ class drain_member : private drain_group::member {
     if (group != nullptr) group->leave(*this);
   }
 
-  /// True between `busy` and `idle`.
+  /// True between `begin_request` and `end_request`.
   bool in_flight() const noexcept { return is_busy; }
 
  private:

@@ -44,7 +44,7 @@ class idle_timeout : public silence_timer {
   static callback handler() noexcept { return &visit; }
 
   /// Calls the handler once `limit` has passed without a touch, counting from now; once, until started again or the
-  /// handler asks for it `again`. Starting a started one begins anew, which is what a pooled connection does when it is
+  /// handler asks for it by `notify_again`. Starting a started one begins anew, which is what a pooled connection does when it is
   /// used again: no touch, pause or notice of the earlier use is left. The limit is a duration, or a scaled one:
   /// `idle_limit::scaled(10s, 5min, load)`. A scaled one follows a falling load at once, and a rising one when the
   /// timer comes up next, which is once a minimum.

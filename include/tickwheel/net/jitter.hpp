@@ -48,18 +48,18 @@ class jitter {
     return least.count() <= 0 ? least : lengthened(least, detail::share_of(least, share_));
   }
 
-  /// `delay`, or longer by up to `most`, whatever the share. Saturates. A `most` of zero or less adds nothing.
+  /// `delay`, or longer by up to `max_extra`, whatever the share. Saturates. A `max_extra` of zero or less adds nothing.
   template <class D, class M>
-  std::chrono::nanoseconds operator()(D delay, M most) noexcept {
-    return lengthened(detail::to_nanoseconds(delay), detail::to_nanoseconds(most));
+  std::chrono::nanoseconds operator()(D delay, M max_extra) noexcept {
+    return lengthened(detail::to_nanoseconds(delay), detail::to_nanoseconds(max_extra));
   }
 
   /// What it was made with.
   double share() const noexcept { return share_; }
 
  private:
-  std::chrono::nanoseconds lengthened(std::chrono::nanoseconds least, std::chrono::nanoseconds most) noexcept {
-    return most.count() <= 0 ? least : detail::add_saturating(least, random_.up_to(most));
+  std::chrono::nanoseconds lengthened(std::chrono::nanoseconds least, std::chrono::nanoseconds max_extra) noexcept {
+    return max_extra.count() <= 0 ? least : detail::add_saturating(least, random_.up_to(max_extra));
   }
 
   double share_;

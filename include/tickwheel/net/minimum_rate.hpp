@@ -1,12 +1,12 @@
 // Tells a connection when its peer moves bytes too slowly: a body that comes in drops, an answer that is not taken.
 //
-// Take it beside a limit on the whole (`phase_timeouts`), which must be generous enough for the largest body on the
-// slowest line that is still welcome; a rate need not be.
+// Take it beside a limit on the whole (`phase_timeouts`), which must be generous enough for the largest body on the slowest
+// line that is still welcome. A rate need not be.
 //
 //   class upload {
 //    public:
 //     explicit upload(tickwheel::timer_service& timers) : rate_{timers, *this} {
-//       rate_.start({.bytes_a_second = 240, .grace = 5s});
+//       rate_.start({.bytes_per_second = 240, .grace = 5s});
 //     }
 //     void on_read(std::size_t bytes) { rate_.progress(bytes); }
 //     void on_peer_not_wanted_now() { rate_.pause(); }     // we stopped reading: it cannot send
@@ -17,11 +17,11 @@
 //     tickwheel::minimum_rate<&upload::on_too_slow> rate_;
 //   };
 //
-// The peer has a credit of time, `grace` at first. Time takes from it, and each byte gives back the time that a byte
-// may take at the minimum rate, up to `grace` again. When none is left the peer is too slow. So a peer is cut only when it
-// has fallen behind the rate by `grace` within some stretch of time, wherever that began. A check finds this one interval
-// late at most. Bursts do not matter, but nothing is saved up: a peer that is an hour ahead of the rate, and then falls
-// silent, is cut like any other, at the latest `grace` and one interval after its last byte.
+// The peer has a credit of time, `grace` at first. Time takes from it, and each byte gives back the time that a byte may take
+// at the minimum rate, up to `grace` again. When none is left the peer is too slow. So a peer is cut only when it has fallen
+// behind the rate by `grace` within some stretch of time, wherever that began. A check finds this one interval late at most.
+// Bursts do not matter, but nothing is saved up. A peer that is an hour ahead of the rate, and then falls silent, is cut like
+// any other, at the latest `grace` and one interval after its last byte.
 //
 // Time is the loop's responsive time, less what was paused: neither our stalls nor our unwillingness to read are the
 // peer's fault.
@@ -39,7 +39,7 @@ namespace tickwheel {
 /// What is demanded of a peer.
 struct rate_limits {
   /// At least 1.
-  std::uint64_t bytes_a_second = 240;
+  std::uint64_t bytes_per_second = 240;
   /// How far the peer may fall behind, from any moment on: hence also how long it may be silent, whatever it sent before.
   /// Must be positive.
   std::chrono::nanoseconds grace = std::chrono::seconds{5};
@@ -48,7 +48,7 @@ struct rate_limits {
 
   /// The first field that cannot be, and why; null when all can.
   constexpr const char* problem() const noexcept {
-    if (bytes_a_second == 0) return "rate_limits::bytes_a_second is zero";
+    if (bytes_per_second == 0) return "rate_limits::bytes_per_second is zero";
     if (grace.count() <= 0) return "rate_limits::grace is not positive";
     if (interval.count() <= 0) return "rate_limits::interval is not positive";
     return nullptr;
@@ -92,7 +92,7 @@ class minimum_rate : private timer {
   }
 
   /// The peer moved so many bytes, also while paused. Adds them up. The first call in a loop iteration that asks for its time
-  /// reads the clock, as the first touch of an idle timeout does: that is how the service sees that peers are active. Without
+  /// reads the clock, as the first touch of an idle timeout does. That is how the service sees that peers are active. Without
   /// effect when not started, except for that.
   void progress(std::size_t bytes) noexcept {
     service().check_thread_in_debug();
@@ -100,9 +100,9 @@ class minimum_rate : private timer {
     (void)service().now();
   }
 
-  /// Time stands still for the peer, from the stamp of this loop iteration on: call it when it cannot make progress
-  /// because of us, such as when reading stops since the receiver of its bytes is full. The credit stays as it is: a
-  /// pause is no new grace. Pausing a paused one, or one that is not started, has no effect.
+  /// Time stands still for the peer, from the stamp of this loop iteration on. Call it when the peer cannot make progress
+  /// because of us, such as when reading stops because the receiver of its bytes is full. The credit stays as it is: a pause
+  /// is no new grace. Pausing a paused one, or one that is not started, has no effect.
   void pause() noexcept {
     if (!armed() || paused_) return;
     service().check_thread_in_debug();
@@ -170,7 +170,7 @@ class minimum_rate : private timer {
       counted_to_ = now;
     }
     const std::chrono::duration<double> earned{static_cast<double>(bytes_) /
-                                               static_cast<double>(limits_.bytes_a_second)};
+                                               static_cast<double>(limits_.bytes_per_second)};
     bytes_ = 0;
     credit_ = std::min(detail::add_saturating(credit_, detail::to_nanoseconds(earned)), limits_.grace);
   }

@@ -58,9 +58,9 @@ struct pending_calls_stats {
 
 namespace detail {
 
-// The part of pending_calls that does not depend on the type of a call: a hash table with a chain a bucket, linked
-// through the calls. There are at least as many buckets as calls may be pending, so that a chain is short: a doubly
-// linked hook, or keeping the hash, would cost each call more than walking past a neighbour does.
+// The part of pending_calls that does not depend on the type of a call: a hash table with a chain a bucket, linked through the
+// calls. There are at least as many buckets as calls may be pending, so that a chain is short. A doubly linked hook, or
+// keeping the hash, would cost each call more than walking past a neighbour does.
 class call_table {
  public:
   using failure = void (*)(pending_call&, int error) noexcept;
@@ -70,7 +70,7 @@ class call_table {
   call_table(const call_table&) = delete;
   call_table& operator=(const call_table&) = delete;
 
-  int open(std::size_t most) noexcept;
+  int open(std::size_t capacity) noexcept;
   void close() noexcept;
   bool is_open() const noexcept { return buckets_ != nullptr; }
 
@@ -80,7 +80,7 @@ class call_table {
   std::size_t fail_all(int error) noexcept;
 
   std::size_t pending() const noexcept { return pending_; }
-  std::size_t most() const noexcept { return most_; }
+  std::size_t capacity() const noexcept { return capacity_; }
   const pending_calls_stats& stats() const noexcept { return stats_; }
   bool validate(std::string* why) const;
 
@@ -107,7 +107,7 @@ class call_table {
   std::unique_ptr<pending_call*[]> buckets_;  // null: closed
   unsigned shift_ = 0;                        // 64 - log2 of how many there are
   std::size_t pending_ = 0;
-  std::size_t most_ = 0;
+  std::size_t capacity_ = 0;
   std::uint64_t round_ = 0;  // how often fail_all was called: what it fails was started in an earlier one
   walk* walks_ = nullptr;    // those that are going on
   pending_calls_stats stats_;
@@ -190,7 +190,7 @@ concept noexcept_failure_handler = noexcept_argument_handler<Member, int>;
 /// not come again soon. They are spread over buckets by one multiplication: do not let a peer choose them.
 ///
 /// *Thread safety:* the loop thread only, checked where a timer is armed or cancelled. *Complexity:* `start`,
-/// `complete`, `find` and cancelling are O(1) on average and allocate nothing; `fail_all` and `close` are O(most), in
+/// `complete`, `find` and cancelling are O(1) on average and allocate nothing; `fail_all` and `close` are O(capacity), in
 /// one go. *Errors:* UV_ codes, as each function says. *Lifetime:* may be destroyed at any time, in a handler too;
 /// pending calls are then cancelled, no handler runs. Once the service is closed pending calls do not expire any more,
 /// and all else still works.
@@ -204,9 +204,9 @@ class pending_calls : private detail::call_table {
   /// Closed: `open` it.
   pending_calls() noexcept : call_table{&fail} {}
 
-  /// Makes room for `most` pending calls: allocates between 8 and 16 bytes for each, once. 0; UV_EINVAL when `most` is
+  /// Makes room for `capacity` pending calls: allocates between 8 and 16 bytes for each, once. 0; UV_EINVAL when `capacity` is
   /// zero; UV_ENOMEM; UV_EALREADY when it is open. On an error nothing has changed.
-  [[nodiscard]] int open(std::size_t most) noexcept { return call_table::open(most); }
+  [[nodiscard]] int open(std::size_t capacity) noexcept { return call_table::open(capacity); }
 
   /// Cancels what is pending: no handler runs, and starting a call answers UV_ECANCELED. Idempotent; it may be opened
   /// again.
@@ -217,7 +217,7 @@ class pending_calls : private detail::call_table {
   /// `c` waits for the answer with this `id` from now on, until `until` has passed. Start it before sending, so that
   /// what is refused is not sent.
   ///
-  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS when `most` calls are pending, or `max_armed` timers armed;
+  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS when `capacity` calls are pending, or `max_armed` timers armed;
   /// UV_EEXIST when a pending one has this id; UV_EALREADY when `c` is pending; UV_ECANCELED when this or the service
   /// is closed. On an error nothing has changed but the count of refused ones, and the handler does not run for it.
   /// Reads the clock.
@@ -246,11 +246,11 @@ class pending_calls : private detail::call_table {
   /// How many are pending.
   using call_table::pending;
   /// What `open` was given; zero when closed.
-  using call_table::most;
+  using call_table::capacity;
   /// Since `open`; stays readable after `close`.
   using call_table::stats;
 
-  /// Checks every invariant; false when one is broken, and `why` says which. O(most).
+  /// Checks every invariant; false when one is broken, and `why` says which. O(capacity).
   bool validate(std::string* why = nullptr) const { return call_table::validate(why); }
 
  private:
@@ -262,15 +262,15 @@ class pending_calls : private detail::call_table {
 
 namespace detail {
 
-inline int call_table::open(std::size_t most) noexcept {
+inline int call_table::open(std::size_t capacity) noexcept {
   if (is_open()) return UV_EALREADY;
-  if (most == 0) return UV_EINVAL;
-  if (most > std::numeric_limits<std::size_t>::max() / (4 * sizeof(void*))) return UV_ENOMEM;
-  const std::size_t buckets = std::bit_ceil(most < 2 ? 2 : most);  // two at least, as no shift is by 64
+  if (capacity == 0) return UV_EINVAL;
+  if (capacity > std::numeric_limits<std::size_t>::max() / (4 * sizeof(void*))) return UV_ENOMEM;
+  const std::size_t buckets = std::bit_ceil(capacity < 2 ? 2 : capacity);  // two at least, as no shift is by 64
   buckets_.reset(new (std::nothrow) pending_call* [buckets] {});
   if (!is_open()) return UV_ENOMEM;
   shift_ = 64 - static_cast<unsigned>(std::countr_zero(buckets));
-  most_ = most;
+  capacity_ = capacity;
   stats_ = {};
   return 0;
 }
@@ -281,7 +281,7 @@ inline void call_table::close() noexcept {
   for (std::size_t i = 0; pending_ != 0; ++i)
     while (buckets_[i] != nullptr) cancel(*buckets_[i]);
   buckets_.reset();
-  most_ = 0;
+  capacity_ = 0;
 }
 
 inline int call_table::start(pending_call& c, std::uint64_t id, tickwheel::deadline until,
@@ -306,7 +306,7 @@ inline int call_table::admit(pending_call& c, std::uint64_t id, tickwheel::deadl
   if (!is_open() || !c.expiry_.service().is_open()) return UV_ECANCELED;
   if (c.pending()) return UV_EALREADY;
   if (until.passed(now != nullptr ? *now : c.expiry_.service().read_clock())) return UV_ETIMEDOUT;
-  if (pending_ == most_) return UV_ENOBUFS;
+  if (pending_ == capacity_) return UV_ENOBUFS;
   if (find(id) != nullptr) return UV_EEXIST;
   return c.expiry_.arm_at(until.when);
 }
@@ -381,13 +381,13 @@ inline bool call_table::validate(std::string* why) const {
   const char* broken = nullptr;
   std::size_t linked = 0;
   for (std::size_t i = 0; is_open() && i != bucket_count(); ++i) {
-    for (const pending_call* c = buckets_[i]; c != nullptr && linked <= most_; c = c->next_, ++linked) {
+    for (const pending_call* c = buckets_[i]; c != nullptr && linked <= capacity_; c = c->next_, ++linked) {
       if (c->in_ != this) broken = "a call is linked and not pending";
       if (&bucket_of(c->id_) != &buckets_[i]) broken = "a call is in the bucket of another id";
     }
   }
   if (linked != pending_) broken = "the count of pending calls is off";
-  if (pending_ > most_) broken = "more calls are pending than may be";
+  if (pending_ > capacity_) broken = "more calls are pending than may be";
   if (stats_.started != stats_.answered + stats_.expired + stats_.failed + stats_.cancelled + pending_)
     broken = "some call has ended in no way, or in two";
   if (broken != nullptr && why != nullptr) *why = broken;

@@ -8,10 +8,10 @@
 //     explicit session(tickwheel::timer_service& timers) : phases_{timers, *this} {
 //       phases_.start({.header = 10s, .body = 30s, .keep_alive = 60s, .max_age = 1h});
 //     }
-//     void on_read() { phases_.header(); ... }         // each time: the first byte of a request begins the phase
-//     void on_header_complete() { phases_.body(); }
-//     void on_request_complete() { phases_.response(); }
-//     void on_response_written() { phases_.keep_alive(); }
+//     void on_read() { phases_.on_bytes(); ... }         // each time: the first byte of a request begins the phase
+//     void on_header_complete() { phases_.on_header_end(); }
+//     void on_request_complete() { phases_.on_request_end(); }
+//     void on_response_written() { phases_.on_response_end(); }
 //    private:
 //     void on_phase_timeout(tickwheel::request_phase which) noexcept;    // may `delete this`
 //     tickwheel::phase_timeouts<&session::on_phase_timeout> phases_;
@@ -27,10 +27,10 @@
 // `minimum_rate`). The maximum age ends a connection between two requests and never under one: ask `aged()` when you
 // answer, and say "Connection: close" then.
 //
-// Whoever closes a connection between two requests may do so when the next one is on its way, which is then lost. What
-// has arrived is safe, as waiting I/O is handled before the verdict. For what has not, tell peers a keep-alive limit
-// that is shorter than the real one (`phase_limits::advertised_keep_alive`); and the maximum age leaves a peer that was
-// answered just now the time to go on (`phase_limits::age_grace`).
+// Whoever closes a connection between two requests may do so when the next one is on its way, which is then lost. What has
+// arrived is safe, as waiting I/O is handled before the verdict. For what has not, tell peers a keep-alive limit that is
+// shorter than the real one (`phase_limits::advertised_keep_alive`). The maximum age leaves a peer that was answered just now
+// the time to go on (`phase_limits::age_grace`).
 #pragma once
 
 #include <tickwheel/net/detail/argument_handler.hpp>
@@ -141,24 +141,24 @@ class phase_timeouts : private timer {
 
   /// Bytes of a request came. Ends keep-alive and begins the header phase; without effect in any other phase, so it may
   /// be called on every read, and trickling bytes extend nothing.
-  void header() noexcept {
+  void on_bytes() noexcept {
     if (phase_ == request_phase::keep_alive) enter(request_phase::header);
   }
 
   /// The header is complete, and a body follows. Without effect unless in the header phase.
-  void body() noexcept {
+  void on_header_end() noexcept {
     if (phase_ == request_phase::header) enter(request_phase::body);
   }
 
-  /// The request is complete; no limit runs until `keep_alive`. Without effect unless a request was being received.
-  void response() noexcept {
+  /// The request is complete; no limit runs until `on_response_end`. Without effect unless a request was being received.
+  void on_request_end() noexcept {
     if (phase_ == request_phase::header || phase_ == request_phase::body) enter(request_phase::response);
   }
 
   /// The answer is written and the next request is awaited; for no longer than `age_grace` when the connection is too
   /// old. Without effect unless a request was being received or answered: keep-alive is not extended
-  /// either. A request that is here already, since the peer sends them in a row, begins with `header` right after this.
-  void keep_alive() noexcept {
+  /// either. A request that is here already, since the peer sends them in a row, begins with `on_bytes` right after this.
+  void on_response_end() noexcept {
     if (phase_ != request_phase::none && phase_ != request_phase::keep_alive) enter(request_phase::keep_alive);
   }
 

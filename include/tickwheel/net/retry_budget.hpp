@@ -30,12 +30,12 @@ struct retry_budget_options {
 
   /// How many retries can be saved up, and are there to begin with: the burst that a server which just went down sees.
   /// Must be positive.
-  unsigned most = 100;
+  unsigned max_tokens = 100;
 
   /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
   /// configured.
   constexpr const char* problem() const noexcept {
-    if (most == 0) return "retry_budget_options::most is zero";
+    if (max_tokens == 0) return "retry_budget_options::max_tokens is zero";
     if (percent == 0 && per_second == 0) return "retry_budget_options::percent and per_second are both zero";
     return nullptr;
   }
@@ -88,7 +88,7 @@ class retry_budget {
   static constexpr std::uint64_t whole = 100;  // the balance is in hundredths of a retry
   static constexpr std::uint64_t second = 1'000'000'000;
 
-  std::uint64_t full() const noexcept { return std::uint64_t{options_.most} * whole; }
+  std::uint64_t full() const noexcept { return std::uint64_t{options_.max_tokens} * whole; }
 
   // What the time since the last call is worth; what is not enough for a hundredth is left to the next.
   void earn(clock::time_point now) noexcept {
@@ -102,7 +102,7 @@ class retry_budget {
     const auto elapsed = static_cast<std::uint64_t>((now - earned_at_).count());
     earned_at_ = now;
     // enough to fill it from empty; below that the product stays within 2^33 retries of 2^30 ns
-    if (elapsed >= (options_.most / rate + 1) * second) {
+    if (elapsed >= (options_.max_tokens / rate + 1) * second) {
       balance_ = full();
       return;
     }

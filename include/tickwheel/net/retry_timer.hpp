@@ -5,7 +5,7 @@
 //
 //   class lookup {
 //    public:
-//     explicit lookup(client& c) : retry_{c.timers, *this, {.attempts = 4}, &c.budget} {}
+//     explicit lookup(client& c) : retry_{c.timers, *this, {.max_attempts = 4}, &c.budget} {}
 //     int begin(tickwheel::deadline until) noexcept {
 //       if (const int error = retry_.start(until)) return error;
 //       send();
@@ -20,8 +20,8 @@
 //     tickwheel::retry_timer<&lookup::send> retry_;
 //   };
 //
-// It asks `retry` at once, rather than after the wait, whether the next attempt could still begin in time: a caller
-// that has a second left does not spend it waiting for an attempt that will not be made.
+// It asks `retry` at once, rather than after the wait, whether the next attempt could still begin in time. A caller that has a
+// second left does not spend it waiting for an attempt that will not be made.
 #pragma once
 
 #include <tickwheel/core/detail/splitmix64.hpp>
@@ -43,7 +43,7 @@ struct retry_options {
   static constexpr unsigned unlimited = std::numeric_limits<unsigned>::max();
 
   /// How often the operation is attempted, the first time included. Must be positive.
-  unsigned attempts = 3;
+  unsigned max_attempts = 3;
 
   /// How long to wait in between.
   backoff_options backoff{};
@@ -51,7 +51,7 @@ struct retry_options {
   /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
   /// configured.
   constexpr const char* problem() const noexcept {
-    return attempts == 0 ? "retry_options::attempts is zero" : backoff.problem();
+    return max_attempts == 0 ? "retry_options::max_attempts is zero" : backoff.problem();
   }
 };
 
@@ -76,7 +76,11 @@ class retry_timer : private timer {
   /// As above, with the jitter of `seed`, to see it again.
   retry_timer(timer_service& service, owner& self, const retry_options& options, retry_budget* budget,
               std::uint64_t seed) noexcept
-      : timer{service, &run}, self_{self}, budget_{budget}, backoff_{options.backoff, seed}, most_{options.attempts} {
+      : timer{service, &run},
+        self_{self},
+        budget_{budget},
+        backoff_{options.backoff, seed},
+        most_{options.max_attempts} {
     const char* const why = options.problem();
     detail::require(why == nullptr, why);
   }
@@ -107,8 +111,8 @@ class retry_timer : private timer {
   ///   UV_EALREADY    it is waiting for the next attempt: one failure was reported twice
   ///   UV_ECANCELED   not started, cancelled, or the service is closed
   ///
-  /// On an error nothing has changed, and the caller gives up. When it is called the deadline may be about to pass, or,
-  /// if the loop was late, have passed: an attempt that starts with a `pending_calls` or a `deadline_timer` is told so.
+  /// On an error nothing has changed, and the caller gives up. When it is called the deadline may be about to pass, or, if the
+  /// loop was late, have passed. An attempt that starts with a `pending_calls` or a `deadline_timer` is told so.
   template <class D = std::chrono::nanoseconds>
   int retry(D at_least = D::zero()) noexcept {
     if (!going_on_ || !service().is_open()) return UV_ECANCELED;

@@ -7,9 +7,9 @@
 // All of them are started with a limit, tell silence once and, if asked, again and again, and can be paused:
 //
 //   void on_idle() noexcept {
-//     if (idle_.notices() == 3) return close();   // silent for three limits
+//     if (idle_.consecutive_timeouts() == 3) return close();   // silent for three limits
 //     send_ping();
-//     idle_.again();                              // and tell me when it has been silent for one more
+//     idle_.notify_again();                              // and tell me when it has been silent for one more
 //   }
 //
 //   void on_back_pressure() noexcept { idle_.pause(); uv_read_stop(...); }     // what we do not read cannot come
@@ -32,7 +32,7 @@ namespace tickwheel {
 ///
 /// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `touch` and `pause`.
 /// *Complexity:* all O(1); nothing allocates. `start` reads the clock; all else takes the time of the loop iteration. *Errors:*
-/// `start` and `again` answer UV_ codes. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+/// `start` and `notify_again` answer UV_ codes. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
 class TICKWHEEL_API silence_timer : private timer {
  public:
   /// True when it was started. Afterwards the handler does not run until it is started again.
@@ -53,20 +53,20 @@ class TICKWHEEL_API silence_timer : private timer {
   ///
   /// 0, also when it is armed already, as after `start`; UV_EINVAL when it was never started; UV_ECANCELED when the service is
   /// closed; UV_ENOBUFS, once the handler has returned, when `max_armed` timers are armed.
-  int again() noexcept;
+  int notify_again() noexcept;
 
   /// How often the handler was called in a row, that is without activity since; in the handler, this call is counted,
   /// and the first is 1. Activity makes it 0, and so does `start`.
-  unsigned notices() const noexcept { return last_ < noticed_at_ ? notices_ : 0; }
+  unsigned consecutive_timeouts() const noexcept { return last_ < noticed_at_ ? consecutive_timeouts_ : 0; }
 
   /// From now on time does not count: we do not read from the peer, which then cannot be blamed for its silence. It
   /// stays armed, holds the loop as before, and comes up once a limit to find that it is paused. Without effect when it
   /// is not armed, or paused already: pauses do not add up.
   void pause() noexcept;
 
-  /// Time counts again, and goes on from what it was when the pause began: a peer that had been silent for a third of
-  /// the limit has two thirds left, and one that was active meanwhile has all of it. What had run out before the pause
-  /// is judged in one of the next passes, that is after what waits to be read was handled. Without effect when not paused.
+  /// Time counts again, and goes on from what it was when the pause began. A peer that had been silent for a third of the
+  /// limit has two thirds left. One that was active meanwhile has all of it. What had run out before the pause is judged in
+  /// one of the next passes, that is after what waits to be read was handled. Without effect when not paused.
   void resume() noexcept;
 
   /// True between `pause` and `resume`; `start` and `cancel` end a pause, too.
@@ -129,7 +129,7 @@ class TICKWHEEL_API silence_timer : private timer {
   clock::time_point noticed_at_ = never_noticed;  // the last call of the handler
   clock::time_point paused_at_ = not_paused;
   idle_limit limit_{std::chrono::nanoseconds{}};
-  unsigned notices_ = 0;
+  unsigned consecutive_timeouts_ = 0;
   int looks_ = 1;
 };
 

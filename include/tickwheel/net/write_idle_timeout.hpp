@@ -10,17 +10,17 @@
 //   class session {
 //    public:
 //     explicit session(tickwheel::timer_service& timers) : stuck_{timers, *this} { stuck_.start(30s); }
-//     void send(uv_write_t& w, uv_buf_t b) { if (uv_write(&w, stream(), &b, 1, on_written) == 0) stuck_.added(b.len); }
-//     void on_written() { stuck_.queued(queued()); }
+//     void send(uv_write_t& w, uv_buf_t b) { if (uv_write(&w, stream(), &b, 1, on_written) == 0) stuck_.add_queued(b.len); }
+//     void on_written() { stuck_.set_queued(queued()); }
 //    private:
 //     void on_stuck() noexcept;         // may `delete this`
 //     std::size_t queued() const noexcept { return uv_stream_get_write_queue_size(stream()); }
 //     tickwheel::write_idle_timeout<&session::on_stuck, &session::queued> stuck_;
 //   };
 //
-// "Queued" is what the kernel has not taken, so that the kernel's own buffer hides a while of the peer's silence, and
-// it takes more in lumps: choose a limit of seconds at least. A peer that takes a byte a minute is not idle here,
-// either; a minimum rate is what ends that.
+// "Queued" is what the kernel has not taken, so that the kernel's own buffer hides a while of the peer's silence. It also
+// takes more in lumps. Choose a limit of seconds at least. A peer that takes a byte a minute is not idle here, either; a
+// minimum rate is what ends that.
 #pragma once
 
 #include <tickwheel/net/detail/queued_bytes.hpp>
@@ -33,12 +33,12 @@ namespace tickwheel {
 /// Calls a member function of its owner once bytes were queued, and none of them taken, for a limit. Repeated calls,
 /// pauses and what else all idle timeouts can do: see `silence_timer`.
 ///
-/// `Queued` is a const noexcept member function of the owner that answers the bytes queued now, and does nothing else;
-/// or nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which
-/// stops is noticed a quarter of the limit late at most; what the timeout is told, it knows at once.
+/// `Queued` is a const noexcept member function of the owner that answers the bytes queued now, and does nothing else; or
+/// nullptr, when the timeout is told all there is to know. It is asked four times a limit, so that a peer which stops is
+/// noticed a quarter of the limit late at most. The timeout knows at once what it is told.
 ///
-/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`; `queued` and `added` are checked at most where they count
-/// as activity, in debug builds.
+/// *Thread safety, complexity, errors, lifetime:* as `silence_timer`. Debug builds check the thread of `set_queued` and
+/// `add_queued` where they count as activity.
 template <auto Member, auto Queued = nullptr, class = decltype(Member)>
 requires noexcept_member_handler<Member> &&
     detail::queued_bytes_of<Queued, typename detail::member_handler<decltype(Member)>::owner>
@@ -62,16 +62,16 @@ class write_idle_timeout : public silence_timer {
     return 0;
   }
 
-  /// So many bytes are still queued. Fewer than before: the peer took some, and is not idle. More, unless `added`: that
+  /// So many bytes are still queued. Fewer than before: the peer took some, and is not idle. More, unless `add_queued`: that
   /// is our doing, and says nothing of the peer, but from none to some time begins to count.
-  void queued(std::size_t bytes) noexcept {
+  void set_queued(std::size_t bytes) noexcept {
     if (left_.none() || left_.shrunk_to(bytes)) note();
     left_.now(bytes);
   }
 
   /// So many bytes were queued on top. Tell it, if more may be queued before all was taken: else what the peer took
   /// meanwhile would be hidden behind what came on top.
-  void added(std::size_t bytes) noexcept {
+  void add_queued(std::size_t bytes) noexcept {
     if (left_.none()) note();
     left_.grew_by(bytes);
   }
@@ -87,7 +87,7 @@ class write_idle_timeout : public silence_timer {
   }
 
   void ask() noexcept {
-    if constexpr (detail::can_be_asked<Queued>) queued((self_.*Queued)());
+    if constexpr (detail::can_be_asked<Queued>) set_queued((self_.*Queued)());
   }
 
   owner& self_;

@@ -12,8 +12,8 @@
 //     }
 //   }
 //
-// The timer lives in the coroutine's frame, as part of what is awaited: nothing is allocated beside the frame, and
-// destroying the frame, which is how a suspended coroutine is cancelled, cancels the timer.
+// The timer lives in the coroutine's frame, as part of what is awaited. Nothing is allocated beside the frame. Destroying the
+// frame is how a suspended coroutine is cancelled, and cancels the timer.
 //
 // A coroutine is resumed by the loop, in a pass, as a handler is called; never within the call that armed the timer or
 // asked it to stop. What handlers may do it may: destroy its own frame and others, close or destroy the service. As

@@ -40,8 +40,8 @@ class TICKWHEEL_API driver {
     /// Once an iteration of the loop, before it waits for I/O; `now` is the true time, and `polled()` still what it was in
     /// the iteration that ends here.
     virtual void turn(clock::time_point now) noexcept = 0;
-    /// A wakeup that `wake_at` asked for has come. True when a pass is due, and the driver has one follow once I/O had its
-    /// turn; false when it was too early or no longer needed, and the client has asked for its next one.
+    /// A wakeup that `wake_at` asked for has come. Returns true if a pass is due. The driver then runs it after the next poll.
+    /// Returns false if the wakeup was too early or no longer needed; the client has asked for its next one.
     virtual bool woken(clock::time_point now) noexcept = 0;
     /// True when a pass is due at `now`.
     virtual bool due(clock::time_point now) const noexcept = 0;

@@ -21,8 +21,8 @@
 // be gone by then. Work never touches the loop, its timers or the session, but for what is made for other threads, such
 // as a `remote_handle`. It is destroyed on the loop's thread.
 //
-// Every run has exactly one answer, the handler, unless it was cancelled, its owner destroyed, or the pool closed: then
-// it has none, not even when the work was finished already and its result on the way.
+// Every run has exactly one answer, the handler, unless it was cancelled, its owner destroyed, or the pool closed. Then it has
+// none, not even when the work was finished already and its result on the way.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -65,9 +65,9 @@ class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
 
 /// An aggregate.
 struct offload_options {
-  /// How many works may be with the pool at once, waiting for a thread of it or running; at least 1. The pool, of four
-  /// threads unless UV_THREADPOOL_SIZE says otherwise, is the whole process's, which also reads its files and resolves
-  /// its names there: what is queued before them, they wait for.
+  /// How many works may be with the pool at once, waiting for a thread of it or running; at least 1. The pool, of four threads
+  /// unless UV_THREADPOOL_SIZE says otherwise, is the whole process's, which also reads its files and resolves its names
+  /// there. Those wait for what is queued before them.
   std::size_t max_in_flight = 64;
 
   /// The first field that cannot be, and why; null when all can.
@@ -82,10 +82,10 @@ struct offload_options {
 /// *Thread safety:* the loop thread only, not checked. *Complexity:* O(1). *Errors:* `open` answers a UV_ code. *Lifetime:*
 /// outlives the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
 /// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY: libuv
-/// returns what is with the pool to the loop. In the child of a fork it works as before; but what was in flight then is the
-/// parent's alone, is neither answered nor freed in the child, and keeps the child's loop alive. Best fork when none is: a
-/// thread that takes work, or has done it, at that moment has the lock of libuv's pool, for which the child then waits for ever
-/// when it cancels a run or closes the pool.
+/// returns what is with the pool to the loop. In the child of a fork it works as before. Work that was in flight then is only
+/// the parent's. It is neither answered nor freed in the child, and keeps the child's loop alive. Fork when none is in flight.
+/// A thread that takes work, or has done it, at that moment has the lock of libuv's pool. The child then waits for that lock
+/// for ever when it cancels a run or closes the pool.
 class TICKWHEEL_API offload_pool {
  public:
   offload_pool() noexcept = default;

@@ -1,7 +1,7 @@
 // Timers from other threads: a remote_handle posts to a service from any thread, and cancels there, too.
 //
-// Use it where worker threads hand results back to the loop, or set deadlines for it: what is posted runs on the loop
-// thread once its delay has passed since the call. On the loop thread itself a `timer` is cheaper.
+// Use it where worker threads hand results back to the loop, or set deadlines for it. A posted call runs on the loop thread
+// once its delay has passed since the call. On the loop thread itself a `timer` is cheaper.
 //
 //   tickwheel::remote_handle loop = timers.remote();               // on the loop thread, or before others are started
 //   std::thread worker{[loop, job] {
@@ -102,19 +102,19 @@ class TICKWHEEL_API remote_timer {
 /// Posts to one service; `timer_service::remote` gives it.
 ///
 /// *Thread safety:* any thread, several at once; assigning to it is not. Not in a signal handler. *Complexity:* `post` is
-/// O(1): one allocation, one clock read unless the delay is zero or less, two atomic operations, and no lock; the first to
-/// post since the loop has looked in vain also takes a mutex that only closing contends for, and wakes the loop.
-/// *Lifetime:* may outlive service and loop, and then answers UV_ECANCELED.
+/// O(1): one allocation, one clock read unless the delay is zero or less, two atomic operations, and no lock. The first post
+/// since the loop found nothing also takes a mutex that only closing contends for, and wakes the loop. *Lifetime:* may outlive
+/// service and loop, and then answers UV_ECANCELED.
 ///
-/// *Order:* what is posted without a delay, or with one that has passed by the time stamp of the pass that delivers it, runs in
-/// the order of posting: of one thread's posts, and of those of two threads of which one was made when the other had returned.
-/// After a block a delay that has passed waits for input, as a timer does, and then runs among the timers.
+/// *Order:* what is posted without a delay, or with one that has passed by the time stamp of the pass that delivers it, runs
+/// in the order of posting. That holds for one thread's posts, and for those of two threads of which one was made when the
+/// other had returned. After a block a delay that has passed waits for input, as a timer does, and then runs among the timers.
 /// Posts that were made before the stamp as of which timers are judged are delivered before them; later ones take turns with
 /// timers.
 ///
-/// *Memory:* nodes are allocated by the posting thread and freed by the loop's, one each: what a burst allocates is bounded
-/// by `max_queued` and `max_armed`, and goes back to the allocator as it runs. Nothing is cached here. In a program that
-/// links mimalloc, operator new, and so each node, is mimalloc's, which is made for such blocks.
+/// *Memory:* nodes are allocated by the posting thread and freed by the loop's, one each. The memory of a burst is bounded by
+/// `max_queued` and `max_armed`, and goes back to the allocator as it runs. Nothing is cached here. In a program that links
+/// mimalloc, operator new, and so each node, is mimalloc's, which is made for such blocks.
 class remote_handle {
  public:
   /// Empty: every post answers UV_ECANCELED.

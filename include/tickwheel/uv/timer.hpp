@@ -52,9 +52,10 @@ class timer : private wheel_entry {
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service)} {}
   ~timer() { cancel(); }
 
-  /// Makes the timer due once `after` has passed since this call, on the steady clock: never early, late by at most a
-  /// tick, a millisecond of poll granularity, the loop's own lag, what the work bound carried over, and after a block the wait
-  /// for input (`service_options::io_wait`). What is too long for the clock saturates: still armed, in effect for ever.
+  /// Makes the timer due once `after` has passed since this call, on the steady clock. It is never early. It is late by at
+  /// most a tick, a millisecond of poll granularity, the loop's own lag, what the work bound carried over, and after a block
+  /// the wait for input (`service_options::io_wait`). What is too long for the clock saturates: still armed, in effect for
+  /// ever.
   ///
   /// Zero or less is due in the next pass whose stamp is taken after this call, never in the one now running. The poll before
   /// that pass does not wait. Such timers run in the order of arming, and do not wait for input after a block.
@@ -306,9 +307,9 @@ class interval_timer : private timer {
 
 inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
   if (thread_ != detail::this_thread()) [[unlikely]]
-    return arm_with_care(t, deadline);
+    return arm_slow_path(t, deadline);
   if (alive_.is_to_check_arm(*wheel_) && !t.armed()) [[unlikely]]
-    return arm_with_care(t, deadline);
+    return arm_slow_path(t, deadline);
   if (wheel_->arm_beside_others(t.entry(), deadline)) [[unlikely]]  // the first one armed is armed with care
     wake_sooner();
   return 0;
@@ -326,20 +327,20 @@ inline bool timer_service::cancel(timer& t) noexcept {
 
 inline int timer::arm_at(clock::time_point when) noexcept {
   if (!is_plain() || when <= service_of_ref().clock_.stamp()) [[unlikely]]
-    return service().arm_at_with_care(*this, when);
+    return service().arm_at_slow_path(*this, when);
   // a stamp is not before the origin of the timeline
   return service_of_ref().arm_tick(*this, service_of_ref().timeline_.ceil_after_origin(when));
 }
 
 inline int timer::arm_verdict_at(clock::time_point when) noexcept {
   if (!is_plain()) [[unlikely]]
-    return service().arm_with_care(*this, service().tick_of(when));
+    return service().arm_slow_path(*this, service().tick_of(when));
   return service_of_ref().arm_tick(*this, service_of_ref().tick_of(when));
 }
 
 inline bool timer::cancel() noexcept {
   if (!armed()) return false;
-  return is_plain() ? service_of_ref().cancel(*this) : service().cancel_with_care(*this);
+  return is_plain() ? service_of_ref().cancel(*this) : service().cancel_slow_path(*this);
 }
 
 template <class F>

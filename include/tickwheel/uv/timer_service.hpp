@@ -58,9 +58,9 @@ class remote_hold;
 /// *Errors:* `open` answers a UV_ code. Nothing throws, but `validate`, for want of memory, and `dump`, also what its stream throws.
 ///
 /// *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only be asked `armed()`,
-/// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own; its libuv handles
-/// live on until the loop has turned once more (until then uv_loop_close answers UV_EBUSY; one turn more when the user
-/// closed them first). The loop outlives it.
+/// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own. Its libuv handles live
+/// on until the loop has turned once more, or twice when the user closed them first. Until then uv_loop_close answers
+/// UV_EBUSY. The loop outlives it.
 ///
 /// *Order:* handlers run after the poll, as of a stamp that was taken before it. What other threads posted before the stamp is
 /// delivered first. After a block the stamp waits for further polls (`service_options::io_wait`). Zero delays do not wait for
@@ -160,10 +160,9 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else. False once it
   /// is closed: its handles are closing then, so test uv_is_closing first.
   ///
-  /// A walk that closes them all the same silences the service, whatever it is at: it keeps no loop alive, and once a pass
-  /// that runs is through no handler is called any more. Every call answers as before, what is armed and posted waits in
-  /// vain until `close` cancels it, and the service can then be opened again. Such a walk must not run while other threads
-  /// post.
+  /// A walk that closes them all the same silences the service, whatever it is at. It keeps no loop alive, and calls no
+  /// handler once a pass that runs is through. Every call answers as before, what is armed and posted waits in vain until
+  /// `close` cancels it, and the service can then be opened again. Such a walk must not run while other threads post.
   bool owns(const uv_handle_t* handle) const noexcept { return driver_ != nullptr && driver_->owns(handle); }
 
   /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do. Any number of calls is one; it stays
@@ -174,18 +173,18 @@ class TICKWHEEL_API timer_service final : private driver::client {
   /// See `ref`; true at first.
   bool has_ref() const noexcept { return alive_.has_ref(); }
 
-  /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread, and armed timers
-  /// fire at their deadlines there as they do in the parent; so does what was posted, delivered or not. Requires: open,
-  /// not within a handler, and that no other thread was posting, cancelling or letting go of a hold while the process
-  /// forked: what it was in the middle of stays so in the child. So does a hold that another thread has: that thread is
-  /// not there to release it, and the child's loop is held until the service closes. With `wake_by::timerfd` the child
-  /// gets a timer of its own; it is stopped when the system has none for it, as it would go on to move its parent's. A child
-  /// that does not call it may close or destroy the service, with or without uv_loop_fork: its parent's timers fire as before.
+  /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread. Armed timers fire at
+  /// their deadlines there as they do in the parent, and so does what was posted, delivered or not. Requires: open, not within
+  /// a handler, and that no other thread was posting, cancelling or letting go of a hold while the process forked. Whatever it
+  /// was in the middle of stays so in the child. So does a hold that another thread has: that thread is not there to release
+  /// it, and the child's loop is held until the service closes. With `wake_by::timerfd` the child gets a timer of its own; it
+  /// is stopped when the system has none for it, as it would go on to move its parent's. A child that does not call it may
+  /// close or destroy the service, with or without uv_loop_fork: its parent's timers fire as before.
   void after_fork() noexcept;
 
-  /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there: to arm in a
-  /// callback that comes before the loop's first poll, or to destroy armed timers after joining the loop's thread.
-  /// Requires: open, and no other thread is using the service.
+  /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there. Examples are to
+  /// arm in a callback before the loop's first poll, and to destroy armed timers after joining the loop's thread. Requires:
+  /// open, and no other thread is using the service.
   void use_on_this_thread() noexcept { thread_ = detail::this_thread(); }
 
   /// Stops the process with the line `violated` when called on a thread that does not run the loop, or when it is closed.
@@ -232,11 +231,11 @@ class TICKWHEEL_API timer_service final : private driver::client {
   int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
   int arm_immediate(timer&, clock::time_point since) noexcept;
   int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
-  int arm_with_care(timer&, tick deadline) noexcept;
-  int arm_at_with_care(timer&, clock::time_point when) noexcept;
+  int arm_slow_path(timer&, tick deadline) noexcept;
+  int arm_at_slow_path(timer&, clock::time_point when) noexcept;
   void arm_again(timer&, tick deadline) noexcept;
   bool cancel(timer&) noexcept;  // of an armed one that has a reference
-  bool cancel_with_care(timer&) noexcept;
+  bool cancel_slow_path(timer&) noexcept;
   void set_ref(timer&, bool on) noexcept;
   tick tick_of(clock::time_point when) const noexcept { return timeline_.ceil(when); }
   clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }

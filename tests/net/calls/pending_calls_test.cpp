@@ -272,7 +272,7 @@ TEST(start, refuses_a_call_that_is_pending_elsewhere) {
 TEST(start, refuses_one_more_than_there_is_room_for) {
   for (const std::size_t most : {1U, 2U, 3U, 7U, 8U, 9U}) {
     manual_calls on{most};
-    EXPECT_EQ(on.pending.most(), most);
+    EXPECT_EQ(on.pending.capacity(), most);
     std::deque<call> all;
     for (std::size_t i = 0; i < most; ++i) ASSERT_EQ(on.pending.start(all.emplace_back(on.timers), i, on.in(1s)), 0);
     call more{on.timers};
@@ -306,7 +306,7 @@ TEST(open, refuses_no_room_at_all) {
 TEST(open, refuses_to_be_opened_twice) {
   manual_calls on{4};
   EXPECT_EQ(on.pending.open(8), UV_EALREADY);
-  EXPECT_EQ(on.pending.most(), 4U);
+  EXPECT_EQ(on.pending.capacity(), 4U);
 }
 
 TEST(open, answers_that_there_is_no_memory) {

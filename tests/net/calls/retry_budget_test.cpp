@@ -29,14 +29,14 @@ unsigned withdraw_all(retry_budget& budget, time_point now) {
 }
 
 TEST(retry_budget, begins_full) {
-  retry_budget budget{{.most = 7}};
+  retry_budget budget{{.max_tokens = 7}};
   EXPECT_EQ(budget.available(noon), 7U);
   EXPECT_EQ(withdraw_all(budget, noon), 7U);
   EXPECT_EQ(budget.available(noon), 0U);
 }
 
 TEST(retry_budget, earns_a_share_of_the_requests_and_not_a_hundredth_more) {
-  retry_budget budget{{.percent = 20, .most = 10}};
+  retry_budget budget{{.percent = 20, .max_tokens = 10}};
   withdraw_all(budget, noon);
   for (int i = 0; i < 4; ++i) budget.deposit();
   EXPECT_FALSE(budget.withdraw(noon));
@@ -46,7 +46,7 @@ TEST(retry_budget, earns_a_share_of_the_requests_and_not_a_hundredth_more) {
 }
 
 TEST(retry_budget, may_earn_several_retries_a_request) {
-  retry_budget budget{{.percent = 250, .most = 10}};
+  retry_budget budget{{.percent = 250, .max_tokens = 10}};
   withdraw_all(budget, noon);
   budget.deposit();
   EXPECT_EQ(budget.available(noon), 2U);
@@ -55,13 +55,13 @@ TEST(retry_budget, may_earn_several_retries_a_request) {
 }
 
 TEST(retry_budget, saves_up_no_more_than_its_most) {
-  retry_budget budget{{.percent = 100, .most = 3}};
+  retry_budget budget{{.percent = 100, .max_tokens = 3}};
   for (int i = 0; i < 1000; ++i) budget.deposit();
   EXPECT_EQ(withdraw_all(budget, noon), 3U);
 }
 
 TEST(retry_budget, counts_what_it_granted_and_refused) {
-  retry_budget budget{{.most = 2}};
+  retry_budget budget{{.max_tokens = 2}};
   EXPECT_TRUE(budget.withdraw(noon));
   EXPECT_TRUE(budget.withdraw(noon));
   EXPECT_FALSE(budget.withdraw(noon));
@@ -70,13 +70,13 @@ TEST(retry_budget, counts_what_it_granted_and_refused) {
 }
 
 TEST(retry_budget, earns_nothing_by_waiting_unless_it_is_asked_to) {
-  retry_budget budget{{.most = 2}};
+  retry_budget budget{{.max_tokens = 2}};
   withdraw_all(budget, noon);
   EXPECT_EQ(budget.available(noon + 24h), 0U);
 }
 
 TEST(the_least_of_retries_a_second, is_earned_by_waiting) {
-  retry_budget budget{{.per_second = 10, .most = 100}};
+  retry_budget budget{{.per_second = 10, .max_tokens = 100}};
   withdraw_all(budget, noon);
   EXPECT_EQ(budget.available(noon + 100ms - 1ns), 0U);
   EXPECT_EQ(budget.available(noon + 100ms), 1U);
@@ -84,7 +84,7 @@ TEST(the_least_of_retries_a_second, is_earned_by_waiting) {
 }
 
 TEST(the_least_of_retries_a_second, loses_nothing_to_being_asked_often) {
-  retry_budget budget{{.percent = 0, .per_second = 7, .most = 1000}};
+  retry_budget budget{{.percent = 0, .per_second = 7, .max_tokens = 1000}};
   withdraw_all(budget, noon);
   for (auto at = 0ns; at < 10s; at += 1'000'003ns) budget.available(noon + at);
   EXPECT_EQ(budget.available(noon + 10s - 1ns), 69U);
@@ -92,14 +92,14 @@ TEST(the_least_of_retries_a_second, loses_nothing_to_being_asked_often) {
 }
 
 TEST(the_least_of_retries_a_second, is_saved_up_to_its_most) {
-  retry_budget budget{{.per_second = 10, .most = 5}};
+  retry_budget budget{{.per_second = 10, .max_tokens = 5}};
   withdraw_all(budget, noon);
   EXPECT_EQ(withdraw_all(budget, noon + 24h * 365 * 200), 5U);
   EXPECT_EQ(withdraw_all(budget, noon + 24h * 365 * 200), 0U);
 }
 
 TEST(the_least_of_retries_a_second, is_not_earned_by_time_that_goes_back) {
-  retry_budget budget{{.per_second = 10, .most = 5}};
+  retry_budget budget{{.per_second = 10, .max_tokens = 5}};
   withdraw_all(budget, noon);
   EXPECT_EQ(budget.available(noon - 1h), 0U);
   EXPECT_EQ(budget.available(noon), 0U);
@@ -107,11 +107,11 @@ TEST(the_least_of_retries_a_second, is_not_earned_by_time_that_goes_back) {
 }
 
 TEST(the_least_of_retries_a_second, is_exact_at_the_largest_figures) {
-  retry_budget budget{{.percent = most_possible, .per_second = most_possible, .most = most_possible}};
+  retry_budget budget{{.percent = most_possible, .per_second = most_possible, .max_tokens = most_possible}};
   EXPECT_EQ(budget.available(noon), most_possible);
   budget.deposit();
   EXPECT_EQ(budget.available(noon + 24h * 365 * 200), most_possible);
-  retry_budget slow{{.percent = 0, .per_second = 1, .most = most_possible}};
+  retry_budget slow{{.percent = 0, .per_second = 1, .max_tokens = most_possible}};
   EXPECT_TRUE(slow.withdraw(noon));
   EXPECT_EQ(slow.available(noon + 24h * 365 * 100), most_possible);
 }
@@ -121,7 +121,7 @@ TEST(a_retry_budget, grants_no_more_than_its_bound_whatever_is_asked_when) {
   for (int round = 0; round < 100; ++round) {
     const retry_budget_options o{.percent = static_cast<unsigned>(random() % 300),
                                  .per_second = static_cast<unsigned>(random() % 50) + 1,
-                                 .most = static_cast<unsigned>(random() % 20) + 1};
+                                 .max_tokens = static_cast<unsigned>(random() % 20) + 1};
     retry_budget budget{o};
     budget.available(noon);
     std::uint64_t requests = 0;
@@ -135,7 +135,8 @@ TEST(a_retry_budget, grants_no_more_than_its_bound_whatever_is_asked_when) {
       }
       now += std::chrono::microseconds{random() % 20'000};
       const auto waited = static_cast<std::uint64_t>((now - noon).count());
-      const std::uint64_t hundredths = o.most * 100ULL + requests * o.percent + waited * o.per_second / 10'000'000;
+      const std::uint64_t hundredths =
+          o.max_tokens * 100ULL + requests * o.percent + waited * o.per_second / 10'000'000;
       ASSERT_LE(budget.withdrawn() * 100, hundredths);
     }
   }
@@ -148,13 +149,13 @@ std::string wrong_with(const retry_budget_options& o) {
 
 TEST(retry_budget_options, name_what_is_wrong) {
   EXPECT_EQ(wrong_with({}), "nothing");
-  EXPECT_THAT(wrong_with({.most = 0}), HasSubstr("::most "));
+  EXPECT_THAT(wrong_with({.max_tokens = 0}), HasSubstr("::max_tokens "));
   EXPECT_THAT(wrong_with({.percent = 0, .per_second = 0}), HasSubstr("::percent and per_second "));
   EXPECT_EQ(wrong_with({.percent = 0, .per_second = 1}), "nothing");
 }
 
 TEST(a_retry_budget_of_impossible_options, stops_the_process_and_names_the_field) {
-  EXPECT_DEATH(retry_budget({.most = 0}), "retry_budget_options::most is zero");
+  EXPECT_DEATH(retry_budget({.max_tokens = 0}), "retry_budget_options::max_tokens is zero");
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ constexpr backoff_options exact{.base = 100ms, .cap = 1s, .kind = jitter_kind::n
 /// An operation that notes when it was attempted again.
 class operation {
  public:
-  explicit operation(tickwheel::timer_service& timers, const retry_options& options = {.attempts = 4, .backoff = exact},
+  explicit operation(tickwheel::timer_service& timers,
+                     const retry_options& options = {.max_attempts = 4, .backoff = exact},
                      retry_budget* budget = nullptr, std::uint64_t seed = 1)
       : retry{timers, *this, options, budget, seed}, timers_{timers} {}
 
@@ -86,7 +87,7 @@ TEST(retry_timer, attempts_again_after_the_delay_and_not_before) {
 
 TEST(retry_timer, waits_longer_each_time) {
   manual_service service;
-  operation o{service.timers, {.attempts = 6, .backoff = exact}};
+  operation o{service.timers, {.max_attempts = 6, .backoff = exact}};
   o.then = [&] { o.retry.retry(); };
   ASSERT_EQ(o.retry.start(), 0);
   auto before = service.time.now();
@@ -103,7 +104,7 @@ TEST(retry_timer, waits_longer_each_time) {
 
 TEST(retry_timer, makes_no_more_attempts_than_it_may) {
   manual_service service;
-  operation o{service.timers, {.attempts = 3, .backoff = exact}};
+  operation o{service.timers, {.max_attempts = 3, .backoff = exact}};
   ASSERT_EQ(o.retry.start(), 0);
   int last = 0;
   o.then = [&] { last = o.retry.retry(); };
@@ -116,14 +117,14 @@ TEST(retry_timer, makes_no_more_attempts_than_it_may) {
 
 TEST(retry_timer, of_a_single_attempt_never_tries_again) {
   manual_service service;
-  operation o{service.timers, {.attempts = 1}};
+  operation o{service.timers, {.max_attempts = 1}};
   ASSERT_EQ(o.retry.start(), 0);
   EXPECT_EQ(o.retry.retry(), UV_ERANGE);
 }
 
 TEST(retry_timer, of_unlimited_attempts_goes_on) {
   manual_service service;
-  operation o{service.timers, {.attempts = retry_options::unlimited, .backoff = exact}};
+  operation o{service.timers, {.max_attempts = retry_options::unlimited, .backoff = exact}};
   o.then = [&] { EXPECT_EQ(o.retry.retry(), 0); };
   ASSERT_EQ(o.retry.start(), 0);
   ASSERT_EQ(o.retry.retry(), 0);
@@ -171,7 +172,7 @@ TEST(retry_timer, judges_by_the_true_time) {
 
 TEST(retry_timer, refuses_to_start_when_the_deadline_has_passed) {
   manual_service service;
-  retry_budget budget{{.percent = 100, .most = 1}};
+  retry_budget budget{{.percent = 100, .max_tokens = 1}};
   ASSERT_TRUE(budget.withdraw(service.time.now()));
   operation o{service.timers, {}, &budget};
   EXPECT_EQ(o.retry.start(in(service, 0s)), UV_ETIMEDOUT);
@@ -221,7 +222,7 @@ TEST(retry_timer, says_until_when_it_tries) {
 
 TEST(retry_timer, takes_each_retry_from_the_budget_and_is_refused_when_it_is_empty) {
   manual_service service;
-  retry_budget budget{{.percent = 1, .most = 1}};
+  retry_budget budget{{.percent = 1, .max_tokens = 1}};
   operation a{service.timers, {.backoff = exact}, &budget};
   operation b{service.timers, {.backoff = exact}, &budget};
   ASSERT_EQ(a.retry.start(), 0);
@@ -236,7 +237,7 @@ TEST(retry_timer, takes_each_retry_from_the_budget_and_is_refused_when_it_is_emp
 
 TEST(retry_timer, deposits_for_each_operation_it_starts) {
   manual_service service;
-  retry_budget budget{{.percent = 50, .most = 1}};
+  retry_budget budget{{.percent = 50, .max_tokens = 1}};
   ASSERT_TRUE(budget.withdraw(service.time.now()));
   operation o{service.timers, {.backoff = exact}, &budget};
   ASSERT_EQ(o.retry.start(), 0);
@@ -247,9 +248,9 @@ TEST(retry_timer, deposits_for_each_operation_it_starts) {
 
 TEST(retry_timer, that_is_refused_for_another_reason_takes_nothing_from_the_budget) {
   manual_service service{{.max_armed = 1}};
-  retry_budget budget{{.most = 5}};
+  retry_budget budget{{.max_tokens = 5}};
   operation too_late{service.timers, {.backoff = exact}, &budget};
-  operation too_often{service.timers, {.attempts = 1}, &budget};
+  operation too_often{service.timers, {.max_attempts = 1}, &budget};
   operation too_many{service.timers, {.backoff = exact}, &budget};
   probe other{service.timers};
   ASSERT_EQ(other.timeout.arm(1h), 0);
@@ -265,9 +266,9 @@ TEST(retry_timer, that_is_refused_for_another_reason_takes_nothing_from_the_budg
 
 TEST(a_refusal, changes_nothing) {
   manual_service service;
-  retry_budget budget{{.percent = 0, .per_second = 10, .most = 1}};
+  retry_budget budget{{.percent = 0, .per_second = 10, .max_tokens = 1}};
   ASSERT_TRUE(budget.withdraw(service.time.now()));
-  operation o{service.timers, {.attempts = 4, .backoff = exact}, &budget};
+  operation o{service.timers, {.max_attempts = 4, .backoff = exact}, &budget};
   ASSERT_EQ(o.retry.start(), 0);
   for (int i = 0; i < 10; ++i) ASSERT_EQ(o.retry.retry(), UV_EAGAIN);
   service.advance(100ms);  // which earns one
@@ -436,7 +437,7 @@ TEST(retry_timer, waits_for_the_times_of_its_seed) {
 TEST(retry_timer, allocates_nothing) {
   manual_service service;
   retry_budget budget;
-  operation o{service.timers, {.attempts = 3, .backoff = exact}, &budget};
+  operation o{service.timers, {.max_attempts = 3, .backoff = exact}, &budget};
   o.again.reserve(10'000);
   const auto before = allocations::count();
   for (int i = 0; i < 1000; ++i) {
@@ -452,13 +453,13 @@ TEST(retry_timer, allocates_nothing) {
 
 TEST(retry_options, name_what_is_wrong) {
   EXPECT_EQ(retry_options{}.problem(), nullptr);
-  EXPECT_THAT(retry_options{.attempts = 0}.problem(), HasSubstr("retry_options::attempts "));
+  EXPECT_THAT(retry_options{.max_attempts = 0}.problem(), HasSubstr("retry_options::max_attempts "));
   EXPECT_THAT((retry_options{.backoff = {.base = 1s, .cap = 1ms}}).problem(), HasSubstr("::cap "));
 }
 
 TEST(a_retry_timer_of_impossible_options, stops_the_process_and_names_the_field) {
   manual_service service;
-  EXPECT_DEATH(operation(service.timers, {.attempts = 0}), "retry_options::attempts is zero");
+  EXPECT_DEATH(operation(service.timers, {.max_attempts = 0}), "retry_options::max_attempts is zero");
   EXPECT_DEATH(operation(service.timers, {.backoff = {.jitter = 2}}), "backoff_options::jitter");
 }
 

@@ -53,9 +53,9 @@ TEST(all_idle_timeout, comes_when_nothing_is_read_and_none_of_what_is_queued_is_
   peer p{service.timers};
   ASSERT_EQ(p.idle.start(10s), 0);
   service.advance(5s);
-  p.idle.added(1000);  // our doing
+  p.idle.add_queued(1000);  // our doing
   service.advance(1s);
-  p.idle.queued(2000);  // as is this
+  p.idle.set_queued(2000);  // as is this
   service.advance(4s - 1ns);
   EXPECT_EQ(p.evicted, 0);
   service.advance(1ns + service.tick());
@@ -66,11 +66,11 @@ TEST(all_idle_timeout, does_not_come_while_the_peer_sends_though_it_takes_nothin
   manual_service service;
   peer p{service.timers};
   ASSERT_EQ(p.idle.start(10s), 0);
-  p.idle.added(1000);
+  p.idle.add_queued(1000);
   for (int i = 0; i < 100; ++i) {
     service.advance(9s);
     p.idle.touch();
-    p.idle.queued(1000);
+    p.idle.set_queued(1000);
   }
   EXPECT_EQ(p.evicted, 0);
 }
@@ -79,10 +79,10 @@ TEST(all_idle_timeout, does_not_come_while_the_peer_takes_slowly_though_it_sends
   manual_service service;
   peer p{service.timers};
   ASSERT_EQ(p.idle.start(10s), 0);
-  p.idle.added(1000);
+  p.idle.add_queued(1000);
   for (std::size_t i = 1; i <= 100; ++i) {
     service.advance(9s);
-    p.idle.queued(1000 - i);
+    p.idle.set_queued(1000 - i);
   }
   EXPECT_EQ(p.evicted, 0);
   service.advance(10s + service.tick());
@@ -93,11 +93,11 @@ TEST(all_idle_timeout, sees_what_was_taken_behind_what_was_added) {
   manual_service service;
   peer p{service.timers};
   ASSERT_EQ(p.idle.start(10s), 0);
-  p.idle.added(1000);
+  p.idle.add_queued(1000);
   for (int i = 0; i < 100; ++i) {
     service.advance(9s);
-    p.idle.added(10);
-    p.idle.queued(1000);
+    p.idle.add_queued(10);
+    p.idle.set_queued(1000);
   }
   EXPECT_EQ(p.evicted, 0);
 }
@@ -106,9 +106,9 @@ TEST(all_idle_timeout, counts_from_when_the_last_byte_was_taken) {
   manual_service service;
   peer p{service.timers};
   ASSERT_EQ(p.idle.start(10s), 0);
-  p.idle.added(1000);
+  p.idle.add_queued(1000);
   service.advance(9s);
-  p.idle.queued(0);
+  p.idle.set_queued(0);
   service.advance(10s - 1ns);
   EXPECT_EQ(p.evicted, 0);
   service.advance(1ns + service.tick());
@@ -133,10 +133,10 @@ TEST(all_idle_timeout, in_a_pool_forgets_what_was_queued_in_an_earlier_use) {
   manual_service service;
   peer p{service.timers};
   ASSERT_EQ(p.idle.start(10s), 0);
-  p.idle.added(1000);
+  p.idle.add_queued(1000);
   ASSERT_EQ(p.idle.start(10s), 0);
   service.advance(5s);
-  p.idle.queued(0);  // nothing was taken, as nothing was queued
+  p.idle.set_queued(0);  // nothing was taken, as nothing was queued
   service.advance(5s + service.tick());
   EXPECT_EQ(p.evicted, 1);
 }

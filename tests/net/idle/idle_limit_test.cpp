@@ -172,7 +172,7 @@ TEST(a_scaled_timeout, that_notices_again_does_so_after_the_limit_of_the_load) {
   manual_service service;
   load_factor load;
   connection c{service.timers};
-  c.then = [&] { EXPECT_EQ(c.idle.again(), 0); };
+  c.then = [&] { EXPECT_EQ(c.idle.notify_again(), 0); };
   load.set(1);
   ASSERT_EQ(c.idle.start(idle_limit::scaled(10s, 50s, load)), 0);
   service.advance(10s + service.tick());

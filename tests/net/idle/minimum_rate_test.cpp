@@ -21,7 +21,7 @@ namespace {
 
 using time_point = tickwheel::clock::time_point;
 
-constexpr rate_limits usual{.bytes_a_second = 1000, .grace = 5s, .interval = 1s};
+constexpr rate_limits usual{.bytes_per_second = 1000, .grace = 5s, .interval = 1s};
 
 /// A connection that notes when its peer was too slow.
 class connection {
@@ -127,7 +127,7 @@ TEST(minimum_rate, cuts_silent_peer_that_is_an_hour_ahead) {
   manual_service service;
   connection c{service.timers};
   ASSERT_EQ(c.rate.start(usual), 0);
-  c.rate.progress(3'600 * usual.bytes_a_second);
+  c.rate.progress(3'600 * usual.bytes_per_second);
   const auto last = service.time.now();
   service.advance(usual.grace - 1ns);
   EXPECT_EQ(c.cut, 0);
@@ -139,7 +139,7 @@ TEST(minimum_rate, cuts_silent_peer_that_is_an_hour_ahead) {
 TEST(minimum_rate, counts_any_number_of_bytes) {
   manual_service service;
   connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.bytes_a_second = 1, .grace = 5s}), 0);
+  ASSERT_EQ(c.rate.start({.bytes_per_second = 1, .grace = 5s}), 0);
   c.rate.progress(std::numeric_limits<std::size_t>::max());
   service.advance(4s);
   EXPECT_GE(c.rate.credit(), 0s);
@@ -150,7 +150,7 @@ TEST(minimum_rate, counts_any_number_of_bytes) {
 TEST(minimum_rate, counts_fractions_of_a_nanosecond_to_the_peers_favour) {
   manual_service service;
   connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.bytes_a_second = 3'000'000'000, .grace = 1s, .interval = 1ms}), 0);
+  ASSERT_EQ(c.rate.start({.bytes_per_second = 3'000'000'000, .grace = 1s, .interval = 1ms}), 0);
   move_steadily(service, c, 3'000'000, 1ms, 5000);
   EXPECT_EQ(c.cut, 0);
 }
@@ -189,7 +189,7 @@ TEST(minimum_rate, with_a_grace_shorter_than_its_interval_looks_when_the_grace_i
   manual_service service;
   connection c{service.timers};
   const auto begin = service.time.now();
-  ASSERT_EQ(c.rate.start({.bytes_a_second = 1000, .grace = 100ms, .interval = 1s}), 0);
+  ASSERT_EQ(c.rate.start({.bytes_per_second = 1000, .grace = 100ms, .interval = 1s}), 0);
   service.advance(1h);
   ASSERT_EQ(c.cut, 1);
   EXPECT_GE(c.at, begin + 100ms);
@@ -259,7 +259,7 @@ TEST(minimum_rate, pause_right_after_late_start_counts_from_it) {
   service.timers.now();
   service.time.block(8ms);
   connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.bytes_a_second = 1000, .grace = 100ms, .interval = 100ms}), 0);
+  ASSERT_EQ(c.rate.start({.bytes_per_second = 1000, .grace = 100ms, .interval = 100ms}), 0);
   c.rate.pause();
   service.advance(1s);
   c.rate.resume();
@@ -374,7 +374,7 @@ TEST(minimum_rate, refuses_limits_that_cannot_be_and_names_the_field) {
     const char* const problem = limits.problem();
     return std::string{problem != nullptr ? problem : ""};
   };
-  EXPECT_EQ(refused({.bytes_a_second = 0}), "rate_limits::bytes_a_second is zero");
+  EXPECT_EQ(refused({.bytes_per_second = 0}), "rate_limits::bytes_per_second is zero");
   EXPECT_EQ(refused({.grace = 0s}), "rate_limits::grace is not positive");
   EXPECT_EQ(refused({.grace = -1s}), "rate_limits::grace is not positive");
   EXPECT_EQ(refused({.interval = 0s}), "rate_limits::interval is not positive");

@@ -56,9 +56,9 @@ class in_phase : public connection {
   in_phase(tickwheel::timer_service& timers, request_phase phase, const phase_limits& limits = usual)
       : connection{timers} {
     EXPECT_EQ(phases.start(limits), 0);
-    if (phase != request_phase::header) phases.body();
-    if (phase == request_phase::response || phase == request_phase::keep_alive) phases.response();
-    if (phase == request_phase::keep_alive) phases.keep_alive();
+    if (phase != request_phase::header) phases.on_header_end();
+    if (phase == request_phase::response || phase == request_phase::keep_alive) phases.on_request_end();
+    if (phase == request_phase::keep_alive) phases.on_response_end();
     EXPECT_EQ(phases.phase(), phase);
   }
 };
@@ -115,12 +115,12 @@ TEST_P(a_phase, counts_anew_in_the_next_request) {
   in_phase c{service.timers, GetParam().phase};
   for (int requests = 0; requests < 20; ++requests) {
     service.advance(GetParam().limit - 1s);
-    c.phases.header();
-    c.phases.body();
-    c.phases.response();
-    c.phases.keep_alive();
-    if (GetParam().phase != request_phase::keep_alive) c.phases.header();
-    if (GetParam().phase == request_phase::body) c.phases.body();
+    c.phases.on_bytes();
+    c.phases.on_header_end();
+    c.phases.on_request_end();
+    c.phases.on_response_end();
+    if (GetParam().phase != request_phase::keep_alive) c.phases.on_bytes();
+    if (GetParam().phase == request_phase::body) c.phases.on_header_end();
     ASSERT_EQ(c.phases.phase(), GetParam().phase);
   }
   EXPECT_EQ(c.cut, 0);
@@ -134,7 +134,7 @@ TEST(phase_timeouts, phase_entered_right_after_late_start_has_whole_limit) {
   connection c{service.timers};
   ASSERT_EQ(c.phases.start({.header = 10s, .body = 10s}), 0);
   const auto begun = service.time.now();
-  c.phases.body();
+  c.phases.on_header_end();
   EXPECT_GE(c.phases.phase_ends_at(), begun + 10s);
   service.advance(10s - 1ns);
   EXPECT_EQ(c.cut, 0);
@@ -147,7 +147,7 @@ TEST(header_phase, is_not_extended_by_trickling_bytes) {
   in_phase c{service.timers, request_phase::header};
   const auto begin = service.time.now();
   for (int i = 0; i < 11; ++i) {
-    c.phases.header();
+    c.phases.on_bytes();
     service.advance(1s);
   }
   EXPECT_EQ(c.cut, 1);
@@ -160,8 +160,8 @@ TEST(body_phase, is_not_extended_by_trickling_bytes) {
   in_phase c{service.timers, request_phase::body};
   const auto begin = service.time.now();
   for (int i = 0; i < 31; ++i) {
-    c.phases.header();
-    c.phases.body();
+    c.phases.on_bytes();
+    c.phases.on_header_end();
     service.advance(1s);
   }
   EXPECT_EQ(c.cut, 1);
@@ -173,9 +173,9 @@ TEST(keep_alive_phase, is_not_extended_by_being_entered_again) {
   manual_service service;
   in_phase c{service.timers, request_phase::keep_alive};
   for (int i = 0; i < 61; ++i) {
-    c.phases.keep_alive();
-    c.phases.body();
-    c.phases.response();
+    c.phases.on_response_end();
+    c.phases.on_header_end();
+    c.phases.on_request_end();
     service.advance(1s);
   }
   EXPECT_EQ(c.cut, 1);
@@ -186,7 +186,7 @@ TEST(keep_alive_phase, ends_with_the_first_byte_of_a_request_at_the_last_moment)
   manual_service service;
   in_phase c{service.timers, request_phase::keep_alive};
   service.advance(usual.keep_alive - 1ns);
-  c.phases.header();
+  c.phases.on_bytes();
   EXPECT_EQ(c.phases.phase(), request_phase::header);
   service.advance(usual.header - 1s);
   EXPECT_EQ(c.cut, 0) << "a request in flight was cut for keep-alive";
@@ -197,7 +197,7 @@ TEST(keep_alive_phase, ends_with_the_first_byte_of_a_request_at_the_last_moment)
 TEST(keep_alive_phase, may_follow_a_request_that_was_answered_before_its_end) {
   manual_service service;
   in_phase c{service.timers, request_phase::body};
-  c.phases.keep_alive();
+  c.phases.on_response_end();
   EXPECT_EQ(c.phases.phase(), request_phase::keep_alive);
 }
 
@@ -213,7 +213,7 @@ TEST(response_phase, has_no_limit) {
 TEST(response_phase, may_follow_a_header_without_a_body) {
   manual_service service;
   in_phase c{service.timers, request_phase::header};
-  c.phases.response();
+  c.phases.on_request_end();
   EXPECT_EQ(c.phases.phase(), request_phase::response);
 }
 
@@ -234,9 +234,9 @@ TEST(maximum_age, is_not_extended_by_requests) {
   in_phase c{service.timers, request_phase::header};
   const auto begin = service.time.now();
   for (int i = 0; i < 1900; ++i) {
-    c.phases.header();
-    c.phases.response();
-    c.phases.keep_alive();
+    c.phases.on_bytes();
+    c.phases.on_request_end();
+    c.phases.on_response_end();
     service.advance(2s);
   }
   EXPECT_EQ(c.cut, 1);
@@ -252,7 +252,7 @@ TEST(maximum_age, does_not_cut_a_request_in_flight_but_the_connection_after_it) 
     service.advance(6s);
     EXPECT_EQ(c.cut, 0) << name_of(phase);
     EXPECT_TRUE(c.phases.aged());
-    c.phases.keep_alive();
+    c.phases.on_response_end();
     service.advance(1s + service.tick());
     EXPECT_EQ(c.cut, 1);
     EXPECT_EQ(c.which, request_phase::max_age);
@@ -263,14 +263,14 @@ TEST(maximum_age, leaves_a_peer_that_was_answered_just_now_the_time_to_go_on) {
   manual_service service;
   in_phase c{service.timers, request_phase::response, {.max_age = 5s, .age_grace = 2s}};
   service.advance(5s - 1ms);
-  c.phases.keep_alive();
+  c.phases.on_response_end();
   EXPECT_FALSE(c.phases.aged());
   service.advance(2s - 1ms);
   EXPECT_EQ(c.cut, 0);
   EXPECT_TRUE(c.phases.aged());
-  c.phases.header();  // is answered, with the word that it was the last
-  c.phases.response();
-  c.phases.keep_alive();
+  c.phases.on_bytes();  // is answered, with the word that it was the last
+  c.phases.on_request_end();
+  c.phases.on_response_end();
   service.advance(2s - 1ns);
   EXPECT_EQ(c.cut, 0);
   service.advance(1ns + service.tick());
@@ -281,7 +281,7 @@ TEST(maximum_age, without_a_grace_ends_the_connection_in_the_next_pass) {
   manual_service service;
   in_phase c{service.timers, request_phase::response, {.max_age = 5s, .age_grace = 0s}};
   service.advance(6s);
-  c.phases.keep_alive();
+  c.phases.on_response_end();
   EXPECT_EQ(c.cut, 0) << "the handler runs in a pass";
   service.advance(service.tick());
   EXPECT_EQ(c.which, request_phase::max_age);
@@ -291,7 +291,7 @@ TEST(maximum_age, with_a_grace_longer_than_keep_alive_leaves_the_end_to_that) {
   manual_service service;
   in_phase c{service.timers, request_phase::response, {.keep_alive = 1s, .max_age = 5s, .age_grace = 2s}};
   service.advance(6s);
-  c.phases.keep_alive();
+  c.phases.on_response_end();
   service.advance(1s + service.tick());
   EXPECT_EQ(c.which, request_phase::keep_alive);
 }
@@ -300,7 +300,7 @@ TEST(maximum_age, leaves_a_request_that_came_before_the_verdict_its_time) {
   manual_service service;
   in_phase c{service.timers, request_phase::keep_alive, {.max_age = 5s}};
   service.advance(5s - 1ns);
-  c.phases.header();
+  c.phases.on_bytes();
   service.advance(9s);
   EXPECT_EQ(c.cut, 0);
 }
@@ -341,10 +341,10 @@ TEST(phase_timeouts, start_again_as_for_a_new_connection) {
 TEST(phase_timeouts, that_are_not_started_enter_no_phase) {
   manual_service service;
   connection c{service.timers};
-  c.phases.header();
-  c.phases.body();
-  c.phases.response();
-  c.phases.keep_alive();
+  c.phases.on_bytes();
+  c.phases.on_header_end();
+  c.phases.on_request_end();
+  c.phases.on_response_end();
   EXPECT_EQ(c.phases.phase(), request_phase::none);
   EXPECT_FALSE(c.phases.armed());
   EXPECT_FALSE(c.phases.aged());
@@ -357,8 +357,8 @@ TEST(phase_timeouts, that_were_cancelled_do_not_come_back) {
   in_phase c{service.timers, request_phase::body};
   EXPECT_TRUE(c.phases.cancel());
   EXPECT_FALSE(c.phases.cancel());
-  c.phases.keep_alive();
-  c.phases.header();
+  c.phases.on_response_end();
+  c.phases.on_bytes();
   EXPECT_FALSE(c.phases.armed());
   service.advance(24h);
   EXPECT_EQ(c.cut, 0);
@@ -418,12 +418,12 @@ TEST(phase_timeouts, keep_their_place_at_the_limit_of_armed_timers_in_all_phases
   in_phase c{service.timers, request_phase::header};
   connection other{service.timers};
   for (int requests = 0; requests < 3; ++requests) {
-    c.phases.response();
+    c.phases.on_request_end();
     EXPECT_EQ(other.phases.start(usual), UV_ENOBUFS);
     service.advance(1h);  // beyond any end a phase before had
-    c.phases.keep_alive();
+    c.phases.on_response_end();
     EXPECT_EQ(c.phases.phase(), request_phase::keep_alive);
-    c.phases.header();
+    c.phases.on_bytes();
     EXPECT_EQ(c.phases.phase(), request_phase::header);
   }
   EXPECT_EQ(c.cut, 0);
@@ -433,8 +433,8 @@ TEST(phase_timeouts, are_refused_once_the_service_is_closed_and_enter_no_phase) 
   manual_service service;
   in_phase c{service.timers, request_phase::header};
   service.timers.close();
-  c.phases.body();
-  c.phases.keep_alive();
+  c.phases.on_header_end();
+  c.phases.on_response_end();
   EXPECT_EQ(c.phases.phase(), request_phase::none);
   EXPECT_FALSE(c.phases.aged());
   EXPECT_EQ(c.phases.start(usual), UV_ECANCELED);
@@ -448,8 +448,8 @@ TEST(phase_timeouts, may_be_used_and_destroyed_after_their_service) {
   ASSERT_EQ(c.phases.start(usual), 0);
   timers.reset();
   EXPECT_FALSE(c.phases.armed());
-  c.phases.body();
-  c.phases.keep_alive();
+  c.phases.on_header_end();
+  c.phases.on_response_end();
   EXPECT_EQ(c.phases.phase(), request_phase::none);
   EXPECT_EQ(c.phases.phase_ends_at(), time_point::max());
   EXPECT_FALSE(c.phases.cancel());
@@ -488,8 +488,8 @@ TEST(phase_timeouts, of_a_phase_entered_in_a_handler_of_the_same_pass_are_not_ju
     manual_service service;
     connection a{service.timers};
     connection b{service.timers};
-    a.then = [&] { b.phases.body(); };
-    b.then = [&] { a.phases.body(); };
+    a.then = [&] { b.phases.on_header_end(); };
+    b.then = [&] { a.phases.on_header_end(); };
     ASSERT_EQ((first ? a : b).phases.start(usual), 0);
     ASSERT_EQ((first ? b : a).phases.start(usual), 0);
     service.advance(usual.header + service.tick());
@@ -503,7 +503,7 @@ TEST(phase_timeouts, that_are_unreferenced_do_not_hold_the_loop) {
   c.phases.unref();
   ASSERT_EQ(c.phases.start(usual), 0);
   EXPECT_FALSE(service.time.alive());
-  c.phases.keep_alive();
+  c.phases.on_response_end();
   EXPECT_FALSE(service.time.alive());
   c.phases.ref();
   EXPECT_TRUE(service.time.alive());
@@ -515,11 +515,11 @@ TEST(phase_timeouts, allocate_nothing) {
   const auto before = allocations::count();
   ASSERT_EQ(c.phases.start(usual), 0);
   for (int i = 0; i < 1000; ++i) {
-    c.phases.header();
-    c.phases.body();
-    c.phases.response();
+    c.phases.on_bytes();
+    c.phases.on_header_end();
+    c.phases.on_request_end();
     service.time.advance(500ms);
-    c.phases.keep_alive();
+    c.phases.on_response_end();
     service.time.advance(500ms);
   }
   EXPECT_EQ(allocations::count(), before);
@@ -539,7 +539,7 @@ TEST(phase_timeouts, read_no_clock_when_a_phase_is_entered) {
   in_phase c{service.timers, request_phase::header};
   const auto begin = service.timers.now();
   service.time.block(5ms);
-  c.phases.body();
+  c.phases.on_header_end();
   EXPECT_EQ(c.phases.phase_ends_at(), begin + usual.body);
 }
 
@@ -547,9 +547,9 @@ TEST(phase_timeouts, wake_the_loop_about_once_a_limit_however_many_requests_ther
   manual_service service;
   in_phase c{service.timers, request_phase::header, {.header = 10s, .body = 10s, .keep_alive = 10s}};
   for (int i = 0; i < 60'000; ++i) {
-    c.phases.header();
-    c.phases.response();
-    c.phases.keep_alive();
+    c.phases.on_bytes();
+    c.phases.on_request_end();
+    c.phases.on_response_end();
     service.time.advance(10ms);
   }
   EXPECT_EQ(c.cut, 0);
@@ -562,10 +562,10 @@ TEST(phase_timeouts, of_ten_thousand_connections_cut_those_that_trickle) {
   for (int i = 0; i < 10'000; ++i) ASSERT_EQ(all.emplace_back(service.timers).phases.start(usual), 0);
   for (int second = 0; second < 12; ++second) {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i].phases.header();
+      all[i].phases.on_bytes();
       if (i % 2 == 1) continue;  // trickles
-      all[i].phases.response();
-      all[i].phases.keep_alive();
+      all[i].phases.on_request_end();
+      all[i].phases.on_response_end();
     }
     service.time.advance(1s);
   }

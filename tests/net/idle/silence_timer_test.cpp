@@ -20,9 +20,9 @@ namespace {
 struct pinging {
   explicit pinging(tickwheel::timer_service& timers, unsigned most = 1'000'000) : connection_{timers} {
     connection_.then = [this, most] {
-      notices.push_back(idle.notices());
-      if (idle.notices() < most) {
-        EXPECT_EQ(idle.again(), 0);
+      notices.push_back(idle.consecutive_timeouts());
+      if (idle.consecutive_timeouts() < most) {
+        EXPECT_EQ(idle.notify_again(), 0);
       }
     };
   }
@@ -67,9 +67,9 @@ TEST(a_notice, counts_from_one_again_after_a_touch) {
   pinging c{service.timers};
   ASSERT_EQ(c.idle.start(10s), 0);
   service.advance(25s);
-  EXPECT_EQ(c.idle.notices(), 2U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 2U);
   c.idle.touch();
-  EXPECT_EQ(c.idle.notices(), 0U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 0U);
   service.advance(10s - 1ns);
   EXPECT_EQ(c.notices, (list{1, 2}));
   service.advance(11s);
@@ -82,7 +82,7 @@ TEST(a_notice, counts_from_one_again_after_a_start) {
   ASSERT_EQ(c.idle.start(10s), 0);
   service.advance(25s);
   ASSERT_EQ(c.idle.start(10s), 0);
-  EXPECT_EQ(c.idle.notices(), 0U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 0U);
   service.advance(11s);
   EXPECT_EQ(c.notices, (list{1, 2, 1}));
 }
@@ -92,9 +92,9 @@ TEST(a_notice, is_followed_by_another_a_limit_after_a_touch_within_the_handler) 
   connection c{service.timers};
   std::vector<unsigned> notices;
   c.then = [&] {
-    notices.push_back(c.idle.notices());
+    notices.push_back(c.idle.consecutive_timeouts());
     c.idle.touch();
-    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(c.idle.notify_again(), 0);
   };
   ASSERT_EQ(c.idle.start(10s), 0);
   service.advance(10s + service.tick());
@@ -112,12 +112,12 @@ TEST(a_notice, may_be_asked_for_after_the_handler) {
   service.advance(10s + service.tick());
   ASSERT_EQ(c.evicted, 1);
   service.advance(4s);
-  ASSERT_EQ(c.idle.again(), 0);
+  ASSERT_EQ(c.idle.notify_again(), 0);
   service.advance(6s - service.tick());
   EXPECT_EQ(c.evicted, 1);
   service.advance(2 * service.tick());
   EXPECT_EQ(c.evicted, 2);
-  EXPECT_EQ(c.idle.notices(), 2U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 2U);
 }
 
 TEST(a_notice, that_is_very_late_is_not_followed_by_a_burst) {
@@ -149,7 +149,7 @@ TEST(a_notice, that_follows_does_not_charge_the_peer_with_a_stall) {
 TEST(asking_again, is_refused_of_one_that_was_never_started) {
   manual_service service;
   connection c{service.timers};
-  EXPECT_EQ(c.idle.again(), UV_EINVAL);
+  EXPECT_EQ(c.idle.notify_again(), UV_EINVAL);
   EXPECT_FALSE(c.idle.armed());
 }
 
@@ -158,7 +158,7 @@ TEST(asking_again, has_no_effect_on_one_that_is_armed) {
   connection c{service.timers};
   ASSERT_EQ(c.idle.start(10s), 0);
   service.advance(5s);
-  EXPECT_EQ(c.idle.again(), 0);
+  EXPECT_EQ(c.idle.notify_again(), 0);
   service.advance(5s + service.tick());
   EXPECT_EQ(c.evicted, 1);
 }
@@ -168,7 +168,7 @@ TEST(asking_again, does_not_end_a_pause) {
   connection c{service.timers};
   ASSERT_EQ(c.idle.start(10s), 0);
   c.idle.pause();
-  EXPECT_EQ(c.idle.again(), 0);
+  EXPECT_EQ(c.idle.notify_again(), 0);
   EXPECT_TRUE(c.idle.paused());
   service.advance(1h);
   EXPECT_EQ(c.evicted, 0);
@@ -182,7 +182,7 @@ TEST(asking_again, keeps_its_place_when_handler_arms_another) {
   c.then = [&] {
     EXPECT_EQ(other.timeout.arm(1h), UV_ENOBUFS);
     service.check();
-    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(c.idle.notify_again(), 0);
     EXPECT_TRUE(c.idle.armed());
     EXPECT_EQ(other.timeout.arm(1h), UV_ENOBUFS);
     service.check();
@@ -192,7 +192,7 @@ TEST(asking_again, keeps_its_place_when_handler_arms_another) {
   EXPECT_EQ(c.evicted, 1);
   service.advance(20s);
   EXPECT_EQ(c.evicted, 2);
-  EXPECT_EQ(c.idle.notices(), 2U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 2U);
 }
 
 TEST(asking_again, leaves_other_places_to_others) {
@@ -201,7 +201,7 @@ TEST(asking_again, leaves_other_places_to_others) {
   probe first{service.timers}, second{service.timers}, third{service.timers};
   c.then = [&] {
     EXPECT_EQ(first.timeout.arm(1h), 0);
-    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(c.idle.notify_again(), 0);
     EXPECT_EQ(second.timeout.arm(1h), 0);
     EXPECT_EQ(third.timeout.arm(1h), UV_ENOBUFS);
     EXPECT_EQ(service.timers.stats().pending, 3U);
@@ -235,9 +235,9 @@ TEST(asking_again, gives_its_place_up_when_handler_returns) {
   service.advance(2s);
   ASSERT_EQ(c.evicted, 1);
   ASSERT_EQ(other.timeout.arm(1h), 0);
-  EXPECT_EQ(c.idle.again(), UV_ENOBUFS);
+  EXPECT_EQ(c.idle.notify_again(), UV_ENOBUFS);
   other.timeout.cancel();
-  EXPECT_EQ(c.idle.again(), 0);
+  EXPECT_EQ(c.idle.notify_again(), 0);
 }
 
 TEST(asking_again, keeps_no_place_from_next_handler_of_the_pass) {
@@ -263,7 +263,7 @@ TEST(asking_again, keeps_its_place_without_reference) {
   c.idle.unref();
   c.then = [&] {
     EXPECT_EQ(other.timeout.arm(1h), 0);
-    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(c.idle.notify_again(), 0);
   };
   ASSERT_EQ(c.idle.start(20s), 0);
   service.advance(21s);
@@ -277,12 +277,12 @@ TEST(asking_again, is_refused_when_service_is_closed) {
   connection c{service.timers};
   c.then = [&] {
     service.timers.close();
-    EXPECT_EQ(c.idle.again(), UV_ECANCELED);
+    EXPECT_EQ(c.idle.notify_again(), UV_ECANCELED);
   };
   ASSERT_EQ(c.idle.start(1s), 0);
   service.time.advance(2s);
   EXPECT_EQ(c.evicted, 1);
-  EXPECT_EQ(c.idle.again(), UV_ECANCELED);
+  EXPECT_EQ(c.idle.notify_again(), UV_ECANCELED);
 }
 
 TEST(a_touch, does_not_count_from_before_the_start_that_came_late_in_the_same_iteration) {
@@ -400,7 +400,7 @@ TEST(a_paused_one, does_not_count_the_pause_as_silence_after_a_notice_either) {
   std::vector<std::chrono::nanoseconds> silences;
   c.then = [&] {
     silences.push_back(c.idle.silence());
-    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(c.idle.notify_again(), 0);
   };
   ASSERT_EQ(c.idle.start(10s), 0);
   service.advance(11s);
@@ -412,7 +412,7 @@ TEST(a_paused_one, does_not_count_the_pause_as_silence_after_a_notice_either) {
   ASSERT_EQ(silences.size(), 2U);
   EXPECT_GE(silences[1], 20s);
   EXPECT_LE(silences[1], 20s + 4 * service.tick());
-  EXPECT_EQ(c.idle.notices(), 2U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 2U);
 }
 
 TEST(a_paused_one, keeps_its_count_of_notices) {
@@ -424,7 +424,7 @@ TEST(a_paused_one, keeps_its_count_of_notices) {
   c.idle.pause();
   service.advance(1h);
   c.idle.resume();
-  EXPECT_EQ(c.idle.notices(), 2U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 2U);
   service.advance(6s - service.tick());
   EXPECT_EQ(c.notices, (list{1, 2}));
   service.advance(3 * service.tick());
@@ -559,7 +559,7 @@ TEST(a_paused_one, that_asks_again_once_its_service_is_opened_again_is_not_pause
   c.idle.pause();
   service.timers.close();
   ASSERT_EQ(service.timers.open(service.time), 0);
-  EXPECT_EQ(c.idle.again(), 0);
+  EXPECT_EQ(c.idle.notify_again(), 0);
   EXPECT_FALSE(c.idle.paused());
   service.advance(1s + service.tick());
   EXPECT_EQ(c.evicted, 1);
@@ -580,7 +580,7 @@ TEST(pausing, is_possible_in_the_handler_once_it_asked_again) {
   manual_service service;
   connection c{service.timers};
   c.then = [&] {
-    EXPECT_EQ(c.idle.again(), 0);
+    EXPECT_EQ(c.idle.notify_again(), 0);
     c.idle.pause();
   };
   ASSERT_EQ(c.idle.start(1s), 0);
@@ -613,7 +613,7 @@ TEST(a_pooled_connection, that_is_used_again_has_no_touch_pause_or_notice_of_its
   for (int use = 0; use < 3; ++use) {
     c.notices.clear();
     ASSERT_EQ(c.idle.start(10s), 0);
-    EXPECT_EQ(c.idle.notices(), 0U);
+    EXPECT_EQ(c.idle.consecutive_timeouts(), 0U);
     EXPECT_FALSE(c.idle.paused());
     service.advance(10s - 1ns);
     EXPECT_EQ(c.notices, list{});
@@ -655,16 +655,16 @@ TEST(a_pooled_connection, begins_anew_on_a_driver_whose_clock_is_behind_that_of_
   timers.close();
   ASSERT_EQ(timers.open(early), 0);
   ASSERT_EQ(c.idle.start(10s), 0);
-  EXPECT_EQ(c.idle.notices(), 0U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 0U);
   early.advance(11s);
   EXPECT_EQ(c.evicted, 2);
-  EXPECT_EQ(c.idle.notices(), 1U);
+  EXPECT_EQ(c.idle.consecutive_timeouts(), 1U);
 }
 
 TEST(silence_timer, allocates_nothing_in_notices_and_pauses) {
   manual_service service;
   connection c{service.timers};
-  c.then = [&] { c.idle.again(); };
+  c.then = [&] { c.idle.notify_again(); };
   ASSERT_EQ(c.idle.start(50ms), 0);
   const auto before = allocations::count();
   for (int i = 0; i < 1000; ++i) {

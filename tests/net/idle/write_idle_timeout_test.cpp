@@ -58,7 +58,7 @@ TEST(write_idle_timeout, comes_when_bytes_are_queued_and_none_is_taken_for_the_l
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   service.advance(10s - 1ns);
   EXPECT_EQ(s.evicted, 0);
   service.advance(1ns + service.tick());
@@ -81,7 +81,7 @@ TEST(write_idle_timeout, counts_from_when_the_first_byte_was_queued) {
     sender s{service.timers};
     ASSERT_EQ(s.idle.start(10s), 0);
     service.advance(1234567us);
-    by_adding ? s.idle.added(1) : s.idle.queued(1);
+    by_adding ? s.idle.add_queued(1) : s.idle.set_queued(1);
     service.advance(10s - 1ns);
     EXPECT_EQ(s.evicted, 0);
     service.advance(1ns + service.tick());
@@ -93,10 +93,10 @@ TEST(write_idle_timeout, does_not_take_a_slow_reader_for_an_idle_one) {
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   for (std::size_t left = 999; left >= 900; --left) {
     service.advance(9s);
-    s.idle.queued(left);  // one byte in nine seconds
+    s.idle.set_queued(left);  // one byte in nine seconds
   }
   EXPECT_EQ(s.evicted, 0);
   service.advance(10s - 1ns);
@@ -109,11 +109,11 @@ TEST(write_idle_timeout, is_not_put_off_by_being_told_that_nothing_was_taken) {
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   for (int second = 0; second < 10; ++second) {
     EXPECT_EQ(s.evicted, 0);
     service.advance(1s);
-    s.idle.queued(1000);
+    s.idle.set_queued(1000);
   }
   service.advance(service.tick());
   EXPECT_EQ(s.evicted, 1);
@@ -124,11 +124,11 @@ TEST(write_idle_timeout, is_not_put_off_by_what_we_queue_on_top) {
     manual_service service;
     sender s{service.timers};
     ASSERT_EQ(s.idle.start(10s), 0);
-    s.idle.queued(1000);
+    s.idle.set_queued(1000);
     for (std::size_t second = 1; second <= 10; ++second) {
       EXPECT_EQ(s.evicted, 0);
       service.advance(1s);
-      by_adding ? s.idle.added(100) : s.idle.queued(1000 + second * 100);
+      by_adding ? s.idle.add_queued(100) : s.idle.set_queued(1000 + second * 100);
     }
     service.advance(service.tick());
     EXPECT_EQ(s.evicted, 1);
@@ -140,11 +140,11 @@ TEST(write_idle_timeout, sees_what_was_taken_behind_what_was_added) {
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.added(1000);
+  s.idle.add_queued(1000);
   for (int i = 0; i < 100; ++i) {
     service.advance(9s);
-    s.idle.added(10);
-    s.idle.queued(1000);
+    s.idle.add_queued(10);
+    s.idle.set_queued(1000);
   }
   EXPECT_EQ(s.evicted, 0);
 }
@@ -153,12 +153,12 @@ TEST(write_idle_timeout, counts_anew_once_the_queue_was_empty) {
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   service.advance(9s);
-  s.idle.queued(0);
+  s.idle.set_queued(0);
   service.advance(1h);
   EXPECT_EQ(s.evicted, 0);
-  s.idle.queued(1);
+  s.idle.set_queued(1);
   service.advance(10s - 1ns);
   EXPECT_EQ(s.evicted, 0);
   service.advance(1ns + service.tick());
@@ -170,15 +170,15 @@ TEST(write_idle_timeout, comes_again_until_the_peer_takes_something) {
   sender s{service.timers};
   std::vector<unsigned> notices;
   s.then = [&] {
-    notices.push_back(s.idle.notices());
-    EXPECT_EQ(s.idle.again(), 0);
+    notices.push_back(s.idle.consecutive_timeouts());
+    EXPECT_EQ(s.idle.notify_again(), 0);
   };
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   service.advance(25s);
   EXPECT_EQ(notices, (std::vector<unsigned>{1, 2}));
-  s.idle.queued(999);
-  EXPECT_EQ(s.idle.notices(), 0U);
+  s.idle.set_queued(999);
+  EXPECT_EQ(s.idle.consecutive_timeouts(), 0U);
   service.advance(11s);
   EXPECT_EQ(notices, (std::vector<unsigned>{1, 2, 1}));
 }
@@ -187,7 +187,7 @@ TEST(write_idle_timeout, does_not_count_while_it_is_paused) {
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   service.advance(4s);
   s.idle.pause();
   service.advance(1h);
@@ -213,7 +213,7 @@ TEST(write_idle_timeout, in_a_pool_forgets_what_was_queued_in_an_earlier_use) {
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.queued(1000);
+  s.idle.set_queued(1000);
   service.advance(5s);
   ASSERT_EQ(s.idle.start(10s), 0);
   service.advance(1h);
@@ -223,8 +223,8 @@ TEST(write_idle_timeout, in_a_pool_forgets_what_was_queued_in_an_earlier_use) {
 TEST(write_idle_timeout, that_is_not_started_is_not_started_by_being_told) {
   manual_service service;
   sender s{service.timers};
-  s.idle.added(10);
-  s.idle.queued(5);
+  s.idle.add_queued(10);
+  s.idle.set_queued(5);
   EXPECT_FALSE(s.idle.armed());
   service.advance(1h);
   EXPECT_EQ(s.evicted, 0);
@@ -234,10 +234,10 @@ TEST(write_idle_timeout, saturates_where_more_is_queued_than_a_machine_can_hold)
   manual_service service;
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(10s), 0);
-  s.idle.added(std::numeric_limits<std::size_t>::max());
-  s.idle.added(1);
+  s.idle.add_queued(std::numeric_limits<std::size_t>::max());
+  s.idle.add_queued(1);
   service.advance(5s);
-  s.idle.queued(std::numeric_limits<std::size_t>::max() - 1);
+  s.idle.set_queued(std::numeric_limits<std::size_t>::max() - 1);
   service.advance(10s - 1ns);
   EXPECT_EQ(s.evicted, 0);
   service.advance(1ns + service.tick());
@@ -259,7 +259,7 @@ TEST(write_idle_timeout, scales_with_load) {
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(tickwheel::idle_limit::scaled(10s, 50s, load)), 0);
   service.advance(25s);
-  s.idle.queued(1);
+  s.idle.set_queued(1);
   load.set(1);
   service.advance(10s - 1ns);
   EXPECT_EQ(s.evicted, 0);
@@ -271,7 +271,7 @@ TEST(write_idle_timeout, does_not_charge_the_peer_with_our_stall) {
   manual_service service{{.stall_grace = 10ms}};
   sender s{service.timers};
   ASSERT_EQ(s.idle.start(1s), 0);
-  s.idle.queued(1);
+  s.idle.set_queued(1);
   service.time.block(5s);  // 4.99 s of it are ours
   service.advance(989ms);
   EXPECT_EQ(s.evicted, 0);
@@ -284,7 +284,7 @@ TEST(write_idle_timeout, may_be_destroyed_with_its_owner_in_its_handler) {
   auto s = std::make_unique<sender>(service.timers);
   s->then = [&] { s.reset(); };
   ASSERT_EQ(s->idle.start(1s), 0);
-  s->idle.queued(1);
+  s->idle.set_queued(1);
   service.advance(1h);
   EXPECT_EQ(s, nullptr);
 }
@@ -295,7 +295,7 @@ TEST(write_idle_timeout, allocates_nothing) {
   const auto before = allocations::count();
   s.idle.start(50ms);
   for (std::size_t i = 1000; i > 0; --i) {
-    s.idle.queued(i);
+    s.idle.set_queued(i);
     service.time.advance(20ms);
   }
   EXPECT_EQ(allocations::count(), before);

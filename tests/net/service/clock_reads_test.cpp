@@ -111,14 +111,14 @@ TEST_F(clock_reads, of_an_idle_timeout_are_those_of_start_and_of_the_first_touch
   EXPECT_EQ(of([&] { t.pause(); }), 0);
   EXPECT_EQ(of([&] { t.resume(); }), 0);
   EXPECT_EQ(of([&] { t.cancel(); }), 0);
-  EXPECT_EQ(of([&] { t.again(); }), 0);
+  EXPECT_EQ(of([&] { t.notify_again(); }), 0);
 }
 
 TEST_F(clock_reads, of_a_write_idle_timeout_are_those_of_start) {
   tickwheel::write_idle_timeout<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { t.start(60s); }), 1);
-  EXPECT_EQ(of([&] { t.added(10); }), 0);
-  EXPECT_EQ(of([&] { t.queued(5); }), 0);
+  EXPECT_EQ(of([&] { t.add_queued(10); }), 0);
+  EXPECT_EQ(of([&] { t.set_queued(5); }), 0);
 }
 
 // That a peer moved bytes shows in the iteration's time having been read.
@@ -135,10 +135,10 @@ TEST_F(clock_reads, of_minimum_rate_are_start_and_first_progress_in_iteration) {
 TEST_F(clock_reads, of_phase_timeouts_are_those_of_start) {
   tickwheel::phase_timeouts<&clock_reads::on_phase> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start({}); }), 1);
-  EXPECT_EQ(of([&] { t.body(); }), 0);
-  EXPECT_EQ(of([&] { t.response(); }), 0);
-  EXPECT_EQ(of([&] { t.keep_alive(); }), 0);
-  EXPECT_EQ(of([&] { t.header(); }), 0);
+  EXPECT_EQ(of([&] { t.on_header_end(); }), 0);
+  EXPECT_EQ(of([&] { t.on_request_end(); }), 0);
+  EXPECT_EQ(of([&] { t.on_response_end(); }), 0);
+  EXPECT_EQ(of([&] { t.on_bytes(); }), 0);
 }
 
 TEST_F(clock_reads, of_a_deadline_timer_are_those_of_a_start_that_is_not_told_the_time) {

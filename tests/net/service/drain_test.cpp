@@ -82,7 +82,7 @@ struct fixture : testing::Test {
   }
   connection& connect_busy() {
     connection& c = connect();
-    c.member.busy();
+    c.member.begin_request();
     return c;
   }
   void disconnect(const connection& c) {
@@ -118,8 +118,8 @@ TEST_F(drain, calls_nobody_before_the_next_pass) {
 
 TEST_F(drain, that_was_not_started_calls_nobody) {
   connection& c = that_lingers(connect());
-  c.member.busy();
-  c.member.idle();
+  c.member.begin_request();
+  c.member.end_request();
   service.advance(24h);
   EXPECT_FALSE(s->drain.draining());
   EXPECT_EQ(c.told_idle, 0);
@@ -154,7 +154,7 @@ TEST_F(drain_of_idle_members, tells_each_once) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(20s);
-  c.member.idle();
+  c.member.end_request();
   service.advance(9s);
   EXPECT_EQ(c.told_idle, 1);
 }
@@ -172,10 +172,10 @@ TEST_F(drain_of_idle_members, tells_one_that_joins_meanwhile) {
 TEST_F(drain_of_idle_members, leaves_one_alone_that_got_a_request_before_it_was_told) {
   connection& c = connect();
   ASSERT_EQ(s->drain.start(usual), 0);
-  c.member.busy();
+  c.member.begin_request();
   service.advance(29s);
   EXPECT_EQ(c.told_idle, 0);
-  c.member.idle();
+  c.member.end_request();
   pass();
   EXPECT_TRUE(connections.empty());
 }
@@ -184,9 +184,9 @@ TEST_F(drain_of_idle_members, tells_one_again_that_got_a_request_after_it_was_to
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(1s);
-  c.member.busy();
+  c.member.begin_request();
   service.advance(1s);
-  c.member.idle();
+  c.member.end_request();
   pass();
   EXPECT_EQ(c.told_idle, 2);
 }
@@ -207,7 +207,7 @@ TEST_F(drain_of_busy_members, lets_a_request_end_and_tells_then) {
   EXPECT_EQ(c.told_idle, 0);
   EXPECT_TRUE(c.member.in_flight());
   const auto end = service.time.now();
-  c.member.idle();
+  c.member.end_request();
   EXPECT_EQ(c.told_idle, 0);
   service.advance(1s);
   EXPECT_TRUE(connections.empty());
@@ -233,7 +233,7 @@ TEST_F(drain_of_busy_members, that_have_no_hard_stop_waits_for_them) {
   service.advance(24h * 365);
   EXPECT_EQ(c.told_to_stop, 0);
   EXPECT_TRUE(s->drain.draining());
-  c.member.idle();
+  c.member.end_request();
   service.advance(1s);
   EXPECT_EQ(s->drained, 1);
 }
@@ -244,7 +244,7 @@ std::vector<nanoseconds> stop_times(int count, const drain_limits& limits) {
   server s{service.timers};
   std::vector<std::unique_ptr<connection>> all;
   for (int i = 0; i < count; ++i)
-    all.emplace_back(std::make_unique<connection>(s.drain, service.timers))->member.busy();
+    all.emplace_back(std::make_unique<connection>(s.drain, service.timers))->member.begin_request();
   const auto begin = service.time.now();
   EXPECT_EQ(s.drain.start(limits), 0);
   service.advance(limits.hard_stop + limits.spread + 100ms);
@@ -308,7 +308,7 @@ TEST_F(hard_stops, of_some_leave_the_others_their_time) {
   service.advance(30s + 2500ms);
   EXPECT_EQ(first.told_to_stop, 1);
   EXPECT_EQ(last.told_to_stop, 0);
-  last.member.idle();
+  last.member.end_request();
   pass();
   EXPECT_EQ(last.told_idle, 1);
 }
@@ -317,9 +317,9 @@ TEST_F(hard_stops, are_the_last_call) {
   connection& c = that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(1h);
-  c.member.idle();
-  c.member.busy();
-  c.member.idle();
+  c.member.end_request();
+  c.member.begin_request();
+  c.member.end_request();
   service.advance(24h);
   EXPECT_EQ(c.told_to_stop, 1);
   EXPECT_EQ(c.told_idle, 0);
@@ -379,8 +379,8 @@ TEST_F(drained, does_not_wait_for_a_member_that_left_before_its_destruction) {
   service.advance(1s);
   EXPECT_EQ(s->drained, 1);
   c.member.leave();
-  c.member.busy();
-  c.member.idle();
+  c.member.begin_request();
+  c.member.end_request();
 }
 
 TEST_F(drained, may_destroy_the_server) {
@@ -418,7 +418,7 @@ TEST_F(drain, cancelled_tells_nobody_any_more) {
   EXPECT_TRUE(s->drain.cancel());
   EXPECT_FALSE(s->drain.cancel());
   EXPECT_FALSE(s->drain.draining());
-  busy.member.idle();
+  busy.member.end_request();
   service.advance(1h);
   EXPECT_EQ(told.told_idle, 1);
   EXPECT_EQ(told.told_to_stop, 0);
@@ -489,8 +489,8 @@ TEST_F(drain, ends_unheard_when_the_service_closes_and_can_be_started_again_with
   pass();
   service.timers.close();
   EXPECT_FALSE(s->drain.draining());
-  c.member.busy();
-  c.member.idle();
+  c.member.begin_request();
+  c.member.end_request();
   ASSERT_EQ(service.timers.open(service.time), 0);
   ASSERT_EQ(s->drain.start(usual), 0);
   pass();
@@ -504,8 +504,8 @@ TEST_F(drain, may_be_destroyed_before_its_members) {
   pass();
   connect();
   s.reset();
-  c.member.busy();
-  c.member.idle();
+  c.member.begin_request();
+  c.member.end_request();
   c.member.leave();
   service.advance(1h);
   EXPECT_EQ(c.told_to_stop, 0);
@@ -577,8 +577,8 @@ TEST_F(drain, survives_that_a_member_destroys_the_service) {
     time.advance(1s);
     EXPECT_EQ(timers, nullptr);
     EXPECT_EQ(a.told_idle + b.told_idle, 1);
-    b.member.busy();
-    b.member.idle();
+    b.member.begin_request();
+    b.member.end_request();
   }
 }
 
@@ -591,7 +591,7 @@ TEST_F(drain, holds_the_loop_while_it_lasts_unless_unreferenced) {
   s->drain.unref();
   EXPECT_FALSE(service.time.alive());
   s->drain.ref();
-  c.member.idle();
+  c.member.end_request();
   service.advance(1s);
   EXPECT_FALSE(service.time.alive());
 }
@@ -600,10 +600,10 @@ TEST_F(drain, allocates_nothing) {
   connection a{s->drain, service.timers};
   connection b{s->drain, service.timers};
   const auto before = allocations::count();
-  a.member.busy();
+  a.member.begin_request();
   ASSERT_EQ(s->drain.start(usual), 0);
   service.time.advance(1s);
-  a.member.idle();
+  a.member.end_request();
   service.time.advance(100s);
   a.member.leave();
   b.member.leave();
@@ -617,8 +617,8 @@ TEST(a_member, that_is_busy_and_idle_again_when_it_is_told_is_told_next_in_a_lat
   server s{service.timers};
   connection c{s.drain, service.timers};
   c.then = [&] {
-    c.member.busy();
-    c.member.idle();
+    c.member.begin_request();
+    c.member.end_request();
   };
   ASSERT_EQ(s.drain.start(usual), 0);
   service.advance(service.tick());

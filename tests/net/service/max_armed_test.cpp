@@ -69,7 +69,7 @@ TEST(at_max_armed, an_idle_timeout_without_a_reference_stays_counted_as_such) {
 TEST(at_max_armed, a_minimum_rate_goes_on_checking) {
   full_service service;
   owner o{service.timers};
-  ASSERT_EQ(o.rate.start({.bytes_a_second = 1000, .grace = 5s, .interval = 1s}), 0);
+  ASSERT_EQ(o.rate.start({.bytes_per_second = 1000, .grace = 5s, .interval = 1s}), 0);
   service.fill();
   service.advance(4s);
   EXPECT_EQ(o.called, 0);
@@ -112,7 +112,7 @@ TEST(at_max_armed, a_drain_tells_all_of_them_and_ends) {
   full_service service;
   owner o{service.timers};
   member a{o.drain}, b{o.drain};
-  b.draining.busy();
+  b.draining.begin_request();
   ASSERT_EQ(o.drain.start({.hard_stop = 1s, .spread = 0s}), 0);
   service.fill();
   service.advance(500ms);

@@ -72,7 +72,7 @@ void expect_handlers_of_this_file() {
   EXPECT_EQ(s.idle.start(500ms), 0);
   EXPECT_EQ(called_in(), here) << "idle_timeout";
   EXPECT_EQ(s.stuck.start(500ms), 0);
-  s.stuck.added(1);
+  s.stuck.add_queued(1);
   EXPECT_EQ(called_in(), here) << "write_idle_timeout";
   EXPECT_EQ(s.silent.start(500ms), 0);
   EXPECT_EQ(called_in(), here) << "all_idle_timeout";

@@ -39,17 +39,17 @@ TEST(an_inbox, tells_only_who_pushes_into_it_while_it_sleeps_to_wake) {
   EXPECT_EQ(box.push(items[0].link), pushed::asleep);
   EXPECT_EQ(box.push(items[1].link), pushed::queued);
   EXPECT_EQ(box.push(items[2].link), pushed::queued);
-  box.drain();
+  box.take_all();
   EXPECT_TRUE(box.sleep());
   EXPECT_EQ(box.push(items[3].link), pushed::asleep);
 }
 
-TEST(an_inbox, is_awake_from_a_drain_until_it_sleeps) {
+TEST(an_inbox, is_awake_from_take_all_until_it_sleeps) {
   inbox box;
   item items[2];
-  EXPECT_TRUE(box.drain().empty());
+  EXPECT_TRUE(box.take_all().empty());
   EXPECT_EQ(box.push(items[0].link), pushed::queued);
-  box.drain();
+  box.take_all();
   EXPECT_EQ(box.push(items[1].link), pushed::queued);
 }
 
@@ -57,12 +57,12 @@ TEST(an_inbox, does_not_sleep_on_what_was_pushed) {
   inbox box;
   item items[2];
   items[1].number = 1;
-  box.drain();
+  box.take_all();
   box.push(items[0].link);
   EXPECT_FALSE(box.sleep());
   EXPECT_EQ(box.push(items[1].link), pushed::queued);
   EXPECT_FALSE(box.sleep());
-  EXPECT_EQ(numbers(box.drain()), (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(numbers(box.take_all()), (std::vector<std::size_t>{0, 1}));
   EXPECT_TRUE(box.sleep());
 }
 
@@ -70,7 +70,7 @@ TEST(an_inbox, seems_empty_awake_and_asleep) {
   inbox box;
   item it;
   EXPECT_TRUE(box.seems_empty());
-  box.drain();
+  box.take_all();
   EXPECT_TRUE(box.seems_empty());
   EXPECT_TRUE(box.sleep());
   EXPECT_TRUE(box.seems_empty());
@@ -85,8 +85,8 @@ TEST(an_inbox, gives_back_what_was_pushed_in_the_order_of_pushing) {
     items[i].number = i;
     box.push(items[i].link);
   }
-  EXPECT_EQ(numbers(box.drain()), (std::vector<std::size_t>{0, 1, 2, 3, 4}));
-  EXPECT_TRUE(box.drain().empty());
+  EXPECT_EQ(numbers(box.take_all()), (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  EXPECT_TRUE(box.take_all().empty());
 }
 
 TEST(an_inbox, lets_a_link_be_pushed_again_once_it_was_taken) {
@@ -94,7 +94,7 @@ TEST(an_inbox, lets_a_link_be_pushed_again_once_it_was_taken) {
   item it;
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(box.push(it.link), pushed::asleep);
-    inbox_chain chain = box.drain();
+    inbox_chain chain = box.take_all();
     EXPECT_EQ(chain.pop(), &it.link);
     EXPECT_EQ(chain.pop(), nullptr);
     EXPECT_TRUE(box.sleep());
@@ -118,7 +118,7 @@ TEST(an_inbox, stays_closed) {
   item it;
   EXPECT_TRUE(box.close().empty());
   EXPECT_TRUE(box.close().empty());
-  EXPECT_TRUE(box.drain().empty());
+  EXPECT_TRUE(box.take_all().empty());
   EXPECT_TRUE(box.is_closed());
   EXPECT_TRUE(box.seems_empty());
   EXPECT_EQ(box.push(it.link), pushed::closed);
@@ -129,18 +129,18 @@ TEST(a_chain, appends_another_behind_itself_and_leaves_that_empty) {
   std::vector<item> items(4);
   for (std::size_t i = 0; i < items.size(); ++i) items[i].number = i;
   inbox_chain all;
-  all.append(box.drain());
+  all.append(box.take_all());
   EXPECT_TRUE(all.empty());
   box.push(items[0].link);
   box.push(items[1].link);
-  all.append(box.drain());
+  all.append(box.take_all());
   box.push(items[2].link);
-  inbox_chain more = box.drain();
+  inbox_chain more = box.take_all();
   all.append(std::move(more));
   EXPECT_TRUE(more.empty());  // NOLINT(bugprone-use-after-move): that is what is tested
   EXPECT_EQ(all.pop(), &items[0].link);
   box.push(items[3].link);
-  all.append(box.drain());
+  all.append(box.take_all());
   EXPECT_EQ(numbers(all), (std::vector<std::size_t>{1, 2, 3}));
 }
 
@@ -149,14 +149,14 @@ TEST(a_chain, stays_as_it_is_when_an_empty_one_is_appended) {
   std::vector<item> items(2);
   items[1].number = 1;
   box.push(items[0].link);
-  inbox_chain all = box.drain();
-  all.append(box.drain());
+  inbox_chain all = box.take_all();
+  all.append(box.take_all());
   box.push(items[1].link);
-  all.append(box.drain());
+  all.append(box.take_all());
   EXPECT_EQ(numbers(all), (std::vector<std::size_t>{0, 1}));
 }
 
-// Producers push against a consumer that drains, sleeps until it is woken, and in the end closes: what was accepted is
+// Producers push against a consumer that takes all, sleeps until it is woken, and in the end closes: what was accepted is
 // exactly what comes out, in each producer's order, and each sleep was ended by one push, which was told so. A wakeup that
 // was lost is one that this waits for. Each producer lets it sleep now and then.
 TEST(producers_of_an_inbox, lose_nothing_against_a_consumer_that_closes_it) {
@@ -204,8 +204,8 @@ TEST(producers_of_an_inbox, lose_nothing_against_a_consumer_that_closes_it) {
   while (taken < each) {
     wakeups.wait(sleeps - 1);
     EXPECT_EQ(wakeups, sleeps);
-    take(box.drain());
-    while (!box.sleep()) take(box.drain());
+    take(box.take_all());
+    while (!box.sleep()) take(box.take_all());
     ++sleeps;
     sleeps.notify_all();
   }

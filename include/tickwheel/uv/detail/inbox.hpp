@@ -1,12 +1,12 @@
 // The inbox: what many threads push and one takes, without a lock.
 //
-// A stack whose head is swapped by compare-and-exchange, drained whole by one exchange and then reversed: each
+// A stack whose head is swapped by compare-and-exchange, taken whole by one exchange and then reversed: each
 // producer's links come out in the order it pushed them. Taking all at once is what makes the stack safe and short. No
 // thread ever reads a link that another may have taken, so neither ABA nor reclamation is an issue, and one exchange
 // serves any number of pushes.
 //
 // An inbox is asleep or awake. Whoever pushes into one that is asleep is told so, and wakes the loop; all others need
-// not, as the loop looks again by itself: it wakes the inbox when it drains, and lets it sleep only if nothing was pushed
+// not, as the loop looks again by itself: it wakes the inbox when it takes, and lets it sleep only if nothing was pushed
 // since. So what is pushed while the loop handles what came before costs no wakeup. "Asleep" is the state of an empty
 // inbox, and of no other: there is no second flag that could disagree with it.
 //
@@ -15,14 +15,14 @@
 //
 // The memory orders, edge by edge; A -> B says that what came before A is seen after B:
 //
-//   push -> drain, close     What the producer wrote into the object is seen by who takes it. Push releases, drain and
+//   push -> take_all, close  What the producer wrote into the object is seen by who takes it. Push releases, take_all and
 //                            close acquire. Later pushes are read-modify-writes of the same head, so they extend the
 //                            release sequence: acquiring the last push acquires all below it.
 //   sleep -> push that wakes The producer that finds the inbox asleep rings next, and a bell may answer "already rung"
 //                            after a relaxed look at its flag (uv_async_send does). The loop lowers that flag before it
-//                            drains. Sleep releases and push acquires, so who finds what the sleep left sees the flag
+//                            takes. Sleep releases and push acquires, so who finds what the sleep left sees the flag
 //                            lowered, and rings. Who sees it still raised has found an earlier sleep, and so pushed
-//                            before the drain that follows, which takes what it pushed. For this drain must be a
+//                            before the take_all that follows, which takes what it pushed. For this take_all must be a
 //                            read-modify-write even of an inbox that is asleep. A load may find one asleep that no longer
 //                            is; and were the loop to leave it asleep, no sleep would follow the lowering of the flag.
 //                            Either way loop and producer would rely on each other.
@@ -47,7 +47,7 @@ struct basic_inbox_link {
 
 /// Links in the order they were pushed.
 ///
-/// *Thread safety:* none; it belongs to who drained it.
+/// *Thread safety:* none; it belongs to the thread that took it.
 template <class Sync>
 class basic_inbox_chain {
  public:
@@ -89,15 +89,15 @@ class basic_inbox_chain {
 
 /// What became of a push.
 enum class pushed {
-  asleep,  ///< it is in, and the inbox was asleep: wake who drains it
-  queued,  ///< it is in; who drains will look by itself, or is being woken
+  asleep,  ///< it is in, and the inbox was asleep: wake the thread that takes
+  queued,  ///< it is in; the thread that takes will look by itself, or is being woken
   closed,  ///< refused
 };
 
-/// Many threads push, one drains and closes.
+/// Many threads push, one takes and closes.
 ///
-/// *Thread safety:* `push`, `seems_empty` and `is_closed` on any thread; `drain`, `sleep` and `close` on one.
-/// *Complexity:* push and sleep O(1), lock-free; drain O(links).
+/// *Thread safety:* `push`, `seems_empty` and `is_closed` on any thread; `take_all`, `sleep` and `close` on one.
+/// *Complexity:* push and sleep O(1), lock-free; take_all O(links).
 /// *Lifetime:* links are the caller's. Destroying an inbox touches none.
 template <class Sync>
 class basic_inbox {
@@ -116,19 +116,19 @@ class basic_inbox {
     do {
       if (head == &closed_) return pushed::closed;
       pushed_link.next = head == &asleep_ ? nullptr : head;
-      // on success release: the object -> drain; acquire: sleep -> push that wakes. On failure as for the load.
+      // on success release: the object -> take_all; acquire: sleep -> push that wakes. On failure as for the load.
     } while (!head_.compare_exchange_weak(head, &pushed_link, std::memory_order_acq_rel, std::memory_order_acquire));
     return head == &asleep_ ? pushed::asleep : pushed::queued;
   }
 
   /// Takes all there is, nothing from a closed inbox, and wakes it: what is pushed from here on announces itself no more
   /// until `sleep`. Always an exchange, see above. Requires: not closed meanwhile.
-  chain drain() noexcept {
+  chain take_all() noexcept {
     if (is_closed()) return {};
     return in_order(head_.exchange(nullptr, std::memory_order_acquire));
   }
 
-  /// Lets it sleep if nothing was pushed since it was drained; false when something was: drain it again. Requires: drained
+  /// Lets it sleep if nothing was pushed since it was taken from; false when something was: take again. Requires: taken from
   /// since it slept last, and not closed.
   bool sleep() noexcept {
     link* awake_and_empty = nullptr;

@@ -16,7 +16,7 @@ namespace tickwheel::detail {
 /// The loop is held while a timer is armed that has a reference, unless the service has none, and while others need it, which is
 /// what other threads posted. At most `max_armed` timers may be armed.
 ///
-/// Neither is asked at each arm and cancel. The wheel's counts of arms and of ends only grow, and until they come to certain numbers
+/// Neither is asked at each arm and cancel. The wheel's counts of arms and of ends only grow. Until they come to certain numbers,
 /// neither answer can change.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1).

@@ -67,8 +67,8 @@ class TICKWHEEL_API loop_clock {
   /// Returns the sum of all stalls but that of the running iteration, and of the time in which nobody ran the loop.
   nanoseconds stalled_for() const noexcept { return behind_; }
 
-  /// The iteration that came back from its poll at `polled` is over at `now`, and the loop polls next. A time that is read after the poll is younger than all that a peer
-  /// sent before. Returns how long the iteration stalled the loop.
+  /// The iteration that came back from its poll at `polled` is over at `now`, and the loop polls next. A time that is read after
+  /// the poll is younger than all that a peer sent before. Returns how long the iteration stalled the loop.
   nanoseconds end_iteration(time_point polled, time_point now) noexcept {
     expire();
     early_epoch_ = driver_->turns_early() ? *epoch_ : stamp_epoch_;

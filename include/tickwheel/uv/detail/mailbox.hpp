@@ -102,7 +102,7 @@ class TICKWHEEL_API basic_mailbox {
     // the flag of the bell is seen as the loop left it
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) ring();
   }
-  /// The loop's. Does for holds what `drain` and `sleep` do for the inbox, and so acquires, releases, and is a
+  /// The loop's. Does for holds what `take_all` and `sleep` do for the inbox, and so acquires, releases, and is a
   /// read-modify-write.
   bool has_holds() noexcept { return holds_.fetch_add(0, std::memory_order_acq_rel) != 0; }
 
@@ -113,7 +113,7 @@ class TICKWHEEL_API basic_mailbox {
     driver_ = &rings;
     steady_ = rings.on_steady_clock();
   }
-  chain drain() noexcept { return inbox_.drain(); }
+  chain take_all() noexcept { return inbox_.take_all(); }
   /// As `inbox::sleep`.
   bool sleep() noexcept { return inbox_.sleep(); }
   bool seems_empty() const noexcept { return inbox_.seems_empty(); }
@@ -142,9 +142,9 @@ class TICKWHEEL_API basic_mailbox {
     if (!exceeds(mine, known_delivered_.load(std::memory_order_relaxed), max_queued_) &&
         !exceeds(mine, known_ended_.load(std::memory_order_relaxed), max_unended_)) [[likely]]
       return true;
-    return take_place_with_care(mine);
+    return take_place_slow_path(mine);
   }
-  bool take_place_with_care(std::uint64_t mine) noexcept;
+  bool take_place_slow_path(std::uint64_t mine) noexcept;
   void give_place_back() noexcept { accepted_.fetch_sub(1, std::memory_order_relaxed); }
 
   // Signed, since `done` may count operations that were accepted after this one. Relaxed everywhere: these are numbers

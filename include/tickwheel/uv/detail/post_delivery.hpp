@@ -88,7 +88,7 @@ class TICKWHEEL_API post_delivery {
   const inbox_link* batch_end_ = nullptr;
   bool has_holds_ = false;  // some remote_hold may be left
   std::size_t armed_ = 0;
-  std::uint64_t fired_in_vain_ = 0;  // entries that the wheel fired when they had just been cancelled
+  std::uint64_t expired_but_cancelled_ = 0;  // entries that the wheel fired when they had just been cancelled
   std::uint64_t ran_ = 0;
   std::uint64_t withdrawn_ = 0;
   std::uint64_t cancelled_ = 0;
