@@ -3,10 +3,9 @@
 // Use `wheel` itself to simulate, or to drive timers from an event loop of your own. In a libuv server use
 // `timer_service`, which drives one wheel from the loop's poll timeout.
 //
-// The wheel knows no clock and no thread: every call is told the tick. It is a ring of slots, each a list of the
-// entries due in that slot's span of ticks; a cursor goes round and visits the slots as their time comes. With several
-// levels a slot of a higher ring holds a longer span, and its entries move down to finer rings shortly before they are
-// due.
+// The wheel knows no clock and no thread: every call is told the tick. It is a ring of slots, each a list of the entries due
+// in that slot's span of ticks. A cursor goes round and visits the slots as their time comes. With several levels a slot of a
+// higher ring holds a longer span, and its entries move down to finer rings shortly before they are due.
 //
 //   tickwheel::wheel timers;
 //   tickwheel::wheel_entry hello{[](tickwheel::wheel_entry&) noexcept { std::puts("hello"); }};
@@ -14,10 +13,10 @@
 //   timers.advance(9);    // nothing
 //   timers.advance(10);   // hello
 //
-// Three things make it fast. Placement is lazy: moving a timer later only stores the new deadline, cancelling only
-// stores that it is not armed, and the visit that comes anyway puts the entry where it belongs or drops it. Bitmaps of
-// occupied slots make crossing an empty hour as cheap as crossing a tick. And each coarse slot keeps several chains of
-// entries, so that emptying it waits for several cache misses at once instead of one after the other.
+// Three things make it fast. Placement is lazy: moving a timer later only stores the new deadline, and cancelling only stores
+// that it is not armed. The visit that comes anyway puts the entry where it belongs or drops it. Bitmaps of occupied slots
+// make crossing an empty hour as cheap as crossing a tick. And each coarse slot keeps several chains of entries, so that
+// emptying it waits for several cache misses at once instead of one after the other.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -81,10 +80,10 @@ class TICKWHEEL_API wheel {
   wheel(const wheel&) = delete;
   wheel& operator=(const wheel&) = delete;
 
-  /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at
-  /// `now() + 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate
-  /// there; at that tick itself, the end of time, there is no later one, and what is armed is due at once: a pass may run it once
-  /// more. Requires: the entry is in no other wheel.
+  /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at `now() +
+  /// 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate there. At that
+  /// tick itself, the end of time, there is no later one: what is armed then is due at once, and a pass may run it once more.
+  /// Requires: the entry is in no other wheel.
   ///
   /// Returns true if `next_expiry()` may have become earlier; a caller who waits for it then asks for it again. That
   /// includes each time that `entry` becomes the only one armed.
@@ -133,8 +132,8 @@ class TICKWHEEL_API wheel {
   /// may do what those of `advance` may.
   advance_result run_immediates(tick now, std::size_t work = npos) noexcept;
 
-  /// Returns true while immediates are left that were collected before the last of them ran: a caller that must come to an end,
-  /// though callbacks arm immediates again and again, runs no more when this is false. O(1).
+  /// Returns true while immediates are left that were collected before the last of them ran. Callbacks may arm immediates
+  /// again and again: a caller that must come to an end stops when this is false. O(1).
   bool in_immediate_round() const noexcept;
 
   /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()`
@@ -205,8 +204,8 @@ class TICKWHEEL_API wheel {
     fire_context_ = context;
   }
 
-  /// Asks `hook(context, entry)` for the deadline of each armed entry that is about to be moved to a finer slot, which may
-  /// take it for later than it was armed for; an earlier one is not taken. So entries whose owner has put them off without a
+  /// Asks `hook(context, entry)` for the deadline of each armed entry that is about to be moved to a finer slot. The answer
+  /// may be later than the entry was armed for; an earlier one is ignored. So entries whose owner has put them off without a
   /// word do not crowd the slot in which they would be due. The hook must not touch the wheel. Null: no hook.
   void on_move(move_hook hook, void* context) noexcept {
     move_hook_ = hook;

@@ -30,8 +30,8 @@ struct wheel_level;
 /// (checked). A cancelled one may be, whether or not it is still linked, and whether or not its wheel still exists.
 class wheel_entry {
  public:
-  /// Called with the entry that expired, which is already unarmed and unlinked: the callback may arm it, destroy it,
-  /// and arm, cancel or destroy any other; the wheel touches nothing of the entry afterwards.
+  /// Called with the entry that expired, which is already unarmed and unlinked. The callback may arm it, destroy it, and arm,
+  /// cancel or destroy any other. The wheel touches nothing of the entry afterwards.
   using callback = void (*)(wheel_entry&) noexcept;
 
   /// Requires: `run` is not null.

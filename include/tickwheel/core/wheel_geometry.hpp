@@ -31,9 +31,8 @@ struct wheel_geometry {
 
   /// log2 of the width, in ticks, of a slot of `level`. Requires: `valid()` and `level < levels`.
   ///
-  /// Each ring spans two slots of the level above, which is what lets a coarse slot be emptied ahead of its time
-  /// (docs/design.md, "Draining"): from level 1 on the ratio is slots / 2, and below it slots, as the lowest level has
-  /// twice as many.
+  /// Each ring spans two slots of the level above. That lets a coarse slot be emptied ahead of its time (docs/design.md,
+  /// "Draining"). From level 1 on the ratio is slots / 2, and below it slots, because the lowest level has twice as many.
   constexpr unsigned width_bits(unsigned level) const noexcept {
     return level == 0 ? 0 : level * (slot_bits() - 1) + 1;
   }
@@ -41,8 +40,8 @@ struct wheel_geometry {
   /// How many slots the lowest level has. Its slots are a third the size of the others.
   constexpr unsigned finest_slots() const noexcept { return levels > 1 ? 2 * slots : slots; }
 
-  /// True when a wheel can have this shape: at least one level; slots a power of two, at least 4 where there are
-  /// several levels and at most `max_slots`; and no level so coarse that one turn of it exceeds the 64 bits of a tick.
+  /// Returns true if a wheel can have this shape. It has at least one level. `slots` is a power of two, at least 4 where there
+  /// are several levels, and at most `max_slots`. No level is so coarse that one turn of it exceeds the 64 bits of a tick.
   constexpr bool valid() const noexcept {
     if (levels == 0 || !std::has_single_bit(slots) || slots > max_slots) return false;
     if (levels == 1) return true;
