@@ -21,6 +21,8 @@ expiry_report::handler_id handler_of(const remote_node& node) noexcept {
 
 }  // namespace
 
+bool post_delivery::owns(const timer& t) noexcept { return t.is_remote(); }
+
 expiry_report::handler_id post_delivery::handler_of(timer& t) noexcept {
   return detail::handler_of(remote_node::of(t));
 }
@@ -40,13 +42,13 @@ void post_delivery::open(mailbox& from) noexcept {
 }
 
 // First what waits and the notices, so that what is in the wheel then is there and nowhere else.
-void post_delivery::close(timer_service& service) noexcept {
+void post_delivery::close() noexcept {
   taken_.append(mailbox_->close());
-  while (inbox_link* link = taken_.pop()) end(service, remote_node::of(*link));
+  while (inbox_link* link = taken_.pop()) end(remote_node::of(*link));
 }
 
-void post_delivery::forget(timer_service& service, timer& t) noexcept {
-  if (t.is_remote()) end(service, remote_node::of(t));
+void post_delivery::forget(timer& t) noexcept {
+  if (owns(t)) end(remote_node::of(t));
 }
 
 void post_delivery::count(service_stats& stats) const noexcept {
@@ -65,8 +67,8 @@ void post_delivery::take() noexcept {
   taken_.append(mailbox_->take_all());
 }
 
-void post_delivery::deliver(timer_service& service, std::size_t visits, clock::time_point as_of,
-                            clock::time_point stamp, const binding_watch& binding) noexcept {
+void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
+                            const binding_watch& binding) noexcept {
   for (; visits != 0; --visits) {
     inbox_link* const link = taken_.pop();
     if (link == nullptr) break;
@@ -74,18 +76,19 @@ void post_delivery::deliver(timer_service& service, std::size_t visits, clock::t
     if (taken_.front() != nullptr) __builtin_prefetch(remote_node::of(*taken_.front()).waiting, 1);
     remote_node& node = remote_node::of(*link);
     if (node.delivered) {
-      settle_notice(service, node);
+      settle_notice(node);
       continue;
     }
     node.delivered = true;
     mailbox_->count_delivered();
     // one with a delay is a timer, and waits for input like any other
     if (node.due > as_of) {
-      arm(service, node);
+      arm(node);
     } else if (node.change_by_loop(remote_state::queued, remote_state::ran)) {
       // a time before the clock's epoch is one that has passed, too
       const bool at_once = node.due == clock::time_point::min();
-      service.begin_handler(detail::handler_of(node), at_once ? stamp : std::max(node.due, clock::time_point{}), {});
+      log_.begin(detail::handler_of(node), at_once ? stamp : std::max(node.due, clock::time_point{}), {},
+                 timers_.source().now());
       run(node);
       if (binding.ended()) return;
     } else {
@@ -95,22 +98,21 @@ void post_delivery::deliver(timer_service& service, std::size_t visits, clock::t
 }
 
 // Its link is free from here on, and a notice may come from another thread before this returns: the next pass reads it.
-void post_delivery::arm(timer_service& service, remote_node& node) noexcept {
+void post_delivery::arm(remote_node& node) noexcept {
   if (!node.change_by_loop(remote_state::queued, remote_state::armed)) {
     withdraw(node);
     return;
   }
   ++armed_;
-  timer& wait = *::new (static_cast<void*>(node.waiting)) timer{service, &fire, timer::of_remote{}};
-  service.wheel_->arm(wait.entry(), service.tick_of(node.due));
+  timer& wait = *::new (static_cast<void*>(node.waiting)) timer{service_, &fire, timer::of_remote{}};
+  timers_.entries().arm(wait.entry(), timers_.ticks().ceil(node.due));
 }
 
 void post_delivery::fire(wheel_entry& entry) noexcept {
   timer& wait = timer::from(entry);
-  timer_service& service = wait.service();
-  post_delivery& self = service.posts_;
+  post_delivery& self = wait.service().posts_;
   remote_node& node = remote_node::of(wait);
-  self.disarm(service, node);
+  self.disarm(node);
   if (node.change_by_loop(remote_state::armed, remote_state::ran)) {
     self.run(node);
     return;
@@ -123,19 +125,19 @@ void post_delivery::fire(wheel_entry& entry) noexcept {
 }
 
 // Not armed any more, and out of the wheel: who holds the last reference, on whatever thread, has only memory to free.
-void post_delivery::disarm(timer_service& service, remote_node& node) noexcept {
+void post_delivery::disarm(remote_node& node) noexcept {
   --armed_;
   timer& wait = node.wait();
-  service.wheel_->cancel(wait.entry());
+  timers_.entries().cancel(wait.entry());
   wait.~timer();
 }
 
-void post_delivery::settle_notice(timer_service& service, remote_node& node) noexcept {
+void post_delivery::settle_notice(remote_node& node) noexcept {
   if (node.is_abandoned()) {
     node.release();
     return;
   }
-  disarm(service, node);
+  disarm(node);
   withdraw(node);
 }
 
@@ -156,13 +158,13 @@ void post_delivery::run(remote_node& node) noexcept {
 }
 
 // Counts a node that has not run, wherever it was, and lets it go.
-void post_delivery::end(timer_service& service, remote_node& node) noexcept {
+void post_delivery::end(remote_node& node) noexcept {
   if (node.delivered) {
     if (node.is_abandoned()) {
       node.release();  // counted before
       return;
     }
-    disarm(service, node);
+    disarm(node);
   }
   const remote_state from = node.delivered ? remote_state::armed : remote_state::queued;
   if (node.change_by_loop(from, remote_state::closed))

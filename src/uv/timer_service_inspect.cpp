@@ -13,20 +13,26 @@ namespace tickwheel {
 
 bool timer_service::validate(std::string* why) const {
   if (!is_open()) return true;
-  if (!wheel_->validate(why)) return false;
+  if (!timers_.entries().validate(why)) return false;
+  const wheel& entries = timers_.entries();
+  const detail::liveness& alive = timers_.alive();
   std::size_t without_ref = 0;
-  for_each_armed([&](timer& t) { without_ref += !t.has_ref(); });
-  const char* broken = nullptr;
-  if (without_ref != alive_.unref_armed()) broken = "the count of armed timers without a reference is off";
-  if (wheel_->armed() - posts_.armed() > options_.max_armed) broken = "more timers are armed than max_armed";
-  if (posts_.armed() > options_.max_armed) broken = "more timers of other threads are armed than max_armed";
   std::size_t remote = 0;
-  wheel_->for_each_armed([&](wheel_entry& entry) { remote += timer::from(entry).is_remote(); });
-  if (remote != posts_.armed()) broken = "the count of armed timers of other threads is off";
-  if (wake_ != 0 && wake_ > wheel_->next_in_slots()) broken = "the next wakeup is later than the next expiry";
-  if (wake_ != 0 && alive_.held() != alive_.is_to_be_held(*wheel_, posts_.needs_loop()))
-    broken = "the loop is held without need, or not held";
-  if (const char* const problem = alive_.problem(*wheel_)) broken = problem;
+  entries.for_each_armed([&](wheel_entry& entry) {
+    const timer& t = timer::from(entry);
+    without_ref += !t.has_ref();
+    remote += detail::post_delivery::owns(t);
+  });
+  const char* broken = nullptr;
+  if (without_ref != alive.unref_armed()) broken = "the count of armed timers without a reference is wrong";
+  if (entries.armed() - posts_.armed() > alive.max_armed()) broken = "more timers are armed than max_armed";
+  if (posts_.armed() > alive.max_armed()) broken = "more timers of other threads are armed than max_armed";
+  if (remote != posts_.armed()) broken = "the count of armed timers of other threads is wrong";
+  if (!timers_.in_pass()) {
+    if (timers_.wakes_at() > entries.next_in_slots()) broken = "the next wakeup is later than the next expiry";
+    if (alive.held() != alive.is_to_be_held(entries)) broken = "the loop is held without need, or not held";
+  }
+  if (const char* const problem = alive.problem(entries)) broken = problem;
   if (broken != nullptr && why != nullptr) *why = broken;
   return broken == nullptr;
 }
@@ -41,7 +47,7 @@ void timer_service::dump(std::ostream& out, handler_names names) const {
       << s.remote_cancelled << '\n';
   if (!is_open()) return;
   dump_armed(out, names);
-  wheel_->dump(out);
+  timers_.entries().dump(out);
 }
 
 // What a leak of timers, or a limit set to hours instead of minutes, shows in.
@@ -60,12 +66,12 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
                                                     {"later", std::chrono::nanoseconds::max()}}};
   const clock::time_point now = read_clock();
   std::map<expiry_report::handler_id, std::array<std::size_t, horizons.size()>> armed;
-  wheel_->for_each_armed([&](wheel_entry& entry) {
+  timers_.entries().for_each_armed([&](wheel_entry& entry) {
     timer& t = timer::from(entry);
-    const auto left = time_of(entry.deadline()) - now;
+    const auto left = timers_.ticks().begin_of(entry.deadline()) - now;
     const auto* const within =
         std::find_if(horizons.begin(), horizons.end(), [&](const horizon& one) { return left <= one.end; });
-    const auto id = t.is_remote() ? detail::post_delivery::handler_of(t) : entry.handler();
+    const auto id = detail::post_delivery::owns(t) ? detail::post_delivery::handler_of(t) : entry.handler();
     ++armed[id][static_cast<std::size_t>(within - horizons.begin())];
   });
   for (const auto& [id, counts] : armed) {

@@ -67,17 +67,29 @@ class timer : private wheel_entry {
   /// closed. On an error nothing has changed. Reads the clock.
   template <class D, class S = clock::duration>
   int arm(D after, S slack = {}) noexcept {
-    return service().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
+    return timers().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
   }
 
   /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time at or
   /// before `now()`, as that was read last, is a zero delay (see `arm`). Reads no clock but to move the loop's wakeup, and for
   /// `now()` when no timer is armed.
-  int arm_at(clock::time_point when) noexcept;
+  int arm_at(clock::time_point when) noexcept {
+    if (!is_plain() || when <= timers_of_plain().time().stamp()) [[unlikely]]
+      return timers().arm_at(*this, when);
+    // a stamp is not before the origin of the ticks
+    return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil_after_origin(when));
+  }
 
   /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
   /// pass had already reached it.
-  bool cancel() noexcept;
+  bool cancel() noexcept {
+    if (!armed()) return false;
+    if (is_plain())
+      timers_of_plain().cancel(*this);
+    else
+      timers().cancel_slow_path(*this);
+    return true;
+  }
 
   /// True from `arm` until it fires or is cancelled, or the service closes.
   bool armed() const noexcept { return wheel_entry::armed(); }
@@ -85,7 +97,7 @@ class timer : private wheel_entry {
   /// When it is due: the time asked for, rounded up to a tick, or within the slack. Of a zero delay a time shortly before the
   /// call. `time_point::max()` when not armed, or in effect never.
   clock::time_point deadline() const noexcept {
-    return armed() ? service().time_of(wheel_entry::deadline()) : clock::time_point::max();
+    return armed() ? timers().ticks().begin_of(wheel_entry::deadline()) : clock::time_point::max();
   }
 
   /// Tells its handler from others in `timer_service::why`, `dump` and `on_slow_handler`. Types that call something of yours
@@ -93,27 +105,31 @@ class timer : private wheel_entry {
   callback handler() const noexcept { return wheel_entry::handler(); }
 
   /// Whether it keeps the loop alive while it is armed. It does until `unref()`, as a uv_timer_t does.
-  void ref() noexcept { service().set_ref(*this, true); }
+  void ref() noexcept { set_ref(true); }
   /// See `ref`.
-  void unref() noexcept { service().set_ref(*this, false); }
+  void unref() noexcept { set_ref(false); }
   /// See `ref`; true at first.
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
   /// `arm_at` for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block. Returns
   /// 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
-  int arm_verdict_at(clock::time_point when) noexcept;
+  int arm_verdict_at(clock::time_point when) noexcept {
+    if (!is_plain()) [[unlikely]]
+      return timers().arm_slow_path(*this, timers().ticks().ceil(when));
+    return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil(when));
+  }
 
   /// `arm_at` for what arms itself again when it has come up, before any handler is called, or is armed: has its place
   /// still, and cannot be refused.
-  void arm_again_at(clock::time_point when) noexcept { service().arm_again(*this, service().tick_of(when)); }
+  void arm_again_at(clock::time_point when) noexcept { timers().arm_in_place(*this, timers().ticks().ceil(when)); }
 
   /// For one that has just come up, before its handler is called: until that returns, its place among `max_armed` is left to it.
-  void keep_place() noexcept { service().alive_.keep_place(*this, *service().wheel_); }
+  void keep_place() noexcept { timers().alive().keep_place(*this, timers().entries()); }
   /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has not kept
   /// its place. Requires: the service is open.
   int arm_in_place_at(clock::time_point when) noexcept {
-    if (!service().alive_.keeps_place(*this)) return arm_verdict_at(when);
+    if (!timers().alive().keeps_place(*this)) return arm_verdict_at(when);
     arm_again_at(when);
     return 0;
   }
@@ -128,10 +144,12 @@ class timer : private wheel_entry {
   static bool is_patient(const timer& t) noexcept { return (t.service_ & patient_bit) != 0; }
 
   /// From now on `ask` is asked about all timers of the service that move down, patient or not.
-  void ask_before_moving(wheel::move_hook ask) noexcept;
+  void ask_before_moving(wheel::move_hook ask) noexcept { timers().entries().on_move(ask, &service()); }
 
   /// The tick of `when`, for the answer.
-  static tick tick_of(const timer_service& service, clock::time_point when) noexcept { return service.tick_of(when); }
+  static tick tick_of(const timer_service& service, clock::time_point when) noexcept {
+    return service.timers_.ticks().ceil(when);
+  }
 
   /// Whose timer it is.
   timer_service& service() const noexcept {
@@ -139,7 +157,6 @@ class timer : private wheel_entry {
   }
 
  private:
-  friend class timer_service;
   friend class detail::post_delivery;
 
   // One of another thread, which only the service arms and cancels: it is told apart where all timers are walked.
@@ -148,9 +165,17 @@ class timer : private wheel_entry {
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | remote_bit} {}
   bool is_remote() const noexcept { return (service_ & remote_bit) != 0; }
 
-  // `service()` of a plain one, on the path of every arm and cancel: there is no bit to clear.
-  timer_service& service_of_ref() const noexcept {
-    return *reinterpret_cast<timer_service*>(service_);  // NOLINT(performance-no-int-to-ptr): as above
+  detail::armed_timers& timers() const noexcept { return service().timers_; }
+
+  // `timers()` of a plain one, on the path of every arm and cancel: there is no bit to clear.
+  detail::armed_timers& timers_of_plain() const noexcept {
+    return reinterpret_cast<timer_service*>(service_)->timers_;  // NOLINT(performance-no-int-to-ptr): as above
+  }
+
+  void set_ref(bool on) noexcept {
+    if (has_ref() == on) return;
+    service_ ^= unref_bit;
+    if (armed()) timers().change_ref(on);
   }
 
   static constexpr std::uintptr_t unref_bit = 1;
@@ -302,53 +327,5 @@ class interval_timer : private timer {
   std::chrono::nanoseconds period_{};
   clock::time_point next_{};  // kept in time, not in ticks, so that rounding does not add up
 };
-
-// The rest is here since it needs both classes, and in a header since it is what every request of a server runs.
-
-inline int timer_service::arm_tick(timer& t, tick deadline) noexcept {
-  if (thread_ != detail::this_thread()) [[unlikely]]
-    return arm_slow_path(t, deadline);
-  if (alive_.is_to_check_arm(*wheel_) && !t.armed()) [[unlikely]]
-    return arm_slow_path(t, deadline);
-  if (wheel_->arm_beside_others(t.entry(), deadline)) [[unlikely]]  // the first one armed is armed with care
-    wake_sooner();
-  return 0;
-}
-
-inline void timer::ask_before_moving(wheel::move_hook ask) noexcept { service().wheel_->on_move(ask, &service()); }
-
-inline bool timer_service::cancel(timer& t) noexcept {
-  check_thread();
-  wheel_->cancel(t.entry());
-  if (alive_.is_to_check_end(*wheel_)) [[unlikely]]
-    update_hold();
-  return true;
-}
-
-inline int timer::arm_at(clock::time_point when) noexcept {
-  if (!is_plain() || when <= service_of_ref().clock_.stamp()) [[unlikely]]
-    return service().arm_at_slow_path(*this, when);
-  // a stamp is not before the origin of the timeline
-  return service_of_ref().arm_tick(*this, service_of_ref().timeline_.ceil_after_origin(when));
-}
-
-inline int timer::arm_verdict_at(clock::time_point when) noexcept {
-  if (!is_plain()) [[unlikely]]
-    return service().arm_slow_path(*this, service().tick_of(when));
-  return service_of_ref().arm_tick(*this, service_of_ref().tick_of(when));
-}
-
-inline bool timer::cancel() noexcept {
-  if (!armed()) return false;
-  return is_plain() ? service_of_ref().cancel(*this) : service().cancel_slow_path(*this);
-}
-
-template <class F>
-void timer_service::for_each_armed(F&& visit) const {
-  if (!wheel_) return;
-  wheel_->for_each_armed([&](wheel_entry& entry) {
-    if (timer& t = timer::from(entry); !t.is_remote()) visit(t);
-  });
-}
 
 }  // namespace tickwheel

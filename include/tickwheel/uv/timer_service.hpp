@@ -1,11 +1,11 @@
 // A timer_service is one loop's timers: a wheel, driven by the loop's own poll timeout.
 //
-// Open one on each uv_loop_t, hand it to whatever waits, and close it before the loop:
+// Open one on each uv_loop_t, pass it to everything that waits, and close it before the loop:
 //
 //   tickwheel::timer_service timers;
 //   if (int error = timers.open(loop)) return error;
 //   tickwheel::callback_timer hello{timers, []() noexcept { std::puts("hello"); }};
-//   hello.arm(250ms);
+//   if (int error = hello.arm(250ms)) return error;
 //   uv_run(&loop, UV_RUN_DEFAULT);       // returns once nothing is armed
 //   timers.close();
 //   uv_run(&loop, UV_RUN_DEFAULT);       // libuv's own close callbacks
@@ -13,15 +13,11 @@
 #pragma once
 
 #include <tickwheel/core/export.h>
-#include <tickwheel/core/detail/nanoseconds.hpp>
-#include <tickwheel/core/wheel.hpp>
+#include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/uv/detail/armed_timers.hpp>
+#include <tickwheel/uv/detail/dispatcher.hpp>
 #include <tickwheel/uv/detail/handler_log.hpp>
-#include <tickwheel/uv/detail/liveness.hpp>
-#include <tickwheel/uv/detail/loop_clock.hpp>
 #include <tickwheel/uv/detail/post_delivery.hpp>
-#include <tickwheel/uv/detail/this_thread.hpp>
-#include <tickwheel/uv/detail/timeline.hpp>
-#include <tickwheel/uv/detail/verdict_stamp.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
@@ -31,280 +27,192 @@
 #include <uv.h>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <iosfwd>
-#include <optional>
 #include <string>
 
 namespace tickwheel {
 
 class timer;
-class binding_watch;
 class remote_handle;  // uv/remote.hpp
 class remote_hold;
 
 /// The timers of one loop.
 ///
-/// *Thread safety:* the loop thread only: the thread that opened the service and, from its first poll on, the one that
-/// runs the loop (`use_on_this_thread` hands it over otherwise). Arming or cancelling a timer elsewhere is a violated
-/// precondition, which is checked and named. Other threads post through a `remote_handle`.
+/// *Thread safety:* the loop thread only. That is the thread that opened the service and, from its first poll on, the one that
+/// runs the loop. Arming or cancelling a timer on another thread stops the process with a line that says so. Other threads post
+/// through a `remote_handle`.
 ///
-/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call. What is due before all
-/// else also moves the loop's wakeup, for which the clock is read, and with `wake_by::timerfd` a system call made. A pass reads
-/// the clock for each handler, and an idle service once a loop iteration. It has 18 KB, and some 200 KB on the heap with the
-/// default geometry.
+/// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call. A timer that is due before
+/// all others also moves the loop's wakeup: the clock is read for that, and `wake_by::timerfd` makes a system call. A pass reads
+/// the clock for each handler, and an idle service once in a loop iteration. A service has 18 KB, and some 200 KB on the heap
+/// with the default geometry.
 ///
-/// *Errors:* `open` answers a UV_ code. Nothing throws, but `validate`, for want of memory, and `dump`, also what its stream throws.
+/// *Errors:* `open` answers a UV_ code. Nothing throws except `validate`, if there is no memory, and `dump`.
 ///
-/// *Lifetime:* outlives the timers made with it, in the sense that once it is destroyed they may only be asked `armed()`,
-/// cancelled and destroyed. It may be closed and destroyed at any time, also by a handler of its own. Its libuv handles live
-/// on until the loop has turned once more, or twice when the user closed them first. Until then uv_loop_close answers
-/// UV_EBUSY. The loop outlives it.
+/// *Lifetime:* it may be closed and destroyed at any time, also by a handler of its own. Timers may outlive it. They may then
+/// only be asked `armed()`, cancelled and destroyed. Its libuv handles live on until the loop has run one more iteration, or two
+/// if the user closed them first. Until then uv_loop_close answers UV_EBUSY. The loop outlives the service.
 ///
-/// *Order:* handlers run after the poll, as of a stamp that was taken before it. What other threads posted before the stamp is
+/// *Order:* handlers run after the poll, as of a stamp that was taken before it. Calls that were posted before the stamp are
 /// delivered first. After a block the stamp waits for further polls (`service_options::io_wait`). Zero delays do not wait for
-/// that, and run in the order of arming. Under UV_RUN_ONCE one call may return for the wakeup and the next run the handler,
-/// where a uv_timer_t runs in the first.
-class TICKWHEEL_API timer_service final : private driver::client {
+/// that, and run in the order of arming. With UV_RUN_ONCE, one call may return for the wakeup and the next one runs the handler.
+/// A uv_timer_t runs in the first.
+///
+/// *uv_walk:* a walk that closes the service's own handles silences the service. It then keeps no loop alive, and calls no
+/// handler after the running pass. Every call answers as before. Armed timers and posted calls wait until `close` cancels them,
+/// and the service can then be opened again. No other thread may post during such a walk.
+///
+/// *Fork:* in the child, call `after_fork`. Armed timers then fire at their deadlines in both processes, and so do posted calls.
+/// No other thread may post, cancel or release a hold while the process forks: its half-done work would stay so in the child. A
+/// hold of another thread is never released in the child, because that thread is not there. With `wake_by::timerfd` the child
+/// gets a timer of its own. It is stopped if the system has none, because it would move its parent's. A child that does not call
+/// `after_fork` may close or destroy the service: its parent's timers fire as before.
+class TICKWHEEL_API timer_service final {
  public:
   timer_service() noexcept = default;
-  /// Closes.
+  /// Closes the service.
   ~timer_service();
   timer_service(const timer_service&) = delete;
   timer_service& operator=(const timer_service&) = delete;
 
-  /// Opens the service on `loop`. Allocates the wheel's slots, one block of libuv handles and one that it shares with its
-  /// remote handles, and nothing later.
+  /// Opens the service on `loop`; a closed service can be opened again. The calling thread is the loop's, until another runs the
+  /// loop. Allocates the wheel's slots and two small blocks, and nothing later. Reads the clock; O(slots).
   ///
-  /// The calling thread is the loop's, until another runs it. Reads the clock; O(slots).
-  ///
-  /// 0; UV_EINVAL for an impossible option or a loop that was closed; UV_ENOMEM; UV_EALREADY when it is open; what
-  /// uv_async_init answers when the loop's first async handle finds no descriptor. With `wake_by::timerfd` also
-  /// UV_ENOTSUP where there is none, UV_EMFILE or UV_ENFILE when there is no descriptor for it, and UV_ENOSPC when the
-  /// user may have no more descriptors polled.
-  /// On an error nothing has changed, but after UV_ENOSPC a handle is left that the loop's next turn closes. A closed
-  /// service can be opened again.
+  /// 0: it is open. On an error nothing has changed.
+  /// UV_EINVAL: an invalid option (`service_options::problem` names it), or the loop was closed.
+  /// UV_EALREADY: it is already open. UV_ENOMEM: there is no memory.
+  /// UV_EMFILE, UV_ENFILE: there is no descriptor for the loop's first async handle or for the timerfd.
+  /// UV_ENOTSUP: the system has no timerfd. UV_ENOSPC: the user has no room for one in epoll. The loop's next iteration then closes
+  /// a handle that is left.
   [[nodiscard]] int open(uv_loop_t& loop, const service_options& options = {}) noexcept;
 
-  /// Opens the service on a driver of your choice, such as a `manual_driver`; as above. UV_EBUSY when another service
-  /// is open on it; UV_EINVAL when its clock stands before the clock's epoch. Requires: `on` outlives the open service.
+  /// As above, on a driver of your own, such as a `manual_driver`. Requires: `on` outlives the open service.
+  /// UV_EBUSY: another service is open on it. UV_EINVAL: also if its clock is before the clock's epoch.
   [[nodiscard]] int open(driver& on, const service_options& options = {}) noexcept;
 
-  /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. What other threads posted and has not run
-  /// is counted in `service_stats::remote_cancelled`, and what they post from now on is refused; they may be at it
-  /// meanwhile. Idempotent; O(linked timers + what is posted).
-  /// Requires: the loop thread, or that the loop is not running.
+  /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. Posted calls that have not run are counted in
+  /// `service_stats::remote_cancelled`, and later ones are refused; other threads may post meanwhile. Idempotent; O(linked timers
+  /// + posted calls). Requires: the loop thread, or that the loop is not running.
   void close() noexcept;
 
-  /// True between `open` and `close`.
-  bool is_open() const noexcept { return driver_ != nullptr; }
+  /// Returns true between `open` and `close`.
+  bool is_open() const noexcept { return timers_.is_open(); }
 
-  /// The time of this loop iteration: read from the clock on first use, and again when libuv's own time has moved on or
-  /// the loop has waited. Never ahead of the true time, and behind it by what the callbacks took since. Stands still
-  /// while the service is closed. In a prepare callback that was started before the service was opened each call reads the
-  /// clock.
-  clock::time_point now() const noexcept { return clock_.now(); }
+  /// Returns the time of this loop iteration. The clock is read on first use, and again after libuv's time has changed or the loop
+  /// has polled. Never ahead of the true time. Stands still while the service is closed. Reads the clock at each call in a prepare
+  /// callback that was started before the service was opened.
+  clock::time_point now() const noexcept { return timers_.time().now(); }
 
-  /// The true time: reads the clock. Requires: open.
-  clock::time_point read_clock() const noexcept { return driver_->now(); }
+  /// Reads the clock, and returns the true time. Requires: open.
+  clock::time_point read_clock() const noexcept { return timers_.source().now(); }
 
-  /// Reads the clock, and lets `now()` answer that for the rest of this loop iteration, as uv_update_time does. Requires:
-  /// open.
-  clock::time_point update_now() noexcept { return clock_.read(); }
+  /// Reads the clock, and keeps that as `now()` for the rest of this loop iteration, as uv_update_time does. Requires: open.
+  clock::time_point update_now() noexcept { return timers_.time().read(); }
 
-  /// `now()` on the loop's *responsive* time, which leaves out what iterations took beyond `stall_grace`. Idle time is
-  /// counted on it, so that a peer is not charged with our own stalls. Reads the clock when `now()` would.
-  clock::time_point responsive_now() const noexcept { return clock_.responsive_now(); }
+  /// Returns `now()` on the loop's *responsive* time, which leaves out the time that iterations took beyond `stall_grace`. Idle
+  /// time is counted on it, so that a peer is not charged with our own stalls. Reads the clock when `now()` would.
+  clock::time_point responsive_now() const noexcept { return timers_.time().responsive_now(); }
 
-  /// `now`, a time of this loop iteration, on responsive time. Reads no clock. Requires: open.
-  clock::time_point responsive(clock::time_point now) const noexcept { return clock_.responsive(now); }
+  /// Returns `now`, a time of this loop iteration, on responsive time. Reads no clock. Requires: open.
+  clock::time_point responsive(clock::time_point now) const noexcept { return timers_.time().responsive(now); }
 
-  /// True when the clock was read in this loop iteration, so that `now` and `responsive_now` need not.
-  bool has_now() const noexcept { return clock_.has_now(); }
+  /// Returns true if the clock was read in this loop iteration: `now` and `responsive_now` then need not read it.
+  bool has_now() const noexcept { return timers_.time().has_now(); }
 
-  /// Within a handler of a timer: the time as of which it was judged, taken before waiting I/O was handled. Within one of a
-  /// zero delay, or of a posted call: the time before the last poll. Outside: that of the last handler.
-  clock::time_point judged_at() const noexcept { return judged_at_; }
+  /// In a timer's handler: the time as of which it was judged, taken before waiting I/O was handled. In the handler of a zero delay
+  /// or of a posted call: the time before the last poll. Elsewhere: that of the last handler.
+  clock::time_point judged_at() const noexcept { return dispatcher_.judged_at(); }
 
-  /// `judged_at()` on responsive time. What stalled since that moment is not left out.
-  clock::time_point responsive_judged_at() const noexcept { return responsive_judged_at_; }
+  /// Returns `judged_at()` on responsive time. Stalls since that moment are not left out.
+  clock::time_point responsive_judged_at() const noexcept { return dispatcher_.responsive_judged_at(); }
 
-  /// How far responsive time is behind, but for the stall of the running iteration: the sum of all stalls, and of the time
-  /// in which nobody ran the loop.
-  std::chrono::nanoseconds stalled_for() const noexcept { return clock_.stalled_for(); }
+  /// Returns how far responsive time is behind: the sum of all stalls before the running iteration, and of the time in which nobody
+  /// ran the loop.
+  std::chrono::nanoseconds stalled_for() const noexcept { return timers_.time().stalled_for(); }
 
-  /// Counters and histograms, as of this call; valid until the next. Copies both histograms, 8 KB: for once a second rather
-  /// than once a request. Stays readable after `close()`, until the service is opened again or destroyed.
+  /// Returns counters and histograms, as of this call; valid until the next. Copies 8 KB: for once per second rather than once per
+  /// request. Stays readable after `close()`, until the service is opened again or destroyed.
   const service_stats& stats() const noexcept;
 
-  /// Within a handler: when it was due, how late it runs, and why. Outside: the same of the last one that ran. Valid until the
-  /// next call. Reads no clock; kept a pass, and put together when asked for. What it costs all handlers, asked or not, is a
-  /// clock read each, which is also what `service_stats::handler_time` and `on_slow_handler` live on.
+  /// In a handler: when it was due, how late it runs, and why. Elsewhere: the same of the last handler. Valid until the next call.
+  /// Reads no clock.
   const expiry_report& why() const noexcept;
 
-  /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, soon after it has
-  /// returned, in the same pass; null: no hook. It stays when the service is closed and opened again. One that closed or
-  /// destroyed its service is not told, nor are slow ones among the 31 that ran just before it.
+  /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, in the same pass; null: no
+  /// hook. The hook stays when the service is closed and opened again. It is not told of a handler that closed or destroyed its
+  /// service, nor of slow ones among the 31 before that.
   void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept { log_.on_slow(hook, context); }
 
-  /// A handle by which any thread posts to this service, now and until it closes. Empty when the service was never opened.
-  /// *Any thread*, while no other opens or destroys the service; it may be closed meanwhile. A service that is opened
-  /// again needs new handles: those from before stay closed.
+  /// Returns a handle with which any thread posts to this service until it closes. Empty if the service was never opened. A service
+  /// that is opened again needs new handles. *Any thread*, while no other opens or destroys the service.
   remote_handle remote() const noexcept;
 
-  /// Keeps the loop alive until it, and every copy of it, is released: take one while another thread still intends to
-  /// post. Empty when the service is closed. The loop thread, checked.
+  /// Keeps the loop alive until the hold and all its copies are released: take one while another thread still intends to post.
+  /// Empty if the service is closed. The loop thread, checked.
   remote_hold hold() noexcept;
 
-  /// True for a libuv handle of this service, for the callback of a uv_walk that closes everything else. False once it
-  /// is closed: its handles are closing then, so test uv_is_closing first.
-  ///
-  /// A walk that closes them all the same silences the service, whatever it is at. It keeps no loop alive, and calls no
-  /// handler once a pass that runs is through. Every call answers as before, what is armed and posted waits in vain until
-  /// `close` cancels it, and the service can then be opened again. Such a walk must not run while other threads post.
-  bool owns(const uv_handle_t* handle) const noexcept { return driver_ != nullptr && driver_->owns(handle); }
+  /// Returns true for a libuv handle of this service, for a uv_walk that closes all others. False once the service is closed: its
+  /// handles are closing then, so test uv_is_closing first.
+  bool owns(const uv_handle_t* handle) const noexcept { return is_open() && timers_.source().owns(handle); }
 
-  /// Whether armed timers keep the loop alive. They do until `unref()`, as libuv's do. Any number of calls is one; it stays
-  /// when the service is closed and opened again.
+  /// Lets armed timers keep the loop alive, as libuv's do. Idempotent. Stays when the service is closed and opened again.
   void ref() noexcept;
-  /// See `ref`.
+  /// Lets armed timers no longer keep the loop alive.
   void unref() noexcept;
-  /// See `ref`; true at first.
-  bool has_ref() const noexcept { return alive_.has_ref(); }
+  /// Returns true if armed timers keep the loop alive; true at first.
+  bool has_ref() const noexcept { return timers_.alive().has_ref(); }
 
-  /// Call it in the child of a fork, after uv_loop_fork(): the forking thread becomes the loop thread. Armed timers fire at
-  /// their deadlines there as they do in the parent, and so does what was posted, delivered or not. Requires: open, not within
-  /// a handler, and that no other thread was posting, cancelling or letting go of a hold while the process forked. Whatever it
-  /// was in the middle of stays so in the child. So does a hold that another thread has: that thread is not there to release
-  /// it, and the child's loop is held until the service closes. With `wake_by::timerfd` the child gets a timer of its own; it
-  /// is stopped when the system has none for it, as it would go on to move its parent's. A child that does not call it may
-  /// close or destroy the service, with or without uv_loop_fork: its parent's timers fire as before.
+  /// Call it in the child of a fork, after uv_loop_fork(). The forking thread becomes the loop thread. See *Fork* above. Requires:
+  /// open, and not in a handler.
   void after_fork() noexcept;
 
-  /// Makes the calling thread the loop thread. Needed where a loop changes threads before it has run there. Examples are to
-  /// arm in a callback before the loop's first poll, and to destroy armed timers after joining the loop's thread. Requires:
-  /// open, and no other thread is using the service.
-  void use_on_this_thread() noexcept { thread_ = detail::this_thread(); }
+  /// Makes the calling thread the loop thread. For a loop that changes threads before it has run there: to arm before its first
+  /// poll, or to destroy armed timers after its thread was joined. Requires: open, and no other thread uses the service.
+  void use_on_this_thread() noexcept { timers_.use_on_this_thread(); }
 
-  /// Stops the process with the line `violated` when called on a thread that does not run the loop, or when it is closed.
-  void check_thread(const char* violated =
-                        "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
-                        "(timer_service::use_on_this_thread hands it over)") const noexcept {
-    detail::require(thread_ == detail::this_thread(), violated);
+  /// Stops the process with the line `violated` if another thread runs the loop, or if the service is closed.
+  void check_thread(const char* violated = detail::armed_timers::wrong_thread) const noexcept {
+    timers_.check_thread(violated);
   }
 
-  /// Stops a debug build when called on a thread that does not run the loop; nothing in a release build.
-  void check_thread_in_debug() const noexcept {
-#ifndef NDEBUG
-    if (is_open()) check_thread();
-#endif
-  }
+  /// As `check_thread` in a debug build of an open service; nothing in a release build.
+  void check_thread_in_debug() const noexcept { timers_.check_thread_in_debug(); }
 
-  /// The length of a tick: what was asked for, rounded down to a power of two of nanoseconds. Requires: it was opened.
-  std::chrono::nanoseconds tick_duration() const noexcept { return timeline_.length().duration(); }
+  /// Returns the length of a tick: `service_options::tick`, rounded down to a power of two of nanoseconds. Requires: it was opened.
+  std::chrono::nanoseconds tick_duration() const noexcept { return timers_.ticks().length().duration(); }
 
-  /// Calls `visit(timer&)` for every armed timer but those of other threads, in no order. `visit` may cancel timers, and
-  /// must not arm or destroy any. O(slots + linked timers). None of a closed service.
+  /// Calls `visit(timer&)` for every armed timer except those of other threads, in no order. `visit` may cancel timers, and must
+  /// not arm or destroy any. O(slots + linked timers).
   template <class F>
-  void for_each_armed(F&& visit) const;
+  void for_each_armed(F&& visit) const {
+    if (!timers_.has_wheel()) return;
+    timers_.entries().for_each_armed([&](wheel_entry& entry) {
+      if (timer* const own = own_timer(entry)) visit(*own);
+    });
+  }
 
-  /// Checks every invariant of the service and its wheel; false when one is broken, and `why` says which. True when closed.
+  /// Checks every invariant of the service and its wheel. Returns false if one is broken, and `why` says which. True when closed.
   /// O(slots + linked timers).
   bool validate(std::string* why = nullptr) const;
-  /// Writes the state of the service, how many timers are armed by handler and by when they are due, and the wheel's slots.
-  /// Of a closed one a line. O(slots + linked timers); allocates, and throws what that and the stream throw. Reads the clock.
+  /// Writes the state of the service, the number of armed timers by handler and deadline, and the wheel's slots. O(slots + linked
+  /// timers). Allocates, reads the clock, and throws what the stream throws.
   void dump(std::ostream&, handler_names = nullptr) const;
 
  private:
   friend class timer;
   friend class detail::post_delivery;
 
-  // The kinds of work that have turns in a pass.
-  enum class turn_of : std::uint8_t { slots, posts, immediates };
-  static constexpr unsigned turns = 3;
-  static constexpr turn_of following(turn_of t) noexcept {
-    return static_cast<turn_of>((static_cast<unsigned>(t) + 1) % turns);
-  }
-
-  // what timer uses
-  int arm_after(timer&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
-  int arm_immediate(timer&, clock::time_point since) noexcept;
-  int arm_tick(timer&, tick deadline) noexcept;  // of one that has a reference
-  int arm_slow_path(timer&, tick deadline) noexcept;
-  int arm_at_slow_path(timer&, clock::time_point when) noexcept;
-  void arm_again(timer&, tick deadline) noexcept;
-  bool cancel(timer&) noexcept;  // of an armed one that has a reference
-  bool cancel_slow_path(timer&) noexcept;
-  void set_ref(timer&, bool on) noexcept;
-  tick tick_of(clock::time_point when) const noexcept { return timeline_.ceil(when); }
-  clock::time_point time_of(tick t) const noexcept { return timeline_.begin_of(t); }
-
-  // driver::client
-  void resumed(clock::time_point left, clock::time_point entered) noexcept override;
-  void turn(clock::time_point now) noexcept override;
-  bool woken(clock::time_point now) noexcept override;
-  bool due(clock::time_point now) const noexcept override;
-  void rung() noexcept override;
-  void pass(clock::time_point stamp) noexcept override;
-
-  int admit(timer&) noexcept;
-  bool take_activity() noexcept;
-  void begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept;
-  bool has_work(turn_of) const noexcept;
-  bool find_next_turn() noexcept;
-  void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   int make_parts(const service_options&, detail::mailbox*&) noexcept;
-  int make_wheel(const service_options&) noexcept;
   void start(driver&, detail::mailbox&, const service_options&) noexcept;
-  void count_stall(std::chrono::nanoseconds stall) noexcept;
-  void skip_idle_time() noexcept;
-  void schedule() noexcept;
-  void wake_sooner() noexcept;
-  void update_hold() noexcept;
-  static void on_fire(void* service, wheel_entry&, tick deadline) noexcept;
-  void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
-  void end_handler(clock::time_point now) noexcept;
   void refresh_stats() const noexcept;
   void dump_armed(std::ostream&, handler_names) const;
+  static timer* own_timer(wheel_entry&) noexcept;  // null: another thread's
 
-  // First what arm, cancel and touch use.
-
-  detail::loop_clock clock_;
-  detail::liveness alive_;
-
-  driver* driver_ = nullptr;      // null: closed
-  const void* thread_ = nullptr;  // null: closed
-
-  tick wake_ = never;  // when the driver will wake us; 0 while a pass runs or is to go on: it asks at its end
-
-  detail::timeline timeline_;
-
-  bool armed_after_ = false;  // some timer was armed with a delay since the last turn
-
-  alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of the service in three bits
-
-  // As of when timers are judged. `judging_`: what is due by then may not have run yet.
-  detail::verdict_stamp verdict_;
-  bool judging_ = false;
-  turn_of next_turn_ = turn_of::slots;
-  bool immediates_left_ = false;  // some were collected and have not run
-  bool running_immediates_ = false;
-
-  // Whether something was done with timers in a poll before the last turn, for drivers that cannot tell whether input is left.
-  bool active_before_turn_ = false;
-  bool driver_tells_unread_ = false;
-  std::uint64_t arms_seen_ = 0;
-  std::uint64_t ended_seen_ = 0;
-
-  detail::post_delivery posts_;
+  detail::armed_timers timers_;
   detail::handler_log log_;
+  detail::post_delivery posts_{*this, timers_, log_};
+  detail::dispatcher dispatcher_{timers_, posts_, log_};
   mutable expiry_report report_;
-
-  clock::time_point judged_at_{};
-  clock::time_point responsive_judged_at_{};
-
-  service_options options_;
   mutable service_stats stats_;
 };
 

@@ -1,6 +1,5 @@
 // When a loop is held, and how many more timers may be armed, without asking at each arm and cancel.
 #include <tickwheel/uv/detail/liveness.hpp>
-#include <tickwheel/uv/timer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -21,19 +20,18 @@ struct liveness_test : ::testing::Test {
   void arm(std::size_t i) {
     const bool check = alive.is_to_check_arm(timers);
     timers.arm(entries[i], 10);
-    if (check) changes += alive.update(timers, others);
+    if (check) changes += alive.update(timers);
   }
   void cancel(std::size_t i) {
     timers.cancel(entries[i]);
-    if (alive.is_to_check_end(timers)) changes += alive.update(timers, others);
+    if (alive.is_to_check_end(timers)) changes += alive.update(timers);
   }
-  void update() { changes += alive.update(timers, others); }
+  void update() { changes += alive.update(timers); }
 
   static void run(wheel_entry&) noexcept {}
   std::array<wheel_entry, 4> entries{wheel_entry{&run}, wheel_entry{&run}, wheel_entry{&run}, wheel_entry{&run}};
   tickwheel::wheel timers;  // destroyed first, it detaches its entries
   liveness alive;
-  bool others = false;
   int changes = 0;
 };
 
@@ -77,8 +75,7 @@ TEST_F(liveness_test, counts_places_down) {
 
 TEST_F(liveness_test, kept_place_is_nobody_elses) {
   arm(0);
-  tickwheel::timer_service service;
-  const tickwheel::timer some{service, &run}, other{service, &run};  // only compared
+  const wheel_entry some{&run}, other{&run};  // only compared
   cancel(0);
   arm(1);
   arm(2);
@@ -111,16 +108,16 @@ TEST_F(liveness_test, service_without_reference_holds_for_others_only) {
   alive.set_ref(false);
   update();
   EXPECT_FALSE(alive.held());
-  others = true;
+  alive.set_others(true);
   update();
   EXPECT_TRUE(alive.held());
 }
 
 TEST_F(liveness_test, others_hold_without_timers) {
-  others = true;
+  alive.set_others(true);
   update();
   EXPECT_TRUE(alive.held());
-  others = false;
+  alive.set_others(false);
   update();
   EXPECT_FALSE(alive.held());
 }
@@ -128,7 +125,7 @@ TEST_F(liveness_test, others_hold_without_timers) {
 TEST_F(liveness_test, restart_keeps_reference_of_service) {
   alive.set_ref(false);
   alive.add_unref();
-  others = true;
+  alive.set_others(true);
   update();
   alive.restart(1);
   EXPECT_FALSE(alive.has_ref());

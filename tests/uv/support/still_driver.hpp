@@ -1,10 +1,11 @@
-// A driver that does nothing by itself: a test sets its clock, its epoch and when it polled.
+// A driver that does nothing by itself. A test sets its clock, its epoch and when it polled, and sees what it is asked for.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 struct still_driver final : tickwheel::driver {
   using time_point = tickwheel::clock::time_point;
@@ -14,6 +15,12 @@ struct still_driver final : tickwheel::driver {
   std::uint64_t polls = 0;
   bool early = false;
   int reads = 0;
+
+  std::optional<time_point> wakeup;  // the one that is asked for
+  int wakeups_asked = 0;
+  int passes_asked = 0;
+  int rings = 0;
+  bool held = false;
 
   /// The loop comes back from a poll that took so long.
   void poll(std::chrono::nanoseconds taking) noexcept {
@@ -29,10 +36,13 @@ struct still_driver final : tickwheel::driver {
   const std::uint64_t* epoch() const noexcept override { return &polls; }
   time_point polled() const noexcept override { return last_poll; }
   bool turns_early() const noexcept override { return early; }
-  void wake_at(time_point) noexcept override {}
-  void pass_again() noexcept override {}
-  void ring() noexcept override {}
-  void rest() noexcept override {}
-  void hold(bool) noexcept override {}
+  void wake_at(time_point when) noexcept override {
+    ++wakeups_asked;
+    wakeup = when;
+  }
+  void pass_again() noexcept override { ++passes_asked; }
+  void ring() noexcept override { ++rings; }
+  void rest() noexcept override { wakeup.reset(); }
+  void hold(bool alive) noexcept override { held = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
 };

@@ -7,14 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tickwheel {
-class timer;
-}
-
 namespace tickwheel::detail {
 
-/// The loop is held while a timer is armed that has a reference, unless the service has none, and while others need it, which is
-/// what other threads posted. At most `max_armed` timers may be armed.
+/// The loop is held while a timer is armed that has a reference, unless the service has none, and while others need it: posted
+/// calls and holds. At most `max_armed` timers may be armed.
 ///
 /// Neither is asked at each arm and cancel. The wheel's counts of arms and of ends only grow. Until they come to certain numbers,
 /// neither answer can change.
@@ -30,6 +26,7 @@ class liveness {
     max_armed_ = max_armed;
     keeps_place_ = nullptr;
     held_ = false;
+    others_ = false;
   }
 
   /// Returns false if one more timer with a reference may be armed, and the loop is held. True: perhaps not.
@@ -41,6 +38,9 @@ class liveness {
   bool has_ref() const noexcept { return ref_; }
   void set_ref(bool on) noexcept { ref_ = on; }
 
+  /// Whether posted calls or holds need the loop.
+  void set_others(bool need_loop) noexcept { others_ = need_loop; }
+
   /// An armed timer has no reference, or has one again, or is armed no more.
   void add_unref() noexcept { ++unref_armed_; }
   void remove_unref() noexcept { --unref_armed_; }
@@ -49,6 +49,8 @@ class liveness {
   /// All timers are armed no more.
   void forget_unref() noexcept { unref_armed_ = 0; }
 
+  /// Returns how many timers may be armed at once.
+  std::size_t max_armed() const noexcept { return max_armed_; }
   /// Returns how many more timers may be armed.
   std::size_t places_left(const wheel& timers) const noexcept {
     const std::size_t taken = timers.armed() + (keeps_place_ != nullptr);
@@ -56,28 +58,26 @@ class liveness {
   }
 
   /// The handler of `t`, which is no longer armed, runs. No other timer gets its place until `give_up_place`.
-  void keep_place(const timer& t, const wheel& timers) noexcept {
+  void keep_place(const wheel_entry& t, const wheel& timers) noexcept {
     keeps_place_ = &t;
     arms_to_check_ = std::min(arms_to_check_, add_saturating(timers.arms(), places_left(timers)));
   }
-  bool keeps_place(const timer& t) const noexcept { return keeps_place_ == &t; }
+  bool keeps_place(const wheel_entry& t) const noexcept { return keeps_place_ == &t; }
   void give_up_place() noexcept { keeps_place_ = nullptr; }
 
-  /// Returns true if the loop is to be held. `others`: something else than timers needs it.
-  bool is_to_be_held(const wheel& timers, bool others) const noexcept {
-    return (ref_ && timers.armed() != unref_armed_) || others;
-  }
+  /// Returns true if the loop is to be held.
+  bool is_to_be_held(const wheel& timers) const noexcept { return (ref_ && timers.armed() != unref_armed_) || others_; }
   /// Returns what `update` answered last.
   bool held() const noexcept { return held_; }
 
-  /// To be called when `is_to_check_arm` or `is_to_check_end` returned true, and when a reference or `others` has changed. Returns
+  /// To be called when `is_to_check_arm` or `is_to_check_end` returned true, and when a reference or `set_others` has changed. Returns
   /// true if the loop is to be held from now on, or no longer: `held` tells which.
-  bool update(const wheel& timers, bool others) noexcept {
+  bool update(const wheel& timers) noexcept {
     const std::size_t holding = timers.armed() - unref_armed_;
     arms_to_check_ = holding != 0 ? add_saturating(timers.arms(), places_left(timers)) : 0;
     ends_to_check_ = timers.ended() + std::max<std::size_t>(holding, 1);
     const bool was_held = held_;
-    held_ = is_to_be_held(timers, others);
+    held_ = is_to_be_held(timers);
     return held_ != was_held;
   }
 
@@ -98,9 +98,10 @@ class liveness {
 
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   std::size_t max_armed_ = 0;
-  const timer* keeps_place_ = nullptr;  // only compared: it may be gone
+  const wheel_entry* keeps_place_ = nullptr;  // only compared: it may be gone
   bool held_ = false;
   bool ref_ = true;
+  bool others_ = false;
 
   // Last, so that a service has them beside what else an arm reads.
   std::uint64_t arms_to_check_ = 0;

@@ -3,6 +3,8 @@
 
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/uv/detail/armed_timers.hpp>
+#include <tickwheel/uv/detail/handler_log.hpp>
 #include <tickwheel/uv/detail/inbox.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
@@ -25,7 +27,9 @@ namespace tickwheel::detail {
 /// *Thread safety:* the loop thread. *Complexity:* O(1), except `deliver`, which is O(visits), and `close`.
 class TICKWHEEL_API post_delivery {
  public:
-  post_delivery() noexcept = default;
+  /// Runs calls for `service`, whose timers are `timers`, and records each in `log`. Reads none of them yet.
+  post_delivery(timer_service& service, armed_timers& timers, handler_log& log) noexcept
+      : service_{service}, timers_{timers}, log_{log} {}
   ~post_delivery();
   post_delivery(const post_delivery&) = delete;
   post_delivery& operator=(const post_delivery&) = delete;
@@ -34,11 +38,11 @@ class TICKWHEEL_API post_delivery {
   /// Requires: nothing is left to be delivered.
   void open(mailbox& from) noexcept;
 
-  /// Ends everything that has not run, wherever it is: the mailbox accepts nothing from here on. Requires: the service can still be
-  /// asked for its wheel. `forget` is to be called for what is in the wheel.
-  void close(timer_service&) noexcept;
+  /// Ends everything that has not run, wherever it is: the mailbox accepts nothing from here on. Requires: the wheel is
+  /// still there. `forget` is to be called for what is in the wheel.
+  void close() noexcept;
   /// Ends `t`, which is no longer linked to the wheel, if it is another thread's.
-  void forget(timer_service&, timer& t) noexcept;
+  void forget(timer& t) noexcept;
 
   /// The mailbox; null before the first `open`. It stays, closed, until the next one, so that handles may be made while it closes.
   mailbox* box() const noexcept { return mailbox_; }
@@ -56,7 +60,7 @@ class TICKWHEEL_API post_delivery {
 
   /// Delivers up to `visits`. What is due at `as_of` runs at once, and is reported as due no earlier than `stamp`. Touches nothing
   /// any more once the binding has ended.
-  void deliver(timer_service&, std::size_t visits, clock::time_point as_of, clock::time_point stamp,
+  void deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
                const binding_watch& binding) noexcept;
 
   /// A hold was made.
@@ -66,6 +70,8 @@ class TICKWHEEL_API post_delivery {
   /// Returns the number of armed timers that are other threads'.
   std::size_t armed() const noexcept { return armed_; }
 
+  /// Returns true if `t` is another thread's.
+  static bool owns(const timer& t) noexcept;
   /// Tells the handler of `t`, which is another thread's, from others.
   static expiry_report::handler_id handler_of(timer& t) noexcept;
   /// Returns when `t`, which is another thread's, was asked to run.
@@ -75,13 +81,17 @@ class TICKWHEEL_API post_delivery {
   void count(service_stats& stats) const noexcept;
 
  private:
-  void settle_notice(timer_service&, remote_node&) noexcept;
+  void settle_notice(remote_node&) noexcept;
   void withdraw(remote_node&) noexcept;
-  void arm(timer_service&, remote_node&) noexcept;
+  void arm(remote_node&) noexcept;
   static void fire(wheel_entry&) noexcept;
-  void disarm(timer_service&, remote_node&) noexcept;
+  void disarm(remote_node&) noexcept;
   void run(remote_node&) noexcept;
-  void end(timer_service&, remote_node&) noexcept;
+  void end(remote_node&) noexcept;
+
+  timer_service& service_;
+  armed_timers& timers_;
+  handler_log& log_;
 
   mailbox* mailbox_ = nullptr;
   inbox_chain taken_;

@@ -1,0 +1,138 @@
+// The timers of one loop, and the wakeup that the loop's driver is asked for.
+#pragma once
+
+#include <tickwheel/core/export.h>
+#include <tickwheel/core/detail/check.hpp>
+#include <tickwheel/core/wheel.hpp>
+#include <tickwheel/uv/detail/liveness.hpp>
+#include <tickwheel/uv/detail/loop_clock.hpp>
+#include <tickwheel/uv/detail/this_thread.hpp>
+#include <tickwheel/uv/detail/timeline.hpp>
+#include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/service_options.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace tickwheel::detail {
+
+/// A wheel on a driver's clock. Arming a timer moves the driver's wakeup if the timer is due before it, and holds the loop.
+///
+/// Each entry is the base of a `timer`.
+///
+/// *Thread safety:* the loop thread, checked when a timer is armed or cancelled. *Complexity:* O(1), except `make_wheel` and
+/// `drop_wheel`. *Lifetime:* the driver outlives the time between `open` and `close`.
+class TICKWHEEL_API armed_timers {
+ public:
+  armed_timers() noexcept = default;
+  armed_timers(const armed_timers&) = delete;
+  armed_timers& operator=(const armed_timers&) = delete;
+
+  /// Allocates the wheel. Returns 0 or UV_ENOMEM.
+  int make_wheel(wheel_geometry) noexcept;
+  /// Frees the wheel, and detaches what is left in it.
+  void drop_wheel() noexcept { wheel_.reset(); }
+  /// Returns true between `make_wheel` and `drop_wheel`.
+  bool has_wheel() const noexcept { return wheel_.has_value(); }
+
+  /// Begins to use `on`. Requires: there is a wheel, and nothing is armed.
+  void open(driver& on, const service_options&) noexcept;
+  /// From here on, arming answers UV_ECANCELED. The driver is not used any more.
+  void close() noexcept;
+  bool is_open() const noexcept { return driver_ != nullptr; }
+
+  driver& source() const noexcept { return *driver_; }
+  const loop_clock& time() const noexcept { return clock_; }
+  loop_clock& time() noexcept { return clock_; }
+  const liveness& alive() const noexcept { return alive_; }
+  liveness& alive() noexcept { return alive_; }
+  const wheel& entries() const noexcept { return *wheel_; }
+  wheel& entries() noexcept { return *wheel_; }
+
+  /// Conversions between the driver's clock and the wheel's ticks.
+  const timeline& ticks() const noexcept { return timeline_; }
+
+  void use_on_this_thread() noexcept { thread_ = this_thread(); }
+  /// Stops the process with the line `violated` if another thread runs the loop, or if it is closed.
+  void check_thread(const char* violated = wrong_thread) const noexcept { require(thread_ == this_thread(), violated); }
+  /// As `check_thread` in a debug build; nothing in a release build, or if it is closed.
+  void check_thread_in_debug() const noexcept {
+#ifndef NDEBUG
+    if (is_open()) check_thread();
+#endif
+  }
+  static constexpr const char* wrong_thread =
+      "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
+      "(timer_service::use_on_this_thread hands it over)";
+
+  /// Arms a timer for a delay from now. With a `slack`, it may be due up to that much later. Reads the clock. Returns 0,
+  /// UV_ENOBUFS or UV_ECANCELED, as the four functions below.
+  int arm_after(wheel_entry&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
+  /// Arms a timer for a time. One that has passed is a zero delay.
+  int arm_at(wheel_entry&, clock::time_point when) noexcept;
+  /// Arms `entry`, a timer that has a reference, for a tick. The fast path of all of these.
+  int arm_tick(wheel_entry& entry, tick deadline) noexcept {
+    if (thread_ != this_thread()) [[unlikely]]
+      return arm_slow_path(entry, deadline);
+    if (alive_.is_to_check_arm(*wheel_) && !entry.armed()) [[unlikely]]
+      return arm_slow_path(entry, deadline);
+    if (wheel_->arm_beside_others(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
+      wake_sooner();
+    return 0;
+  }
+  /// As `arm_tick`, for any timer in any state.
+  int arm_slow_path(wheel_entry& entry, tick deadline) noexcept;
+  /// Arms a timer that is armed, or whose handler is about to run: it has its place, and cannot be refused.
+  void arm_in_place(wheel_entry&, tick deadline) noexcept;
+
+  /// Cancels `entry`, an armed timer that has a reference.
+  void cancel(wheel_entry& entry) noexcept {
+    check_thread();
+    wheel_->cancel(entry);
+    if (alive_.is_to_check_end(*wheel_)) [[unlikely]]
+      update_hold();
+  }
+  /// Cancels any armed timer.
+  void cancel_slow_path(wheel_entry&) noexcept;
+
+  /// An armed timer holds the loop from now on, or no longer.
+  void change_ref(bool on) noexcept;
+
+  /// Asks the driver for the wakeup that the wheel needs next. Ends a pass.
+  void schedule() noexcept;
+  /// Holds the loop, or releases it, if that has changed.
+  void update_hold() noexcept;
+
+  /// A pass runs until `schedule` is called, or is to go on: it asks for the next wakeup at its end, and not before.
+  void begin_pass() noexcept { wake_ = 0; }
+  bool in_pass() const noexcept { return wake_ == 0; }
+  /// Returns when the driver will wake us; `never` if it will not. Requires: no pass runs or is to go on.
+  tick wakes_at() const noexcept { return wake_; }
+
+  /// Returns true if a timer was armed with a delay since the last call.
+  bool take_armed_after() noexcept { return std::exchange(armed_after_, false); }
+
+  /// Returns how many arms were refused since `open`.
+  std::uint64_t refused() const noexcept { return refused_; }
+
+ private:
+  int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
+  int admit(wheel_entry&) noexcept;
+  void skip_idle_time() noexcept;
+  void wake_sooner() noexcept;
+
+  // In this order, so that what arm, cancel and touch use is close together.
+  loop_clock clock_;
+  liveness alive_;
+  driver* driver_ = nullptr;      // null: closed
+  const void* thread_ = nullptr;  // null: closed
+  tick wake_ = never;             // 0: see begin_pass
+  timeline timeline_;
+  bool armed_after_ = false;
+  alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of a service in three bits
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace tickwheel::detail

@@ -1,0 +1,102 @@
+// Runs what is due, in passes.
+//
+// A pass follows a poll. Timers in the wheel's slots, posted calls and zero delays take turns in it, so that none starves
+// another. Timers are judged as of a stamp that was taken before the poll: see verdict_stamp.hpp.
+#pragma once
+
+#include <tickwheel/core/export.h>
+#include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/uv/detail/armed_timers.hpp>
+#include <tickwheel/uv/detail/handler_log.hpp>
+#include <tickwheel/uv/detail/post_delivery.hpp>
+#include <tickwheel/uv/detail/verdict_stamp.hpp>
+#include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/expiry_report.hpp>
+#include <tickwheel/uv/service_options.hpp>
+#include <tickwheel/uv/service_stats.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace tickwheel {
+class binding_watch;
+}
+
+namespace tickwheel::detail {
+
+/// *Thread safety:* the loop thread. *Complexity:* O(1), except `pass`, which does at most `service_options::work_per_pass` visits.
+/// *Lifetime:* may end in a `pass`. The parts that it is made with outlive it.
+class TICKWHEEL_API dispatcher final : public driver::client {
+ public:
+  dispatcher(armed_timers& timers, post_delivery& posts, handler_log& log) noexcept
+      : timers_{timers}, posts_{posts}, log_{log} {}
+  dispatcher(const dispatcher&) = delete;
+  dispatcher& operator=(const dispatcher&) = delete;
+
+  /// Begins anew on the driver of the timers, which are open.
+  void open(const service_options&) noexcept;
+
+  /// The time as of which the running handler was judged, or else the last one.
+  clock::time_point judged_at() const noexcept { return judged_at_.time; }
+  /// As `judged_at`, on responsive time.
+  clock::time_point responsive_judged_at() const noexcept { return judged_at_.responsive; }
+
+  /// Fills in what this counts.
+  void count(service_stats&) const noexcept;
+
+  // driver::client
+  void resumed(clock::time_point left, clock::time_point entered) noexcept override;
+  void turn(clock::time_point now) noexcept override;
+  bool woken(clock::time_point now) noexcept override;
+  bool due(clock::time_point now) const noexcept override;
+  void rung() noexcept override;
+  void pass(clock::time_point stamp) noexcept override;
+
+ private:
+  // The kinds of work that take turns in a pass.
+  enum class turn_of : std::uint8_t { slots, posts, immediates };
+  static constexpr unsigned turns = 3;
+  static constexpr turn_of following(turn_of t) noexcept {
+    return static_cast<turn_of>((static_cast<unsigned>(t) + 1) % turns);
+  }
+
+  bool take_activity() noexcept;
+  void begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept;
+  bool has_work(turn_of) const noexcept;
+  bool find_next_turn() noexcept;
+  void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
+  void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
+  void end_handler(clock::time_point now) noexcept;
+  void count_stall(std::chrono::nanoseconds stall) noexcept;
+  static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
+
+  armed_timers& timers_;
+  post_delivery& posts_;
+  handler_log& log_;
+
+  verdict_stamp verdict_;
+  verdict_stamp::moment judged_at_{};
+  bool judging_ = false;  // timers that are due as of the verdict may not have run yet
+  turn_of next_turn_ = turn_of::slots;
+  bool immediates_left_ = false;  // some were collected and have not run
+  bool running_immediates_ = false;
+
+  // Whether timers were armed, cancelled or asked for the time, for drivers that cannot tell whether input is left.
+  bool active_before_turn_ = false;
+  bool driver_tells_unread_ = false;
+  std::uint64_t arms_seen_ = 0;
+  std::uint64_t ended_seen_ = 0;
+
+  std::size_t work_per_pass_ = 0;
+  std::chrono::nanoseconds time_per_pass_{};
+  std::chrono::nanoseconds stall_grace_{};
+
+  std::uint64_t passes_ = 0;
+  std::uint64_t carried_ = 0;
+  std::uint64_t wakeups_ = 0;
+  std::uint64_t stalls_ = 0;
+  std::chrono::nanoseconds stalled_{};
+};
+
+}  // namespace tickwheel::detail

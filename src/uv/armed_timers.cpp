@@ -1,0 +1,158 @@
+#include <tickwheel/uv/detail/armed_timers.hpp>
+
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace tickwheel::detail {
+
+namespace {
+
+// Returns the earliest tick of [from, to] that is a multiple of the largest power of two. Many ranges share such ticks, so
+// deadlines with slack gather on few ticks.
+tick most_shared(tick from, tick to) noexcept {
+  if (from == 0 || from >= to) return from;
+  const tick unit = std::bit_floor((from - 1) ^ to);
+  return to & ~(unit - 1);
+}
+
+}  // namespace
+
+int armed_timers::make_wheel(wheel_geometry geometry) noexcept {
+#if defined(__cpp_exceptions)
+  try {
+    wheel_.emplace(geometry);
+  } catch (const std::bad_alloc&) {
+    return UV_ENOMEM;
+  }
+#else
+  wheel_.emplace(geometry);
+#endif
+  return 0;
+}
+
+void armed_timers::open(driver& on, const service_options& options) noexcept {
+  thread_ = this_thread();
+  alive_.restart(options.max_armed);
+  wake_ = never;
+  refused_ = 0;
+  driver_ = &on;
+  clock_.open(on, options.stall_grace);
+  timeline_ = {clock_.stamp(), tick_length::at_most(options.tick)};
+}
+
+void armed_timers::close() noexcept {
+  driver_ = nullptr;
+  thread_ = nullptr;
+  clock_.close();
+}
+
+int armed_timers::arm_after(wheel_entry& entry, std::chrono::nanoseconds after,
+                            std::chrono::nanoseconds slack) noexcept {
+  if (!is_open()) return UV_ECANCELED;
+  armed_after_ = true;
+  const clock::time_point now = driver_->now();
+  if (after.count() <= 0 && slack.count() <= 0) return arm_immediate(entry, now);
+  const auto due = add_saturating(now, after);
+  tick deadline = timeline_.ceil(due);
+  if (slack.count() > 0) {
+    const tick latest = std::max(deadline, timeline_.floor(add_saturating(due, slack)));
+    const tick armed = entry.deadline();
+    deadline = deadline <= armed && armed <= latest ? armed : most_shared(deadline, latest);
+  }
+  return timer::from(entry).has_ref() ? arm_tick(entry, deadline) : arm_slow_path(entry, deadline);
+}
+
+int armed_timers::arm_at(wheel_entry& entry, clock::time_point when) noexcept {
+  return when <= clock_.stamp() ? arm_immediate(entry, clock_.stamp()) : arm_slow_path(entry, timeline_.ceil(when));
+}
+
+int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
+  if (const int error = admit(entry)) return error;
+  if (wheel_->armed() == 0) skip_idle_time();
+  wheel_->arm(entry, deadline);
+  update_hold();
+  wake_sooner();
+  return 0;
+}
+
+// An immediate stands in no tick, because one ahead of the clock would make its neighbours early. `since` may be of an earlier
+// iteration. The time of the last poll is then nearer, though it may be later than the true one.
+int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
+  if (const int error = admit(entry)) return error;
+  const clock::time_point polled = driver_->polled() - driver_->polled_error();
+  wheel_->arm_immediate(entry, timeline_.floor(std::max(since, polled)));
+  update_hold();
+  if (wake_ == never)
+    schedule();
+  else if (wake_ != 0)
+    driver_->pass_soon();
+  return 0;
+}
+
+// Finds a place for a timer that is to be armed. Returns 0, or why there is none.
+int armed_timers::admit(wheel_entry& entry) noexcept {
+  if (!is_open()) return UV_ECANCELED;
+  check_thread();
+  if (entry.armed()) return 0;
+  if (alive_.places_left(*wheel_) == 0) {
+    ++refused_;
+    return UV_ENOBUFS;
+  }
+  if (!timer::from(entry).has_ref()) alive_.add_unref();
+  return 0;
+}
+
+// Timers of other threads are never refused once they were accepted, so more than `max_armed` may be armed meanwhile.
+void armed_timers::arm_in_place(wheel_entry& entry, tick deadline) noexcept {
+  check_thread();
+  if (!entry.armed() && !timer::from(entry).has_ref()) alive_.add_unref();
+  if (alive_.keeps_place(entry)) alive_.give_up_place();
+  wheel_->arm(entry, deadline);
+  update_hold();
+  wake_sooner();
+}
+
+void armed_timers::cancel_slow_path(wheel_entry& entry) noexcept {
+  check_thread();
+  if (!timer::from(entry).has_ref()) alive_.remove_unref();
+  cancel(entry);
+}
+
+void armed_timers::change_ref(bool on) noexcept {
+  check_thread();
+  if (on)
+    alive_.remove_unref();
+  else
+    alive_.add_unref();
+  update_hold();
+}
+
+// While nothing is armed the wheel's time stands still. It is brought up to date before the next timer is placed. A pass that
+// runs, or is to follow, does that itself.
+void armed_timers::skip_idle_time() noexcept {
+  if (!in_pass()) wheel_->advance(timeline_.floor(clock_.now()), 0);
+}
+
+void armed_timers::schedule() noexcept {
+  if (wheel_->next_expiry() <= wheel_->now()) driver_->pass_soon();
+  wake_ = wheel_->next_in_slots();
+  if (wake_ == never)
+    driver_->rest();
+  else
+    driver_->wake_at(timeline_.begin_of(wake_));
+}
+
+// At once, and not in the loop's next iteration: without an armed libuv timer the loop may end before it.
+void armed_timers::wake_sooner() noexcept {
+  if (wheel_->expiry_bound() < wake_) schedule();
+}
+
+void armed_timers::update_hold() noexcept {
+  if (is_open() && alive_.update(*wheel_)) driver_->hold(alive_.held());
+}
+
+}  // namespace tickwheel::detail

@@ -1,0 +1,249 @@
+#include <tickwheel/uv/detail/dispatcher.hpp>
+
+#include "binding_watch.hpp"
+
+#include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <algorithm>
+
+namespace tickwheel::detail {
+
+namespace {
+
+// How many dead links an iteration drops from an otherwise idle wheel.
+constexpr std::size_t sweep_per_turn = 256;
+
+// At most so many visits pass between two clock reads. A clock read costs about as much as one visit.
+constexpr std::size_t longest_stride = handler_log::capacity;
+
+}  // namespace
+
+void dispatcher::open(const service_options& options) noexcept {
+  verdict_ = verdict_stamp{options.io_wait};
+  judging_ = false;
+  next_turn_ = turn_of::slots;
+  immediates_left_ = false;
+  running_immediates_ = false;
+  work_per_pass_ = options.work_per_pass;
+  time_per_pass_ = options.time_per_pass;
+  stall_grace_ = options.stall_grace;
+  passes_ = carried_ = wakeups_ = stalls_ = 0;
+  stalled_ = {};
+  driver_tells_unread_ = timers_.source().left_unread() != driver::unread::unknown;
+  timers_.entries().on_fire(&on_fire, this);
+}
+
+void dispatcher::count(service_stats& stats) const noexcept {
+  stats.passes = passes_;
+  stats.carried = carried_;
+  stats.wakeups = wakeups_;
+  stats.stalls = stalls_;
+  stats.stalled = stalled_;
+}
+
+// The wheel knows neither loop nor clock. It says when a timer fires.
+void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexcept {
+  dispatcher& self = *static_cast<dispatcher*>(context);
+  timer& t = timer::from(entry);
+  if (!t.has_ref()) self.timers_.alive().remove_unref();
+  const timeline& ticks = self.timers_.ticks();
+  const clock::time_point due = ticks.begin_of(deadline);
+  if (!post_delivery::owns(t)) {
+    self.begin_handler(entry.handler(), due,
+                       self.running_immediates_ ? std::chrono::nanoseconds{} : ticks.length().duration());
+  } else {
+    self.begin_handler(post_delivery::handler_of(t), due, due - post_delivery::due_of(t));
+  }
+}
+
+void dispatcher::begin_handler(expiry_report::handler_id handler, clock::time_point due,
+                               std::chrono::nanoseconds rounding) noexcept {
+  timers_.alive().give_up_place();
+  log_.begin(handler, due, rounding, timers_.source().now());
+}
+
+void dispatcher::end_handler(clock::time_point now) noexcept {
+  timers_.alive().give_up_place();
+  log_.end(now);
+}
+
+void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
+  if (stall.count() <= 0) return;
+  ++stalls_;
+  stalled_ += stall;
+}
+
+// Idle time leaves out all of it, because nobody was listening.
+void dispatcher::resumed(clock::time_point left, clock::time_point entered) noexcept {
+  const driver& source = timers_.source();
+  const clock::time_point polled = source.polled();
+  const std::chrono::nanoseconds busy = left - polled;
+  count_stall(busy > stall_grace_ ? busy - stall_grace_ : std::chrono::nanoseconds{});
+  verdict_.busy_for(busy, source.polled_error());
+  timers_.time().resume(polled, entered);
+  log_.lateness().resumed(entered);
+}
+
+void dispatcher::turn(clock::time_point now) noexcept {
+  timers_.use_on_this_thread();  // a loop opened on one thread may be run by another
+  active_before_turn_ = take_activity();
+  const driver& source = timers_.source();
+  const clock::time_point polled = source.polled();
+  count_stall(timers_.time().end_iteration(polled, now));
+  verdict_.busy_for(now - polled, source.polled_error());
+  log_.lateness().polled(polled);
+  wheel& entries = timers_.entries();
+  immediates_left_ = entries.collect_immediates();
+  const tick present = timers_.ticks().floor(now);
+  if (entries.armed() == 0) {
+    entries.sweep(sweep_per_turn);
+  } else if (present < entries.next_expiry()) {
+    entries.advance(present, 0);  // nothing is due: the cursor moves, so that the next timers are placed well
+  }
+}
+
+bool dispatcher::woken(clock::time_point now) noexcept {
+  ++wakeups_;
+  if (due(now)) return true;
+  timers_.schedule();
+  return false;
+}
+
+bool dispatcher::due(clock::time_point now) const noexcept {
+  return timers_.entries().next_expiry() <= timers_.ticks().floor(now) || posts_.any_left() ||
+         !posts_.box()->seems_empty();
+}
+
+void dispatcher::rung() noexcept { ++wakeups_; }
+
+// Returns whether timers were used since the last call, for drivers that cannot tell what a poll has left.
+bool dispatcher::take_activity() noexcept {
+  const wheel& entries = timers_.entries();
+  const bool counted = entries.arms() != arms_seen_ || entries.ended() != ended_seen_;
+  arms_seen_ = entries.arms();
+  ended_seen_ = entries.ended();
+  const bool armed_after = timers_.take_armed_after();
+  return timers_.time().take_was_read() || armed_after || counted;
+}
+
+// A poll has ended. The first pass of a stamp takes the calls that were posted by then: they go before the verdicts.
+void dispatcher::begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept {
+  posts_.take();
+  if (!verdict_.waits()) {
+    verdict_.begin({stamp, timers_.time().less_stalls(stamp)});
+    posts_.begin_batch();
+  }
+  if (!verdict_.waits_for_input()) return;
+  driver& source = timers_.source();
+  verdict_.busy_for(now - source.polled(), source.polled_error());  // a block in an I/O callback extends the wait
+  if (verdict_.has_waited_enough(now)) return;
+  switch (source.left_unread()) {
+    case driver::unread::nothing:
+      return verdict_.polled(true);
+    case driver::unread::something:
+      return verdict_.polled(false);
+    case driver::unread::unknown:
+      return verdict_.polled(!(take_activity() || active_before_turn_));
+  }
+}
+
+bool dispatcher::has_work(turn_of whose) const noexcept {
+  switch (whose) {
+    case turn_of::slots:
+      return judging_;
+    case turn_of::posts:
+      return posts_.any_left();
+    case turn_of::immediates:
+      return immediates_left_;
+  }
+  return false;
+}
+
+// Returns false if nobody has work. The stamp that waits is judged here, as soon as everything before it is done.
+bool dispatcher::find_next_turn() noexcept {
+  if (verdict_.waits() && !verdict_.waits_for_input() && !posts_.batch_is_left()) {
+    verdict_.judge();
+    judging_ = timers_.entries().next_in_slots() <= timers_.ticks().floor(verdict_.judged().time);
+  }
+  for (unsigned looked_at = 0; !has_work(next_turn_); next_turn_ = following(next_turn_))
+    if (++looked_at == turns) return false;
+  return true;
+}
+
+// Does up to `visits`. Touches nothing once the binding has ended.
+void dispatcher::run_turn(std::size_t visits, clock::time_point stamp, const binding_watch& binding) noexcept {
+  judged_at_ = next_turn_ == turn_of::slots ? verdict_.judged()
+                                            : verdict_stamp::moment{stamp, timers_.time().less_stalls(stamp)};
+  const tick present = timers_.ticks().floor(judged_at_.time);
+  switch (next_turn_) {
+    case turn_of::slots: {
+      const bool done = timers_.entries().advance(present, visits).done;
+      if (!binding.ended()) judging_ = !done;
+      return;
+    }
+    case turn_of::posts:
+      return posts_.deliver(visits, verdict_.waits_for_input() ? verdict_.judged().time : stamp, stamp, binding);
+    case turn_of::immediates: {
+      running_immediates_ = true;
+      const bool done = timers_.entries().run_immediates(present, visits).done;
+      if (binding.ended()) return;
+      running_immediates_ = false;
+      immediates_left_ = !done;
+      return;
+    }
+  }
+}
+
+// If a pass is cut, the next one begins with another turn, because a bound of one leaves only one turn a pass.
+void dispatcher::pass(clock::time_point stamp) noexcept {
+  driver& source = timers_.source();
+  const binding_watch binding{source};
+  clock::time_point now = source.now();
+  const clock::time_point stop = add_saturating(now, time_per_pass_);
+  log_.lateness().begin_pass(now);
+  ++passes_;
+  timers_.begin_pass();
+  timers_.time().keep_stamps();
+  begin_verdicts(stamp, now);
+  wheel& entries = timers_.entries();
+  // to the present, where handlers arm; but posted calls that wait for input as timers do are due before it
+  if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.ticks().floor(stamp), 0);
+  bool left = find_next_turn();
+  const turn_of first = next_turn_;
+  std::size_t stride = 1;  // visits until the next clock read: one at first, because handlers may be slow
+  for (std::size_t work = work_per_pass_; left;) {
+    const std::size_t visits = std::min(work, stride);
+    run_turn(visits, stamp, binding);
+    if (binding.ended()) return;
+    now = source.now();
+    end_handler(now);
+    if (log_.has_untold()) {
+      log_.tell_slow(binding);
+      if (binding.ended()) return;
+      now = source.now();
+    }
+    work -= visits;
+    stride = std::min(2 * stride, longest_stride);
+    next_turn_ = following(next_turn_);
+    left = find_next_turn();
+    if (work == 0 || now >= stop) break;
+  }
+  if (left) ++carried_;
+  next_turn_ = left ? following(first) : turn_of::slots;  // the first has more turns, or longer ones
+  take_activity();                                        // our own does not count
+  if (!driver_tells_unread_) timers_.time().expire();     // so that the next call that asks for the time is noticed
+  // Without a round of immediates under way, those that are left are new: they need a pass soon, and nothing was cut.
+  const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
+  const bool again = (left && !only_new) || verdict_.waits();
+  log_.lateness().end_pass(now, again);
+  if (!again && posts_.box()->sleep())
+    timers_.schedule();
+  else
+    source.pass_again();  // also if something was posted meanwhile, by a thread that did not wake us
+  timers_.alive().set_others(posts_.needs_loop());
+  timers_.update_hold();
+}
+
+}  // namespace tickwheel::detail
