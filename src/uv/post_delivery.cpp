@@ -110,7 +110,7 @@ void post_delivery::arm(remote_node& node) noexcept {
 
 void post_delivery::fire(wheel_entry& entry) noexcept {
   timer& wait = timer::from(entry);
-  post_delivery& self = wait.service().posts_;
+  post_delivery& self = wait.service().dispatcher_.posts();
   remote_node& node = remote_node::of(wait);
   self.disarm(node);
   if (node.change_by_loop(remote_state::armed, remote_state::ran)) {

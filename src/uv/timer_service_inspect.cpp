@@ -13,9 +13,9 @@ namespace tickwheel {
 
 bool timer_service::validate(std::string* why) const {
   if (!is_open()) return true;
-  if (!timers_.entries().validate(why)) return false;
-  const wheel& entries = timers_.entries();
-  const detail::liveness& alive = timers_.alive();
+  if (!timers().entries().validate(why)) return false;
+  const wheel& entries = timers().entries();
+  const detail::liveness& alive = timers().alive();
   std::size_t without_ref = 0;
   std::size_t remote = 0;
   entries.for_each_armed([&](wheel_entry& entry) {
@@ -25,11 +25,12 @@ bool timer_service::validate(std::string* why) const {
   });
   const char* broken = nullptr;
   if (without_ref != alive.unref_armed()) broken = "the count of armed timers without a reference is wrong";
-  if (entries.armed() - posts_.armed() > alive.max_armed()) broken = "more timers are armed than max_armed";
-  if (posts_.armed() > alive.max_armed()) broken = "more timers of other threads are armed than max_armed";
-  if (remote != posts_.armed()) broken = "the count of armed timers of other threads is wrong";
-  if (!timers_.in_pass()) {
-    if (timers_.wakes_at() > entries.next_in_slots()) broken = "the next wakeup is later than the next expiry";
+  if (entries.armed() - dispatcher_.posts().armed() > alive.max_armed())
+    broken = "more timers are armed than max_armed";
+  if (dispatcher_.posts().armed() > alive.max_armed()) broken = "more timers of other threads are armed than max_armed";
+  if (remote != dispatcher_.posts().armed()) broken = "the count of armed timers of other threads is wrong";
+  if (!timers().in_pass()) {
+    if (timers().wakes_at() > entries.next_in_slots()) broken = "the next wakeup is later than the next expiry";
     if (alive.held() != alive.is_to_be_held(entries)) broken = "the loop is held without need, or not held";
   }
   if (const char* const problem = alive.problem(entries)) broken = problem;
@@ -47,7 +48,7 @@ void timer_service::dump(std::ostream& out, handler_names names) const {
       << s.remote_cancelled << '\n';
   if (!is_open()) return;
   dump_armed(out, names);
-  timers_.entries().dump(out);
+  timers().entries().dump(out);
 }
 
 // What a leak of timers, or a limit set to hours instead of minutes, shows in.
@@ -66,9 +67,9 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
                                                     {"later", std::chrono::nanoseconds::max()}}};
   const clock::time_point now = read_clock();
   std::map<expiry_report::handler_id, std::array<std::size_t, horizons.size()>> armed;
-  timers_.entries().for_each_armed([&](wheel_entry& entry) {
+  timers().entries().for_each_armed([&](wheel_entry& entry) {
     timer& t = timer::from(entry);
-    const auto left = timers_.ticks().begin_of(entry.deadline()) - now;
+    const auto left = timers().ticks().begin_of(entry.deadline()) - now;
     const auto* const within =
         std::find_if(horizons.begin(), horizons.end(), [&](const horizon& one) { return left <= one.end; });
     const auto id = detail::post_delivery::owns(t) ? detail::post_delivery::handler_of(t) : entry.handler();

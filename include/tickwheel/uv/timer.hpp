@@ -148,7 +148,7 @@ class timer : private wheel_entry {
 
   /// The tick of `when`, for the answer.
   static tick tick_of(const timer_service& service, clock::time_point when) noexcept {
-    return service.timers_.ticks().ceil(when);
+    return service.timers().ticks().ceil(when);
   }
 
   /// Whose timer it is.
@@ -165,11 +165,11 @@ class timer : private wheel_entry {
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | remote_bit} {}
   bool is_remote() const noexcept { return (service_ & remote_bit) != 0; }
 
-  detail::armed_timers& timers() const noexcept { return service().timers_; }
+  detail::armed_timers& timers() const noexcept { return service().timers(); }
 
   // `timers()` of a plain one, on the path of every arm and cancel: there is no bit to clear.
   detail::armed_timers& timers_of_plain() const noexcept {
-    return reinterpret_cast<timer_service*>(service_)->timers_;  // NOLINT(performance-no-int-to-ptr): as above
+    return reinterpret_cast<timer_service*>(service_)->timers();  // NOLINT(performance-no-int-to-ptr): as above
   }
 
   void set_ref(bool on) noexcept {

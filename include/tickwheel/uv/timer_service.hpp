@@ -96,28 +96,28 @@ class TICKWHEEL_API timer_service final {
   void close() noexcept;
 
   /// Returns true between `open` and `close`.
-  bool is_open() const noexcept { return timers_.is_open(); }
+  bool is_open() const noexcept { return timers().is_open(); }
 
   /// Returns the time of this loop iteration. The clock is read on first use, and again after libuv's time has changed or the loop
   /// has polled. Never ahead of the true time. Stands still while the service is closed. Reads the clock at each call in a prepare
   /// callback that was started before the service was opened.
-  clock::time_point now() const noexcept { return timers_.time().now(); }
+  clock::time_point now() const noexcept { return timers().time().now(); }
 
   /// Reads the clock, and returns the true time. Requires: open.
-  clock::time_point read_clock() const noexcept { return timers_.source().now(); }
+  clock::time_point read_clock() const noexcept { return timers().source().now(); }
 
   /// Reads the clock, and keeps that as `now()` for the rest of this loop iteration, as uv_update_time does. Requires: open.
-  clock::time_point update_now() noexcept { return timers_.time().read(); }
+  clock::time_point update_now() noexcept { return timers().time().read(); }
 
   /// Returns `now()` on the loop's *responsive* time, which leaves out the time that iterations took beyond `stall_grace`. Idle
   /// time is counted on it, so that a peer is not charged with our own stalls. Reads the clock when `now()` would.
-  clock::time_point responsive_now() const noexcept { return timers_.time().responsive_now(); }
+  clock::time_point responsive_now() const noexcept { return timers().time().responsive_now(); }
 
   /// Returns `now`, a time of this loop iteration, on responsive time. Reads no clock. Requires: open.
-  clock::time_point responsive(clock::time_point now) const noexcept { return timers_.time().responsive(now); }
+  clock::time_point responsive(clock::time_point now) const noexcept { return timers().time().responsive(now); }
 
   /// Returns true if the clock was read in this loop iteration: `now` and `responsive_now` then need not read it.
-  bool has_now() const noexcept { return timers_.time().has_now(); }
+  bool has_now() const noexcept { return timers().time().has_now(); }
 
   /// In a timer's handler: the time as of which it was judged, taken before waiting I/O was handled. In the handler of a zero delay
   /// or of a posted call: the time before the last poll. Elsewhere: that of the last handler.
@@ -128,7 +128,7 @@ class TICKWHEEL_API timer_service final {
 
   /// Returns how far responsive time is behind: the sum of all stalls before the running iteration, and of the time in which nobody
   /// ran the loop.
-  std::chrono::nanoseconds stalled_for() const noexcept { return timers_.time().stalled_for(); }
+  std::chrono::nanoseconds stalled_for() const noexcept { return timers().time().stalled_for(); }
 
   /// Returns counters and histograms, as of this call; valid until the next. Copies 8 KB: for once per second rather than once per
   /// request. Stays readable after `close()`, until the service is opened again or destroyed.
@@ -141,7 +141,9 @@ class TICKWHEEL_API timer_service final {
   /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, in the same pass; null: no
   /// hook. The hook stays when the service is closed and opened again. It is not told of a handler that closed or destroyed its
   /// service, nor of slow ones among the 31 before that.
-  void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept { log_.on_slow(hook, context); }
+  void on_slow_handler(slow_handler_hook hook, void* context = nullptr) noexcept {
+    dispatcher_.log().on_slow(hook, context);
+  }
 
   /// Returns a handle with which any thread posts to this service until it closes. Empty if the service was never opened. A service
   /// that is opened again needs new handles. *Any thread*, while no other opens or destroys the service.
@@ -153,14 +155,14 @@ class TICKWHEEL_API timer_service final {
 
   /// Returns true for a libuv handle of this service, for a uv_walk that closes all others. False once the service is closed: its
   /// handles are closing then, so test uv_is_closing first.
-  bool owns(const uv_handle_t* handle) const noexcept { return is_open() && timers_.source().owns(handle); }
+  bool owns(const uv_handle_t* handle) const noexcept { return is_open() && timers().source().owns(handle); }
 
   /// Lets armed timers keep the loop alive, as libuv's do. Idempotent. Stays when the service is closed and opened again.
   void ref() noexcept;
   /// Lets armed timers no longer keep the loop alive.
   void unref() noexcept;
   /// Returns true if armed timers keep the loop alive; true at first.
-  bool has_ref() const noexcept { return timers_.alive().has_ref(); }
+  bool has_ref() const noexcept { return timers().alive().has_ref(); }
 
   /// Call it in the child of a fork, after uv_loop_fork(). The forking thread becomes the loop thread. See *Fork* above. Requires:
   /// open, and not in a handler.
@@ -168,25 +170,25 @@ class TICKWHEEL_API timer_service final {
 
   /// Makes the calling thread the loop thread. For a loop that changes threads before it has run there: to arm before its first
   /// poll, or to destroy armed timers after its thread was joined. Requires: open, and no other thread uses the service.
-  void use_on_this_thread() noexcept { timers_.use_on_this_thread(); }
+  void use_on_this_thread() noexcept { timers().use_on_this_thread(); }
 
   /// Stops the process with the line `violated` if another thread runs the loop, or if the service is closed.
   void check_thread(const char* violated = detail::armed_timers::wrong_thread) const noexcept {
-    timers_.check_thread(violated);
+    timers().check_thread(violated);
   }
 
   /// As `check_thread` in a debug build of an open service; nothing in a release build.
-  void check_thread_in_debug() const noexcept { timers_.check_thread_in_debug(); }
+  void check_thread_in_debug() const noexcept { timers().check_thread_in_debug(); }
 
   /// Returns the length of a tick: `service_options::tick`, rounded down to a power of two of nanoseconds. Requires: it was opened.
-  std::chrono::nanoseconds tick_duration() const noexcept { return timers_.ticks().length().duration(); }
+  std::chrono::nanoseconds tick_duration() const noexcept { return timers().ticks().length().duration(); }
 
   /// Calls `visit(timer&)` for every armed timer except those of other threads, in no order. `visit` may cancel timers, and must
   /// not arm or destroy any. O(slots + linked timers).
   template <class F>
   void for_each_armed(F&& visit) const {
-    if (!timers_.has_wheel()) return;
-    timers_.entries().for_each_armed([&](wheel_entry& entry) {
+    if (!timers().has_wheel()) return;
+    timers().entries().for_each_armed([&](wheel_entry& entry) {
       if (timer* const own = own_timer(entry)) visit(*own);
     });
   }
@@ -208,10 +210,10 @@ class TICKWHEEL_API timer_service final {
   void dump_armed(std::ostream&, handler_names) const;
   static timer* own_timer(wheel_entry&) noexcept;  // null: another thread's
 
-  detail::armed_timers timers_;
-  detail::handler_log log_;
-  detail::post_delivery posts_{*this, timers_, log_};
-  detail::dispatcher dispatcher_{timers_, posts_, log_};
+  detail::armed_timers& timers() noexcept { return dispatcher_.timers(); }
+  const detail::armed_timers& timers() const noexcept { return dispatcher_.timers(); }
+
+  detail::dispatcher dispatcher_{*this};
   mutable expiry_report report_;
   mutable service_stats stats_;
 };

@@ -26,16 +26,23 @@ class binding_watch;
 namespace tickwheel::detail {
 
 /// *Thread safety:* the loop thread. *Complexity:* O(1), except `pass`, which does at most `service_options::work_per_pass` visits.
-/// *Lifetime:* may end in a `pass`. The parts that it is made with outlive it.
+/// *Lifetime:* may end in a `pass`.
 class TICKWHEEL_API dispatcher final : public driver::client {
  public:
-  dispatcher(armed_timers& timers, post_delivery& posts, handler_log& log) noexcept
-      : timers_{timers}, posts_{posts}, log_{log} {}
+  /// Dispatches for `service`, which is only passed on to the timers of posted calls.
+  explicit dispatcher(timer_service& service) noexcept : posts_{service, timers_, log_} {}
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
 
   /// Begins anew on the driver of the timers, which are open.
   void open(const service_options&) noexcept;
+
+  armed_timers& timers() noexcept { return timers_; }
+  const armed_timers& timers() const noexcept { return timers_; }
+  post_delivery& posts() noexcept { return posts_; }
+  const post_delivery& posts() const noexcept { return posts_; }
+  handler_log& log() noexcept { return log_; }
+  const handler_log& log() const noexcept { return log_; }
 
   /// The time as of which the running handler was judged, or else the last one.
   clock::time_point judged_at() const noexcept { return judged_at_.time; }
@@ -71,9 +78,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
 
-  armed_timers& timers_;
-  post_delivery& posts_;
-  handler_log& log_;
+  armed_timers timers_;  // first, so that what every arm uses is at the service's beginning
 
   verdict_stamp verdict_;
   verdict_stamp::moment judged_at_{};
@@ -91,6 +96,9 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   std::size_t work_per_pass_ = 0;
   std::chrono::nanoseconds time_per_pass_{};
   std::chrono::nanoseconds stall_grace_{};
+
+  post_delivery posts_;
+  handler_log log_;
 
   std::uint64_t passes_ = 0;
   std::uint64_t carried_ = 0;
