@@ -83,7 +83,7 @@ int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
 // iteration. The time of the last poll is then nearer, though it may be later than the true one.
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
-  const clock::time_point polled = driver_->polled() - driver_->polled_error();
+  const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
   wheel_->arm_immediate(entry, timeline_.floor(std::max(since, polled)));
   update_hold();
   if (wake_ == never)
@@ -141,7 +141,7 @@ void armed_timers::schedule() noexcept {
   if (wheel_->next_expiry() <= wheel_->now()) driver_->pass_soon();
   wake_ = wheel_->next_in_slots();
   if (wake_ == never)
-    driver_->rest();
+    driver_->cancel_wakeup();
   else
     driver_->wake_at(timeline_.begin_of(wake_));
 }
@@ -152,7 +152,7 @@ void armed_timers::wake_sooner() noexcept {
 }
 
 void armed_timers::update_hold() noexcept {
-  if (is_open() && alive_.update(*wheel_)) driver_->hold(alive_.held());
+  if (is_open() && alive_.update(*wheel_)) driver_->hold_loop(alive_.held());
 }
 
 }  // namespace tickwheel::detail

@@ -76,23 +76,23 @@ void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
 }
 
 // Idle time leaves out all of it, because nobody was listening.
-void dispatcher::resumed(clock::time_point left, clock::time_point entered) noexcept {
+void dispatcher::on_resumed(clock::time_point left, clock::time_point entered) noexcept {
   const driver& source = timers_.source();
-  const clock::time_point polled = source.polled();
+  const clock::time_point polled = source.poll_ended_at();
   const std::chrono::nanoseconds busy = left - polled;
   count_stall(busy > stall_grace_ ? busy - stall_grace_ : std::chrono::nanoseconds{});
-  verdict_.busy_for(busy, source.polled_error());
+  verdict_.busy_for(busy, source.poll_ended_error());
   timers_.time().resume(polled, entered);
   log_.lateness().resumed(entered);
 }
 
-void dispatcher::turn(clock::time_point now) noexcept {
+void dispatcher::on_iteration(clock::time_point now) noexcept {
   timers_.use_on_this_thread();  // a loop opened on one thread may be run by another
   active_before_turn_ = take_activity();
   const driver& source = timers_.source();
-  const clock::time_point polled = source.polled();
+  const clock::time_point polled = source.poll_ended_at();
   count_stall(timers_.time().end_iteration(polled, now));
-  verdict_.busy_for(now - polled, source.polled_error());
+  verdict_.busy_for(now - polled, source.poll_ended_error());
   log_.lateness().polled(polled);
   wheel& entries = timers_.entries();
   immediates_left_ = entries.collect_immediates();
@@ -104,7 +104,7 @@ void dispatcher::turn(clock::time_point now) noexcept {
   }
 }
 
-bool dispatcher::woken(clock::time_point now) noexcept {
+bool dispatcher::on_wakeup(clock::time_point now) noexcept {
   ++wakeups_;
   if (due(now)) return true;
   timers_.schedule();
@@ -116,7 +116,7 @@ bool dispatcher::due(clock::time_point now) const noexcept {
          !posts_.box()->seems_empty();
 }
 
-void dispatcher::rung() noexcept { ++wakeups_; }
+void dispatcher::on_pass_requested() noexcept { ++wakeups_; }
 
 // Returns whether timers were used since the last call, for drivers that cannot tell what a poll has left.
 bool dispatcher::take_activity() noexcept {
@@ -137,7 +137,8 @@ void dispatcher::begin_verdicts(clock::time_point stamp, clock::time_point now) 
   }
   if (!verdict_.waits_for_input()) return;
   driver& source = timers_.source();
-  verdict_.busy_for(now - source.polled(), source.polled_error());  // a block in an I/O callback extends the wait
+  verdict_.busy_for(now - source.poll_ended_at(),
+                    source.poll_ended_error());  // a block in an I/O callback extends the wait
   if (verdict_.has_waited_enough(now)) return;
   switch (source.left_unread()) {
     case driver::unread::nothing:
@@ -241,7 +242,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   if (!again && posts_.box()->sleep())
     timers_.schedule();
   else
-    source.pass_again();  // also if something was posted meanwhile, by a thread that did not wake us
+    source.continue_pass();  // also if something was posted meanwhile, by a thread that did not wake us
   timers_.alive().set_others(posts_.needs_loop());
   timers_.update_hold();
 }

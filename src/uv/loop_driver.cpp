@@ -56,7 +56,7 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
   if (self == nullptr) return UV_ENOMEM;
   // first what may want for a descriptor: nothing is linked to the loop then
   int error = self->wakeup_.acquire();
-  if (error == 0) error = uv_async_init(&loop, &self->async_, [](uv_async_t* h) { of(h).on_ring(); });
+  if (error == 0) error = uv_async_init(&loop, &self->async_, [](uv_async_t* h) { of(h).on_async(); });
   if (error != 0) {
     self->wakeup_.release();
     delete self;
@@ -78,8 +78,8 @@ loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
 
 template <loop_wakeup Wakeup>
 int loop_driver<Wakeup>::link() noexcept {
-  const auto woken = [](auto* h, auto...) { of(h).on_wakeup(); };
-  if (const int error = wakeup_.link(loop_, woken)) return error;
+  const auto wake = [](auto* h, auto...) { of(h).on_wakeup_handle(); };
+  if (const int error = wakeup_.link(loop_, wake)) return error;
   // none of these can fail
   uv_prepare_init(&loop_, &prepare_);
   uv_check_init(&loop_, &check_);
@@ -118,7 +118,7 @@ bool loop_driver<Wakeup>::owns(const uv_handle_t* h) const noexcept {
 }
 
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::hold(bool alive) noexcept {
+void loop_driver<Wakeup>::hold_loop(bool alive) noexcept {
   // The one that is always active. Not the uv_async_t, which is, too: other threads read its flags.
   if (alive) {
     uv_ref(base(&prepare_));
@@ -132,14 +132,14 @@ void loop_driver<Wakeup>::hold(bool alive) noexcept {
 // libuv does not ask, and its loop may be gone by now: that is only safe to tell when it was closed before, as the user
 // is told.
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::ring() noexcept {
+void loop_driver<Wakeup>::request_pass() noexcept {
   if (!uv_is_closing(base(&async_))) uv_async_send(&async_);
 }
 
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::on_ring() noexcept {
+void loop_driver<Wakeup>::on_async() noexcept {
   if (bound() == nullptr) return;
-  bound()->rung();
+  bound()->on_pass_requested();
   begin_pass();
 }
 
@@ -151,14 +151,14 @@ void loop_driver<Wakeup>::wake_at(clock::time_point when) noexcept {
 }
 
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::rest() noexcept {
+void loop_driver<Wakeup>::cancel_wakeup() noexcept {
   wake_ = clock::time_point::max();
-  wakeup_.rest();
+  wakeup_.cancel();
 }
 
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::on_wakeup() noexcept {
-  if (wakeup_.came() && bound() != nullptr && bound()->woken(clock::now())) begin_pass();
+void loop_driver<Wakeup>::on_wakeup_handle() noexcept {
+  if (wakeup_.came() && bound() != nullptr && bound()->on_wakeup(clock::now())) begin_pass();
 }
 
 template <loop_wakeup Wakeup>
@@ -174,7 +174,7 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   wakeup_.before_poll();
   const clock::time_point now = clock::now();
   if (away_) resume(now);
-  bound()->turn(now);
+  bound()->on_iteration(now);
   polled_ = now;
   polling_ = true;
   if (!pass_due_ && bound()->due(now)) begin_pass();
@@ -194,14 +194,14 @@ template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::resume(clock::time_point now) noexcept {
   const clock::time_point renewed = only_closes_ ? held_again_ : latest_at(uv_now(&loop_));
   const clock::time_point entered = renewed > left_ && renewed < now ? renewed : now;
-  bound()->resumed(left_, entered);
+  bound()->on_resumed(left_, entered);
   polled_ = entered;
   away_ = only_closes_ = false;
 }
 
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_check() noexcept {
-  polled_ = polled();
+  polled_ = poll_ended_at();
   polling_ = false;
   // without a stamp of this iteration the pass became due after the poll began; it waits for the next
   if (bound() != nullptr && stamped_) {
@@ -224,7 +224,7 @@ driver::unread loop_driver<Wakeup>::left_unread() noexcept {
 #ifdef _WIN32
   return unread::unknown;
 #else
-  wakeup_.rest();
+  wakeup_.cancel();
   pollfd backend{.fd = uv_backend_fd(&loop_), .events = POLLIN, .revents = 0};
   return ::poll(&backend, 1, 0) == 0 ? unread::nothing : unread::something;
 #endif
@@ -233,7 +233,7 @@ driver::unread loop_driver<Wakeup>::left_unread() noexcept {
 // Callbacks of the poll are run before we hear of its end; libuv's time has moved by then. A poll that went on beyond what
 // it was given did not wait for I/O: the process was stopped, or had no processor.
 template <loop_wakeup Wakeup>
-clock::time_point loop_driver<Wakeup>::polled() const noexcept {
+clock::time_point loop_driver<Wakeup>::poll_ended_at() const noexcept {
   if (!polling_) return polled_;
   const clock::time_point latest = detail::add_saturating(wait_until_, poll_granularity);
   return std::max(polled_, std::min(latest, latest_at(uv_now(&loop_))));
@@ -247,9 +247,9 @@ clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const no
   return opened_.time + std::chrono::milliseconds{since};
 }
 
-// A post that was not delivered is in the child as well as in the parent: it is due in the next prepare. Whether the bell
-// had been rung is in the parent's descriptor alone, but libuv 1.44 keeps its note "already rung" in the child, and would
-// never ring there again.
+// A post that was not delivered is in the child as well as in the parent: it is due in the next prepare. Only the parent's
+// descriptor knows whether the async handle was sent. libuv 1.44 keeps its own note of that in the child, and would never send
+// the handle there again.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::after_fork() noexcept {
   polled_ = clock::now();

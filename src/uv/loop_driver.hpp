@@ -10,8 +10,8 @@
 //
 // The uv_check_t runs after the poll: what was readable has been handled, now the pass judges as of the stamp.
 //
-// The uv_async_t is the bell for other threads. Its callback does no more than ask for a pass, which is then stamped
-// and waits for its poll like any other.
+// Other threads send the uv_async_t. Its callback only asks for a pass, which is then stamped and waits for its poll like any
+// other.
 //
 // Passing from uv_check_t alone makes old and new libuv alike: up to 1.44 its timers run before the poll, from 1.45 on
 // after it, so advancing in the uv_timer_t's callback would evict, on one of them, peers whose bytes were waiting. With a
@@ -52,7 +52,7 @@ concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, 
   { w.set(t) } noexcept -> std::same_as<bool>;             // wakes at `t`, or before; false: it has come, and nothing was set
   { w.correct(t, t) } noexcept -> std::same_as<bool>;      // the same, right before a poll; the second is the true time
   { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: for no more than it did before
-  { w.rest() } noexcept;                                   // nothing to wake for; one wakeup may be left over
+  { w.cancel() } noexcept;                                   // nothing to wake for; one wakeup may be left over
   { w.before_poll() } noexcept;                            // once an iteration, in prepare
   { w.after_fork() } noexcept;                             // the child no longer shares anything with its parent
   { w.before_close() } noexcept;                           // the handle is about to be closed, in whatever process
@@ -73,16 +73,16 @@ class loop_driver final : public driver {
   // is on the path of each touch and each arm_at, and the call is a third of their cost (arm_at + cancel: 6.1 ns, in
   // place 4.1).
   const std::uint64_t* epoch() const noexcept override { return &loop_.time; }
-  clock::time_point polled() const noexcept override;
-  std::chrono::nanoseconds polled_error() const noexcept override { return std::chrono::milliseconds{1}; }
+  clock::time_point poll_ended_at() const noexcept override;
+  std::chrono::nanoseconds poll_ended_error() const noexcept override { return std::chrono::milliseconds{1}; }
   unread left_unread() noexcept override;
   bool turns_early() const noexcept override { return turns_early_; }
   void wake_at(clock::time_point when) noexcept override;
   void pass_soon() noexcept override { begin_pass(); }
-  void pass_again() noexcept override { begin_pass(); }
-  void ring() noexcept override;
-  void rest() noexcept override;
-  void hold(bool alive) noexcept override;
+  void continue_pass() noexcept override { begin_pass(); }
+  void request_pass() noexcept override;
+  void cancel_wakeup() noexcept override;
+  void hold_loop(bool alive) noexcept override;
   bool owns(const uv_handle_t* handle) const noexcept override;
   void after_fork() noexcept override;
 
@@ -98,11 +98,11 @@ class loop_driver final : public driver {
     return *static_cast<loop_driver*>(handle->data);
   }
 
-  void on_wakeup() noexcept;
+  void on_wakeup_handle() noexcept;
   void on_prepare() noexcept;
   void resume(clock::time_point now) noexcept;
   void on_check() noexcept;
-  void on_ring() noexcept;
+  void on_async() noexcept;
 
   void begin_pass() noexcept;
   clock::time_point latest_at(std::uint64_t loop_ms) const noexcept;

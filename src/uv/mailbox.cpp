@@ -78,7 +78,7 @@ basic_inbox_chain<Sync> basic_mailbox<Sync>::close() noexcept {
 template <class Sync>
 void basic_mailbox<Sync>::ring() noexcept {
   const std::lock_guard lock{bell_};
-  if (driver_ != nullptr) driver_->ring();
+  if (driver_ != nullptr) driver_->request_pass();
 }
 
 template <class Sync>

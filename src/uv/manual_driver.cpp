@@ -18,7 +18,7 @@ void manual_driver::advance(std::chrono::nanoseconds by) noexcept {
     wait_until(wake_);
     wake_ = clock::time_point::max();
     ++wakeups_;
-    bound()->woken(now());
+    bound()->on_wakeup(now());
   }
   wait_until(end);
 }
@@ -28,7 +28,7 @@ bool manual_driver::turn_until_done() noexcept {
   const clock::time_point before = now();
   if (!turn()) return false;
   const bool is_due = wake_ <= now() && wake_ != clock::time_point::max();
-  return again_ || is_due || now() != before || rung_.load(std::memory_order_relaxed);
+  return continues_ || is_due || now() != before || pass_requested_.load(std::memory_order_relaxed);
 }
 
 bool manual_driver::turn() noexcept {
@@ -38,12 +38,12 @@ bool manual_driver::turn() noexcept {
     polled_ = now();
     return false;
   }
-  bound()->turn(now());
+  bound()->on_iteration(now());
   polled_ = now();
-  const bool rung = rung_.exchange(false, std::memory_order_acquire);
-  if (rung) bound()->rung();
-  if (!rung && !again_ && !soon_ && !bound()->due(now())) return false;
-  again_ = false;
+  const bool requested = pass_requested_.exchange(false, std::memory_order_acquire);
+  if (requested) bound()->on_pass_requested();
+  if (!requested && !continues_ && !soon_ && !bound()->due(now())) return false;
+  continues_ = false;
   soon_ = false;
   passing_ = true;
   bound()->pass(now());
@@ -53,25 +53,25 @@ bool manual_driver::turn() noexcept {
 
 void manual_driver::wake_at(clock::time_point when) noexcept {
   wake_ = when;
-  again_ = false;
+  continues_ = false;
 }
 
-void manual_driver::pass_again() noexcept {
+void manual_driver::continue_pass() noexcept {
   wake_ = clock::time_point::max();
-  again_ = true;
+  continues_ = true;
 }
 
-void manual_driver::rest() noexcept {
+void manual_driver::cancel_wakeup() noexcept {
   wake_ = clock::time_point::max();
-  again_ = false;
+  continues_ = false;
 }
 
 void manual_driver::on_unbind() noexcept {
   wake_ = clock::time_point::max();
   soon_ = false;
-  again_ = false;
+  continues_ = false;
   alive_ = false;
-  rung_ = false;
+  pass_requested_ = false;
 }
 
 }  // namespace tickwheel

@@ -119,7 +119,7 @@ void timer_service::after_fork() noexcept {
   timers().time().read();
   // the wakeup for the last hold that was released is lost, and only a pass finds out
   if (dispatcher_.posts().may_have_holds())
-    timers().source().pass_again();
+    timers().source().continue_pass();
   else if (!timers().in_pass())
     timers().schedule();
 }

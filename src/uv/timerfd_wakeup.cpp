@@ -34,7 +34,7 @@ bool timerfd_wakeup::set(clock::time_point when) noexcept {
 }
 
 // One that has come would wake the loop again and again.
-void timerfd_wakeup::rest() noexcept {
+void timerfd_wakeup::cancel() noexcept {
   if (came_) set_descriptor(clock::time_point::max());
 }
 

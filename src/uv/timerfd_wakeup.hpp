@@ -36,7 +36,7 @@ class timerfd_wakeup {
   static bool correct(clock::time_point, clock::time_point) noexcept { return true; }
   // readable until it is set again: the poll before the pass reports it once more
   bool came() noexcept { return !std::exchange(came_, true); }
-  void rest() noexcept;
+  void cancel() noexcept;
   // libuv adds the descriptor to the set in the poll that follows when its note of that, `events`, is zero: after the link,
   // and after uv_loop_fork
   void before_poll() noexcept {

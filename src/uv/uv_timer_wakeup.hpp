@@ -42,7 +42,7 @@ class uv_timer_wakeup {
   }
 
   static bool came() noexcept { return true; }
-  void rest() noexcept {}
+  void cancel() noexcept {}
   static void before_poll() noexcept {}
   void after_fork() noexcept {}
   static void before_close() noexcept {}

@@ -107,7 +107,7 @@ class loop final : public driver {
 
   // loop_driver::ring and uv_async_send. libuv's flag is sequentially consistent except for the first read. Here all is
   // relaxed, so the bell makes nothing visible to the loop.
-  void ring() noexcept override {
+  void request_pass() noexcept override {
     RL_ASSERT(handle_open_);
     if (pending_.load(rl::mo_relaxed, RL_INFO) != 0) return;
     if (pending_.exchange(1, rl::mo_relaxed, RL_INFO) != 0) return;
@@ -116,11 +116,11 @@ class loop final : public driver {
   clock::time_point now() noexcept override { return {}; }
   bool on_steady_clock() const noexcept override { return true; }
   const std::uint64_t* epoch() const noexcept override { return nullptr; }
-  clock::time_point polled() const noexcept override { return {}; }
+  clock::time_point poll_ended_at() const noexcept override { return {}; }
   void wake_at(clock::time_point) noexcept override {}
-  void pass_again() noexcept override { pass_due_ = true; }
-  void rest() noexcept override {}
-  void hold(bool) noexcept override {}
+  void continue_pass() noexcept override { pass_due_ = true; }
+  void cancel_wakeup() noexcept override {}
+  void hold_loop(bool) noexcept override {}
   bool owns(const uv_handle_s*) const noexcept override { return false; }
 
  private:
@@ -138,7 +138,7 @@ class loop final : public driver {
     return (armed_count_ != 0 && rl::rand(2) == 0) || !posted_.empty() || !mailbox_->seems_empty();
   }
 
-  // uv__io_poll, uv__async_io and loop_driver::on_ring. A timer or some other event may end a wait at any time. If nothing
+  // uv__io_poll, uv__async_io and loop_driver::on_async. A timer or some other event may end a wait at any time. If nothing
   // is left that could end it, a wakeup was lost.
   void poll(bool may_wait) {
     if (may_wait && rl::rand(4) == 0 && other_events_ != 0) {
@@ -168,11 +168,11 @@ class loop final : public driver {
     for (unsigned work = 1 + rl::rand(4);; --work) {
       const bool fires = armed_count_ != 0 && rl::rand(2) == 0;
       if (posted_.empty() && !fires) {
-        if (!mailbox_->sleep()) pass_again();
+        if (!mailbox_->sleep()) continue_pass();
         return;
       }
       if (work == 0) {
-        pass_again();
+        continue_pass();
         return;
       }
       if (fires)

@@ -1,8 +1,7 @@
-// The seam between a timer_service and what turns it: a driver says what time it is, and wakes the service.
+// A driver connects a timer_service with its event loop: it tells the time, and wakes the service.
 //
-// There is a driver for a libuv loop, which `timer_service::open(uv_loop_t&)` makes itself, and `manual_driver`, whose
-// clock you turn by hand to test your timeouts without sleeping. Write one of your own to drive a service from another
-// event loop.
+// `timer_service::open(uv_loop_t&)` makes the driver of a libuv loop itself. `manual_driver` has a clock that a test moves by
+// hand. Write one of your own to use a service on another event loop.
 //
 // A driver lets waiting I/O go first. When a wakeup is due, it takes a stamp of the time, lets the loop poll once and handle
 // what it found, and then calls the service with the stamp. After a block one poll may leave input behind. The service then
@@ -23,33 +22,33 @@ namespace tickwheel {
 /// All times are on the steady clock, which nobody sets.
 using clock = std::chrono::steady_clock;
 
-/// *Thread safety:* the loop thread only, except `ring`, and `now` as it says there. *Complexity:* what the service calls with
-/// each arm and pass is to be O(1). *Errors:* none: what can fail, a driver does before it is bound. *Lifetime:* outlives the
-/// service it is bound to.
+/// *Thread safety:* the loop thread only, except `request_pass`, and `now` as it says there. *Complexity:* the functions that the
+/// service calls with each arm and each pass are to be O(1). *Errors:* none. A driver fails, if at all, before it is bound.
+/// *Lifetime:* outlives the service that is bound to it.
 class TICKWHEEL_API driver {
  public:
-  /// What a driver turns: the service.
+  /// The part of a service that a driver calls.
   ///
-  /// *Thread safety:* the loop thread only. *Complexity:* O(1), but `pass`, which runs handlers, as many as the service's
+  /// *Thread safety:* the loop thread only. *Complexity:* O(1), except `pass`, which runs as many handlers as the service's
   /// options allow. *Errors:* none. *Lifetime:* may end in a `pass`, which first unbinds it.
   class TICKWHEEL_API client {
    public:
-    /// The loop runs again. Nobody ran it from `left` until `entered`: that time is no stall and no block. To be called right
-    /// before `turn`. `polled()` is still what it was; from here on it answers `entered`.
-    virtual void resumed(clock::time_point left, clock::time_point entered) noexcept = 0;
-    /// Once an iteration of the loop, before it waits for I/O; `now` is the true time, and `polled()` still what it was in
-    /// the iteration that ends here.
-    virtual void turn(clock::time_point now) noexcept = 0;
+    /// The loop runs again. Nobody ran it from `left` until `entered`: that time is no stall and no block. Requires: called right
+    /// before `on_iteration`; `poll_ended_at()` is as it was at `left`, and answers `entered` afterwards.
+    virtual void on_resumed(clock::time_point left, clock::time_point entered) noexcept = 0;
+    /// An iteration of the loop begins, before it waits for I/O. `now` is the true time. Requires: `poll_ended_at()` is still that
+    /// of the iteration that ends here.
+    virtual void on_iteration(clock::time_point now) noexcept = 0;
     /// A wakeup that `wake_at` asked for has come. Returns true if a pass is due. The driver then runs it after the next poll.
     /// Returns false if the wakeup was too early or no longer needed; the client has asked for its next one.
-    virtual bool woken(clock::time_point now) noexcept = 0;
-    /// True when a pass is due at `now`.
+    virtual bool on_wakeup(clock::time_point now) noexcept = 0;
+    /// Returns true if a pass is due at `now`.
     virtual bool due(clock::time_point now) const noexcept = 0;
-    /// The loop has polled since it took `stamp`. Runs what is due by then, unless input is left or work bounds are reached, and
-    /// before it returns asks for the next wakeup or for another pass. It may destroy the client.
+    /// The loop has polled since it took `stamp`. Runs the timers that are due by then, unless input is left or work bounds are
+    /// reached. Asks for the next wakeup or for another pass before it returns. May destroy the client.
     virtual void pass(clock::time_point stamp) noexcept = 0;
-    /// `ring` was called, once or several times: the driver has a pass follow, whether or not one is `due`.
-    virtual void rung() noexcept = 0;
+    /// `request_pass` was called, once or several times. The driver then runs a pass, whether or not one is `due`.
+    virtual void on_pass_requested() noexcept = 0;
 
    protected:
     ~client() = default;
@@ -59,67 +58,67 @@ class TICKWHEEL_API driver {
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
-  /// The true time. May read the clock. Callable on any thread, since a delay posted by another thread counts from its
-  /// call; not called any more once the client is unbound.
+  /// Returns the true time. May read the clock. Callable on any thread until the client is unbound, because a delay that another
+  /// thread posts counts from its call.
   virtual clock::time_point now() noexcept = 0;
-  /// True when `now` is `clock::now()`, so that other threads can read that instead, without a lock.
+  /// Returns true if `now` is `clock::now()`: other threads can then read that without a lock.
   virtual bool on_steady_clock() const noexcept { return false; }
-  /// Where a number stands that changes when the loop has waited: time stamps from before are then out of date. Stays
-  /// where it is as long as the driver lives.
+  /// Returns the address of a counter that changes each time the loop has polled. A stamp taken under an older value is stale. The
+  /// address stays the same as long as the driver lives.
   virtual const std::uint64_t* epoch() const noexcept = 0;
 
-  /// When the loop last came back from waiting, or was to, or a little later: it has been busy since, with callbacks or with
-  /// us, or was kept from running. May be ahead of `now` where the loop's own time is coarse.
-  virtual clock::time_point polled() const noexcept = 0;
+  /// Returns when the last poll ended, or was to end, or a little later. Since then the loop has run callbacks or our passes, or
+  /// was kept from running. May be ahead of `now` where the loop's own time is coarse.
+  virtual clock::time_point poll_ended_at() const noexcept = 0;
 
-  /// How much later than the true time `polled` may answer.
-  virtual std::chrono::nanoseconds polled_error() const noexcept { return {}; }
+  /// Returns how much later than the true time `poll_ended_at` may answer.
+  virtual std::chrono::nanoseconds poll_ended_error() const noexcept { return {}; }
 
   /// Says whether a poll has left input behind.
   enum class unread : std::uint8_t {
-    unknown,    ///< this driver cannot tell: the service then looks for a poll in which no timer was touched
+    unknown,    ///< this driver cannot tell: a poll during which no timer was touched then counts as quiet
     nothing,    ///< no descriptor of the loop is ready
     something,  ///< some descriptor is ready
   };
-  /// Looks for descriptors that are ready now. May make a system call: the service asks once when it is opened, and then only after a block.
+  /// Looks for descriptors that are ready now. May make a system call. The service asks once when it is opened, and then only
+  /// after a block.
   virtual unread left_unread() noexcept { return unread::unknown; }
 
-  /// True if callbacks of the user may run between `client::turn` and the poll, and the poll may end without a change of
-  /// `epoch`. The service then keeps no stamp that was taken in between.
+  /// Returns true if callbacks of the user may run between `client::on_iteration` and the poll, and the poll may end without a
+  /// change of `epoch`. The service then keeps no stamp that was taken in between.
   virtual bool turns_early() const noexcept { return false; }
 
-  /// Has `woken` called once `when` has come; replaces what was asked for earlier. A driver that cannot be as exact may be
-  /// early: the client then asks again. Callable in any phase of the loop.
+  /// Calls `client::on_wakeup` once `when` has come. Replaces an earlier request. A driver that cannot be exact may be early: the
+  /// client then asks again. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;
-  /// Calls the client's `pass` once I/O had its turn, after a poll that does not wait. What `wake_at` asked for stays.
-  virtual void pass_soon() noexcept { pass_again(); }
-  /// Calls the client's `pass` again once I/O had its turn: work is left over, or something was posted meanwhile, for which
-  /// nobody rings. Takes the place of what `wake_at` asked for, and stays due until that pass, also when `hold(false)`
-  /// follows.
-  virtual void pass_again() noexcept = 0;
-  /// Has the client's `pass` run soon, `rung` first, as if a wakeup had come. Callable on any thread, also while the loop
-  /// thread is within any other function but `unbind`; several calls may become one. What the caller did before is to be
-  /// seen by the pass. A loop that is not alive need not notice.
-  virtual void ring() noexcept = 0;
-  /// Nothing more to wake for. A wakeup that was asked for may still come.
-  virtual void rest() noexcept = 0;
-  /// Whether the client keeps the loop alive. Off at first.
-  virtual void hold(bool alive) noexcept = 0;
-  /// True for a handle of the driver's own.
+  /// No wakeup is needed. One that was asked for may still come.
+  virtual void cancel_wakeup() noexcept = 0;
+  /// Calls `client::pass` after a poll that does not wait. The wakeup that `wake_at` asked for stays.
+  virtual void pass_soon() noexcept { continue_pass(); }
+  /// Calls `client::pass` again after a poll that does not wait: work is left, or a call was posted meanwhile without a request.
+  /// Replaces the wakeup that `wake_at` asked for. Stays due until that pass, also if `hold_loop(false)` follows.
+  virtual void continue_pass() noexcept = 0;
+  /// Calls `client::on_pass_requested` and then `client::pass` soon, as if a wakeup had come. Callable on any thread, also while the
+  /// loop thread is in any other function except `unbind`. Several requests may become one. The pass sees all that the caller did
+  /// before. A loop that is not alive need not run it.
+  virtual void request_pass() noexcept = 0;
+  /// Keeps the loop alive from now on, or no longer. Off at first.
+  virtual void hold_loop(bool alive) noexcept = 0;
+  /// Returns true for a handle of the driver's own.
   virtual bool owns(const uv_handle_s*) const noexcept = 0;
 
-  /// Who is woken; null: nobody.
+  /// Returns the client; null: none is bound.
   client* bound() const noexcept { return client_; }
-  /// How often a client was bound. Tells who was unbound meanwhile from who is bound now, even where both are at one
-  /// address.
+  /// Returns how often a client was bound. Tells a client that was unbound meanwhile from one that is bound now, even where both
+  /// are at one address.
   std::uint64_t bindings() const noexcept { return bindings_; }
-  /// From now on `to` is turned. Requires: no other client is bound.
+  /// Calls `to` from now on. Requires: no other client is bound.
   void bind(client& to) noexcept {
     client_ = &to;
     ++bindings_;
     on_bind();
   }
-  /// The client is gone; calls nothing of it from now on. A driver that the service made itself frees itself.
+  /// The client is gone, and is not called any more. A driver that the service made itself frees itself.
   void unbind() noexcept {
     client_ = nullptr;
     on_unbind();
@@ -132,7 +131,7 @@ class TICKWHEEL_API driver {
 
   /// A client was bound.
   virtual void on_bind() noexcept {}
-  /// It is gone.
+  /// The client was unbound.
   virtual void on_unbind() noexcept {}
 
  private:

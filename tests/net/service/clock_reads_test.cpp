@@ -26,7 +26,7 @@ class counting_driver final : public tickwheel::driver {
   const std::uint64_t* epoch() const noexcept override { return &iteration; }
   time_point polled() const noexcept override { return time_point{1h}; }
   void wake_at(time_point) noexcept override {}
-  void pass_again() noexcept override {}
+  void continue_pass() noexcept override {}
   void ring() noexcept override {}
   void rest() noexcept override {}
   void hold(bool) noexcept override {}

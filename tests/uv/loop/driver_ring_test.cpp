@@ -28,7 +28,7 @@ extern "C" __attribute__((visibility("default"))) int uv_async_init(uv_loop_t* l
 
 namespace {
 
-void ring(driver& bell) { bell.ring(); }  // manual_driver does not show it to its users
+void ring(driver& bell) { bell.request_pass(); }  // manual_driver does not show it to its users
 
 TEST(a_ring, makes_the_next_turn_of_a_manual_driver_a_pass) {
   manual_service service;

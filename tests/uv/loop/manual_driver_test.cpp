@@ -96,7 +96,7 @@ TEST(manual_driver, oversleeps_to_end_of_time_after_block) {
   time.block(1s);
   time.oversleep(std::chrono::nanoseconds::max());
   EXPECT_EQ(time.now(), time_point::max());
-  EXPECT_EQ(time.polled(), time_point::max() - 1s);
+  EXPECT_EQ(time.poll_ended_at(), time_point::max() - 1s);
 }
 
 TEST(manual_driver, lets_a_handler_block_past_the_end_of_an_advance) {

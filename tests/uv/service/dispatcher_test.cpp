@@ -26,7 +26,7 @@ struct dispatcher_test : ::testing::Test {
 
   /// An iteration as a driver makes it: the stamp is taken before the poll, and the pass follows the poll.
   void iterate(std::chrono::nanoseconds poll_takes) {
-    client().turn(loop.time);
+    client().on_iteration(loop.time);
     loop.poll(poll_takes);
     if (client().due(loop.time)) client().pass(loop.time);
   }
@@ -48,7 +48,7 @@ TEST_F(dispatcher_test, pass_runs_timers_due_by_stamp) {
 TEST_F(dispatcher_test, pass_leaves_timers_due_after_stamp) {
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(5ms), 0);
-  client().turn(loop.time);
+  client().on_iteration(loop.time);
   const auto stamp = loop.time;
   loop.poll(6ms);
   client().pass(stamp);
@@ -61,10 +61,10 @@ TEST_F(dispatcher_test, wakeup_that_is_early_asks_again) {
   ASSERT_EQ(p.timeout.arm(5ms), 0);
   loop.time += 4ms;
   loop.wakeup.reset();
-  EXPECT_FALSE(client().woken(loop.time));
+  EXPECT_FALSE(client().on_wakeup(loop.time));
   EXPECT_EQ(loop.wakeup, p.timeout.deadline());
   loop.time += 2ms;
-  EXPECT_TRUE(client().woken(loop.time));
+  EXPECT_TRUE(client().on_wakeup(loop.time));
   EXPECT_EQ(timers.stats().wakeups, 2U);
 }
 
@@ -98,7 +98,7 @@ TEST_F(dispatcher_test, slots_posts_and_zero_delays_take_turns) {
   probe slot{timers, [&] { order.push_back('s'); }}, zero{timers, [&] { order.push_back('z'); }};
   ASSERT_EQ(slot.timeout.arm(5ms), 0);
   ASSERT_EQ(zero.timeout.arm(0ms), 0);
-  client().turn(loop.time);
+  client().on_iteration(loop.time);
   loop.poll(1ms);
   ASSERT_EQ(timers.remote().post(0s, [&]() noexcept { order.push_back('p'); }), 0);
   loop.time += 6ms;
@@ -110,7 +110,7 @@ TEST_F(dispatcher_test, slots_posts_and_zero_delays_take_turns) {
 TEST_F(dispatcher_test, busy_iteration_is_a_stall) {
   iterate(1s);
   loop.time += 30ms;
-  client().turn(loop.time);
+  client().on_iteration(loop.time);
   EXPECT_EQ(timers.stats().stalls, 1U);
   EXPECT_EQ(timers.stats().stalled, 30ms - tickwheel::service_options{}.stall_grace);
   EXPECT_EQ(timers.stalled_for(), timers.stats().stalled);
@@ -120,7 +120,7 @@ TEST_F(dispatcher_test, time_outside_the_loop_is_no_stall) {
   iterate(1s);
   const auto left = loop.time;
   loop.time += 1h;
-  client().resumed(left, loop.time);
+  client().on_resumed(left, loop.time);
   EXPECT_EQ(timers.stats().stalls, 0U);
   EXPECT_EQ(timers.stalled_for(), 1h - tickwheel::service_options{}.stall_grace);
 }
@@ -129,7 +129,7 @@ TEST_F(dispatcher_test, handler_may_close_the_service) {
   probe closing{timers, [&] { timers.close(); }}, other{timers};
   ASSERT_EQ(closing.timeout.arm(5ms), 0);
   ASSERT_EQ(other.timeout.arm(5ms), 0);
-  client().turn(loop.time);
+  client().on_iteration(loop.time);
   loop.poll(6ms);
   client().pass(loop.time);
   EXPECT_EQ(closing.fired + other.fired, closing.fired);

@@ -17,12 +17,12 @@ using tickwheel::detail::handler_log;
 namespace {
 
 struct nobody final : tickwheel::driver::client {
-  void resumed(tickwheel::clock::time_point, tickwheel::clock::time_point) noexcept override {}
-  void turn(tickwheel::clock::time_point) noexcept override {}
-  bool woken(tickwheel::clock::time_point) noexcept override { return false; }
+  void on_resumed(tickwheel::clock::time_point, tickwheel::clock::time_point) noexcept override {}
+  void on_iteration(tickwheel::clock::time_point) noexcept override {}
+  bool on_wakeup(tickwheel::clock::time_point) noexcept override { return false; }
   bool due(tickwheel::clock::time_point) const noexcept override { return false; }
   void pass(tickwheel::clock::time_point) noexcept override {}
-  void rung() noexcept override {}
+  void on_pass_requested() noexcept override {}
 };
 
 struct handler_log_test : ::testing::Test {

@@ -34,15 +34,15 @@ struct still_driver final : tickwheel::driver {
     return time;
   }
   const std::uint64_t* epoch() const noexcept override { return &polls; }
-  time_point polled() const noexcept override { return last_poll; }
+  time_point poll_ended_at() const noexcept override { return last_poll; }
   bool turns_early() const noexcept override { return early; }
   void wake_at(time_point when) noexcept override {
     ++wakeups_asked;
     wakeup = when;
   }
-  void pass_again() noexcept override { ++passes_asked; }
-  void ring() noexcept override { ++rings; }
-  void rest() noexcept override { wakeup.reset(); }
-  void hold(bool alive) noexcept override { held = alive; }
+  void continue_pass() noexcept override { ++passes_asked; }
+  void request_pass() noexcept override { ++rings; }
+  void cancel_wakeup() noexcept override { wakeup.reset(); }
+  void hold_loop(bool alive) noexcept override { held = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
 };

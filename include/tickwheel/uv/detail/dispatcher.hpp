@@ -53,11 +53,11 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void count(service_stats&) const noexcept;
 
   // driver::client
-  void resumed(clock::time_point left, clock::time_point entered) noexcept override;
-  void turn(clock::time_point now) noexcept override;
-  bool woken(clock::time_point now) noexcept override;
+  void on_resumed(clock::time_point left, clock::time_point entered) noexcept override;
+  void on_iteration(clock::time_point now) noexcept override;
+  bool on_wakeup(clock::time_point now) noexcept override;
   bool due(clock::time_point now) const noexcept override;
-  void rung() noexcept override;
+  void on_pass_requested() noexcept override;
   void pass(clock::time_point stamp) noexcept override;
 
  private:

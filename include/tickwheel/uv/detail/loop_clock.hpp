@@ -58,7 +58,7 @@ class TICKWHEEL_API loop_clock {
 
   /// Returns `now`, a time of this iteration, on responsive time. Reads no clock. Requires: open.
   time_point responsive(time_point now) const noexcept {
-    return less_stalls(now) - stall_until(driver_->polled(), now);
+    return less_stalls(now) - stall_until(driver_->poll_ended_at(), now);
   }
 
   /// Returns `t` less all stalls but that of the running iteration.
