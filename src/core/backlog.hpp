@@ -40,16 +40,16 @@ struct chain_group {
   /// Takes up to `most` entries and calls `move` for each, until it meets one that is due at `now`; that one stays.
   /// Returns how many were taken. `move` must destroy no entry.
   template <class F>
-  std::size_t take_what_is_not_due(std::size_t most, tick now, F&& move) noexcept {
+  std::size_t take_until_due(std::size_t most, tick now, F&& move) noexcept {
     std::array<open_chain, chain_count> open;
-    unsigned wet = 0;
+    unsigned open_count = 0;
     for (unsigned i = 0; i < live; ++i)
-      if (!chains[i].empty()) open[wet++] = open_chain{chains[i]};
+      if (!chains[i].empty()) open[open_count++] = open_chain{chains[i]};
 
     std::size_t taken = 0;
     bool back = false;
-    for (unsigned which = 0; taken != most && wet != 0; ++taken) {
-      if (which >= wet) {
+    for (unsigned which = 0; taken != most && open_count != 0; ++taken) {
+      if (which >= open_count) {
         which = 0;
         back = !back;
       }
@@ -57,14 +57,14 @@ struct chain_group {
       if (from.at(back).deadline_ <= now) break;
       wheel_entry& e = from.take(back);
       if (from.empty()) {
-        from.mend();
-        from = open[--wet];
+        from.relink_ends();
+        from = open[--open_count];
       } else {
         ++which;
       }
       move(e);
     }
-    while (wet != 0) open[--wet].mend();
+    while (open_count != 0) open[--open_count].relink_ends();
     return taken;
   }
 
@@ -90,7 +90,7 @@ struct backlog : chain_group {
 
   /// Notes that the work bound was reached after so many visits to the finest slot of the cursor. Returns how many that slot had
   /// in all.
-  std::size_t note_cut(tick cursor, std::size_t visits) noexcept {
+  std::size_t record_cut(tick cursor, std::size_t visits) noexcept {
     if (cut_at != cursor) cut_visits = 0;
     cut_at = cursor;
     return cut_visits += visits;

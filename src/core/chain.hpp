@@ -75,7 +75,7 @@ class open_chain {
     return taken;
   }
 
-  void mend() const noexcept {
+  void relink_ends() const noexcept {
     links::set_next(head_, ends_[0]);
     links::set_previous(ends_[0], head_);
     links::set_previous(head_, ends_[1]);

@@ -49,15 +49,15 @@ struct alignas(cache_line) hierarchy {
   /// `level` got `e`, which may need attention before all else there. Returns when that needs it.
   tick bring_forward(wheel_level& level, const wheel_entry& e, tick cursor) noexcept {
     const tick needed = level.bring_forward(e, cursor);
-    if (needed < next_coarse->attention) next_coarse = &level;
+    if (needed < next_coarse->start_by) next_coarse = &level;
     return needed;
   }
 
   /// When the next visit is needed; a lower bound.
-  tick attention() const noexcept { return std::min(finest.attention, next_coarse->attention); }
+  tick start_by() const noexcept { return std::min(finest.start_by, next_coarse->start_by); }
 
   /// As `attention`, with what is left over.
-  tick expiry() const noexcept { return left_over.empty() ? attention() : 0; }
+  tick expiry() const noexcept { return left_over.empty() ? start_by() : 0; }
 
   /// Returns false if some level would have to look at more slots to tell which is next. O(levels).
   bool know_next() const noexcept {
@@ -68,18 +68,18 @@ struct alignas(cache_line) hierarchy {
   void find_next_coarse() noexcept {
     next_coarse = &coarse[count - 1];
     for (unsigned k = count - 1; k-- != 0;)
-      if (coarse[k].attention < next_coarse->attention) next_coarse = &coarse[k];
+      if (coarse[k].start_by < next_coarse->start_by) next_coarse = &coarse[k];
   }
 
   /// Gives back what is being emptied, each to its slot. O(levels).
   // NOLINTNEXTLINE(readability-make-member-function-const): it changes the levels, which only happen to be elsewhere
-  void undo_drains() noexcept {
-    for (unsigned k = 0; k < count; ++k) coarse[k].undo_drain();
+  void undo_emptying() noexcept {
+    for (unsigned k = 0; k < count; ++k) coarse[k].undo_emptying();
   }
 
   /// Finds all anew: when the cursor has skipped time, or to look farther than `look_ahead`.
-  TICKWHEEL_OUT_OF_LINE void find_attention(tick cursor, unsigned limit) noexcept {
-    finest.attention = finest.slots != 0 ? finest.next_visit(cursor) : never;
+  TICKWHEEL_OUT_OF_LINE void find_start_by(tick cursor, unsigned limit) noexcept {
+    finest.start_by = finest.slots != 0 ? finest.next_visit(cursor) : never;
     for (unsigned k = 0; k < count; ++k) coarse[k].find_next(cursor, limit);
     find_next_coarse();
   }
@@ -95,8 +95,8 @@ struct alignas(cache_line) hierarchy {
 
   /// Calls `use(entries)` for each chain that is no slot's, until one call returns false. Returns false if one did.
   template <class F>
-  bool beside_slots(F&& use) {
-    return at_once.all_of(use) && std::all_of(left_over.chains.begin(), left_over.chains.end(), use);
+  bool all_outside_slots(F&& use) {
+    return immediate_entries.all_of(use) && std::all_of(left_over.chains.begin(), left_over.chains.end(), use);
   }
 
   finest_level finest;
@@ -108,7 +108,7 @@ struct alignas(cache_line) hierarchy {
   wheel_level* next_coarse = &coarse[0];  // the one with the earliest attention
 
   // These entries stand in no slot.
-  immediates at_once;
+  immediates immediate_entries;
   backlog left_over;
 };
 

@@ -27,7 +27,7 @@ struct wheel_pace {
   std::size_t crowd = 1024;
 
   /// A slot of the finest level that has got so many entries gives them to the ring of crowds.
-  std::uint32_t gathering = 8192;
+  std::uint32_t finest_crowd = 8192;
 
   /// How often the wheel looks at a sample of a crowd that waits, to see whether it is as due as it was.
   std::uint64_t ticks_between_samples = 32;
@@ -36,11 +36,11 @@ struct wheel_pace {
 // Tests also compile the wheel with other constants, so that a few entries crowd a slot, and count what it looks at.
 #ifdef TICKWHEEL_TEST_PACE
 inline constexpr wheel_pace pace TICKWHEEL_TEST_PACE;
-inline std::size_t looks = 0;  // at slots and at words of bitmaps
-inline void count_look() noexcept { ++looks; }
+inline std::size_t examined = 0;  // at slots and at words of bitmaps
+inline void count_examined() noexcept { ++examined; }
 #else
 inline constexpr wheel_pace pace;
-inline void count_look() noexcept {}
+inline void count_examined() noexcept {}
 #endif
 
 }  // namespace tickwheel

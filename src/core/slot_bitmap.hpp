@@ -38,7 +38,7 @@ class slot_bitmap {
 
   /// How many slots after `from`, going round, the next set bit is: 0 for `from` itself; `none` when all are clear.
   [[gnu::always_inline]] unsigned distance_from(unsigned from) const noexcept {
-    count_look();
+    count_examined();
     const std::uint64_t here = words_[from / 64] >> (from % 64);
     if (here != 0) return lowest(here);
     const unsigned word = next_word(from / 64);
@@ -65,7 +65,7 @@ class slot_bitmap {
     std::uint64_t words = summary_[group] & (~std::uint64_t{1} << (word % 64));
     for (unsigned looked_at = 0; words == 0; words = summary_[group]) {
       if (looked_at++ == groups_) return none;
-      count_look();
+      count_examined();
       group = (group + 1) % groups_;
     }
     return group * 64 + lowest(words);

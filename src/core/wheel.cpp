@@ -49,7 +49,8 @@ bool wheel::relink(wheel_entry& e, tick deadline) noexcept {
 // arming.
 inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   hierarchy& levels = *levels_;
-  if (ahead < levels.finest.slots) return levels.finest.link(e, deadline) ? expect(deadline) : gather(e, deadline);
+  if (ahead < levels.finest.slots)
+    return levels.finest.link(e, deadline) ? expect_visit(deadline) : move_crowd(e, deadline);
   wheel_level& level = *levels.lowest;
   if (ahead >= level.reach) return link_far(e, deadline, deadline - ahead);
   return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
@@ -57,11 +58,11 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
 
 // With `e` its slot of the finest level becomes a crowd: the entries wait in the ring of crowds. What is linked to the slot from now on
 // stays there until it is a crowd of its own.
-[[gnu::cold]] bool wheel::gather(wheel_entry& e, tick deadline) noexcept {
+[[gnu::cold]] bool wheel::move_crowd(wheel_entry& e, tick deadline) noexcept {
   finest_level& from = levels_->finest;
   wheel_level& to = levels_->crowds();
   from.put(e, deadline);
-  if (!to.take_crowd(from.slot_at(deadline), pace.gathering, deadline, cursor())) return expect(deadline);
+  if (!to.take_crowd(from.slot_at(deadline), pace.finest_crowd, deadline, cursor())) return expect_visit(deadline);
   from.clear_slot(from.index_of(deadline));
   return bring_forward(to, e);
 }
@@ -78,12 +79,12 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   const bool live = !crowds.undone && std::all_of(from.begin(), from.end(), [&](chain& entries) noexcept {
     return all_of_sample(entries, still_due);
   });
-  if (!live && !crowds.keeps(index)) return false;
+  if (!live && !crowds.keeps_together(index)) return false;
   for (chain& entries : from) {
     if (entries.empty()) continue;
     if (const tick due = entries.front().visit_; !live || due <= cursor_) levels_->left_over.add(entries, due);
   }
-  crowds.keep(index, cursor_ + std::min(pace.ticks_between_samples, never - cursor_));
+  crowds.keep_together(index, cursor_ + std::min(pace.ticks_between_samples, never - cursor_));
   crowds.find_next(cursor_, pace.look_ahead);
   levels_->find_next_coarse();
   return true;
@@ -102,13 +103,13 @@ bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
 }
 
 bool wheel::bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
-  return expect(levels_->bring_forward(level, e, cursor()));
+  return expect_visit(levels_->bring_forward(level, e, cursor()));
 }
 
 // Something needs a visit at `attention`. During a pass expiry_ is at most that, and found when the pass ends.
-inline bool wheel::expect(tick attention) noexcept {
-  const bool sooner = attention < expiry_;
-  if (sooner) expiry_ = std::max(attention, now());
+inline bool wheel::expect_visit(tick start_by) noexcept {
+  const bool sooner = start_by < expiry_;
+  if (sooner) expiry_ = std::max(start_by, now());
   return sooner || !expiry_exact_;
 }
 
@@ -166,14 +167,14 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 [[gnu::always_inline]] inline tick wheel::visit_slots(pass& running) noexcept {
   hierarchy& levels = *levels_;
   tick next;
-  while ((next = levels.attention()) <= running.now) {
+  while ((next = levels.start_by()) <= running.now) {
     cursor_ = std::max(cursor_, next);
     // coarse ones first, since emptying them may add to the finest
-    const bool coarse = levels.next_coarse->attention == next;
+    const bool coarse = levels.next_coarse->start_by == next;
     if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running)))
-      return running.cancelled ? 0 : levels.attention();
+      return running.cancelled ? 0 : levels.start_by();
     // the end of time: what was armed meanwhile is due at once, and waits for the next call
-    if (cursor_ == last_tick && (!coarse || levels.first == 0)) return levels.attention();
+    if (cursor_ == last_tick && (!coarse || levels.first == 0)) return levels.start_by();
   }
   return next;
 }
@@ -201,14 +202,14 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
   chain& slot = level.slot_at(cursor_);
   if (cursor_ == last_tick) [[unlikely]]
-    return visit_last(running);
+    return visit_end_of_time(running);
   const std::size_t granted = running.work;
   if (slot.empty()) [[unlikely]] {  // its entries were destroyed, or moved
     if (granted == 0) return false;
     --running.work;
   } else {
     do {
-      if (running.work == 0) return leave_crowd(granted);
+      if (running.work == 0) return end_cut_visit(granted);
       --running.work;
       if (!take(slot.take_front(), running)) return false;
     } while (slot.begin() != slot.end());  // as `empty()`, of a list that was in use
@@ -218,7 +219,7 @@ inline bool wheel::visit_finest(pass& running) noexcept {
 }
 
 // As `visit_finest`, at the end of time. What a callback arms is due in this very slot. It waits for the next call: behind a mark.
-[[gnu::cold]] bool wheel::visit_last(pass& running) noexcept {
+[[gnu::cold]] bool wheel::visit_end_of_time(pass& running) noexcept {
   finest_level& level = levels_->finest;
   chain& slot = level.slot_at(last_tick);
   {
@@ -237,9 +238,9 @@ inline bool wheel::visit_finest(pass& running) noexcept {
 
 // The work bound was reached after so many visits to the finest slot of the cursor. What is left of a crowd no longer keeps the
 // cursor from later slots. False, as above.
-[[gnu::cold]] bool wheel::leave_crowd(std::size_t visits) noexcept {
+[[gnu::cold]] bool wheel::end_cut_visit(std::size_t visits) noexcept {
   finest_level& level = levels_->finest;
-  if (levels_->left_over.note_cut(cursor_, visits) >= pace.crowd) {
+  if (levels_->left_over.record_cut(cursor_, visits) >= pace.crowd) {
     levels_->left_over.add(level.slot_at(cursor_), cursor_);
     level.end_visit(cursor_);
   }
@@ -249,7 +250,7 @@ inline bool wheel::visit_finest(pass& running) noexcept {
 // A coarse level needs attention at the cursor: its next slot is to be started on, or what is being emptied to be gone on
 // with. False as above.
 inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
-  if (level.next.attention <= cursor_ && level.next_is_first()) {
+  if (level.next.start_by <= cursor_ && level.next_precedes_emptying()) {
     if (level.next.index == slot_bitmap::none) {
       // looking at all slots when the few that come next do not decide keeps a jump over empty turns from walking them
       level.find_next(cursor_, wheel_level::unlimited_slots);
@@ -262,7 +263,7 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
     } else if (level.ring[level.next.index].count == 1) {
       return visit_lone(level, running);
     }
-    if (!level.being_emptied()) level.begin_drain(cursor_);
+    if (!level.being_emptied()) level.begin_emptying(cursor_);
   }
   return running.work != 0 && empty_further(level, running);
 }
@@ -287,7 +288,7 @@ bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
 
 // Empties a slot of a coarse level: wholly when its time has come, else as far as its pace asks for. False as above.
 bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
-  wheel_level::drain& from = level.draining;
+  wheel_level::emptying_slot& from = level.emptying;
   const std::size_t step = from.begin_step(running.now);
   const std::size_t granted = std::min(step, running.work);
   const std::size_t work = running.work;
@@ -298,7 +299,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
 
   bool bound_reached = false;
   if (dry) {
-    level.end_drain();
+    level.end_emptying();
   } else if (granted == step) {
     from.in_step = false;
     from.due = from.due_by_pace();
@@ -307,12 +308,12 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
     if (from.at <= running.now && from.left >= pace.crowd) {  // no slot is to wait for it
       for (chain& entries : from.chains)
         if (!entries.empty()) levels_->left_over.add(entries, from.at);
-      level.end_drain();
+      level.end_emptying();
     } else {
       from.due = std::min(from.due_by_pace(), running.now);  // the step is to be finished
     }
   }
-  level.note_attention();
+  level.update_start_by();
   levels_->find_next_coarse();
   return !bound_reached;
 }
@@ -322,7 +323,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
 bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noexcept {
   std::size_t left = granted;
   // as long as nothing is due: a callback may destroy what is left, so from the first on each is unlinked as it leaves
-  left -= from.take_what_is_not_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
+  left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
     if (!take(next->take_front(), running)) return false;
@@ -337,12 +338,12 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
     fire(e, running.now);
     return !running.cancelled;
   }
-  put_off(e);
+  move_out_of_line(e);
   return true;
 }
 
 // Seldom what becomes of an entry of a finest slot, and not worth the registers that it would take there.
-[[gnu::noinline]] void wheel::put_off(wheel_entry& e) noexcept { move(e); }
+[[gnu::noinline]] void wheel::move_out_of_line(wheel_entry& e) noexcept { move(e); }
 
 // Puts an entry that was taken from its slot where it belongs, or drops it.
 inline void wheel::move(wheel_entry& e) noexcept {
@@ -368,25 +369,25 @@ void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
   e.link_.unlink();
   if (!e.armed()) ++arms_;
   e.deadline_ = since;
-  levels_->at_once.add(e);
+  levels_->immediate_entries.add(e);
   has_immediates_ = true;
 }
 
 bool wheel::collect_immediates() noexcept {
   if (!has_immediates_) return false;
-  levels_->at_once.collect();
-  return levels_->at_once.has_ready();
+  levels_->immediate_entries.collect();
+  return levels_->immediate_entries.has_ready();
 }
 
-bool wheel::in_immediate_round() const noexcept { return levels_->at_once.in_round(); }
+bool wheel::in_immediate_round() const noexcept { return levels_->immediate_entries.in_round(); }
 
 advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   detail::require(pass_ == nullptr, "wheel::run_immediates was called from a callback of the same wheel");
-  immediates& at_once = levels_->at_once;
+  immediates& immediate_entries = levels_->immediate_entries;
   pass running{.now = now, .work = work};
   pass_ = &running;
-  for (; at_once.has_ready() && running.work != 0; --running.work) {
-    wheel_entry& e = at_once.take();
+  for (; immediate_entries.has_ready() && running.work != 0; --running.work) {
+    wheel_entry& e = immediate_entries.take();
     if (!e.armed()) continue;
     ++running.ran;
     fire(e, std::max(now, e.deadline_));
@@ -394,32 +395,32 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   }
   pass_ = nullptr;
   if (running.cancelled) set_expiry(levels_->expiry());
-  has_immediates_ = !at_once.empty();
-  return {running.ran, !at_once.has_ready()};
+  has_immediates_ = !immediate_entries.empty();
+  return {running.ran, !immediate_entries.has_ready()};
 }
 
 // Nothing is armed, so nothing that is linked matters: the cursor jumps. The dead links stay where they are until their
 // slot comes round, or until `sweep` gets to them.
 void wheel::skip_idle_time() noexcept {
-  levels_->undo_drains();
+  levels_->undo_emptying();
   cursor_ = never;
-  find_attention();
+  find_start_by();
 }
 
 // Requires: nothing is being emptied.
-void wheel::find_attention() noexcept {
-  levels_->find_attention(cursor(), pace.look_ahead);
+void wheel::find_start_by() noexcept {
+  levels_->find_start_by(cursor(), pace.look_ahead);
   set_expiry(levels_->expiry());
 }
 
 [[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
   if (armed() != 0 || work == 0 || pass_ != nullptr) return;
-  levels_->undo_drains();
-  levels_->beside_slots([&](chain& entries) noexcept {
+  levels_->undo_emptying();
+  levels_->all_outside_slots([&](chain& entries) noexcept {
     for (; !entries.empty() && work != 0; --work) entries.take_front().visit_ = never;
     return work != 0;
   });
-  has_immediates_ = !levels_->at_once.empty();
+  has_immediates_ = !levels_->immediate_entries.empty();
   levels_->all_of([&](auto& level) noexcept {
     for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none;) {
       std::size_t found = 0;
@@ -439,7 +440,7 @@ void wheel::find_attention() noexcept {
     }
     return true;
   });
-  find_attention();
+  find_start_by();
 }
 
 void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
@@ -447,7 +448,7 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 // Unlinks entries until one of them was armed, and returns that one; null when nothing is linked any more.
 [[gnu::cold]] wheel_entry* wheel::detach_one(position& from) noexcept {
   wheel_entry* found = nullptr;
-  const auto nothing_armed_in = [&](chain& entries) noexcept {
+  const auto detach_up_to_armed = [&](chain& entries) noexcept {
     while (!entries.empty()) {
       wheel_entry& e = entries.take_front();
       e.visit_ = never;
@@ -458,15 +459,15 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
     }
     return true;
   };
-  levels_->undo_drains();
-  if (!levels_->beside_slots(nothing_armed_in)) return found;
+  levels_->undo_emptying();
+  if (!levels_->all_outside_slots(detach_up_to_armed)) return found;
   has_immediates_ = false;
   unsigned k = 0;
   levels_->all_of([&](auto& level) noexcept {
     if (k++ < from.level) return true;
     for (; (from.index = level.occupied.next_from(from.index)) != slot_bitmap::none; level.clear_slot(from.index))
       for (chain& entries : level.chains_of(from.index))
-        if (!nothing_armed_in(entries)) return false;
+        if (!detach_up_to_armed(entries)) return false;
     from = {k, 0};
     return true;
   });
@@ -478,12 +479,13 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
   const auto all_empty = [](std::span<const chain> chains) noexcept {
     return std::all_of(chains.begin(), chains.end(), [](const chain& entries) noexcept { return entries.empty(); });
   };
-  return levels_->at_once.empty() && all_empty(levels_->left_over.chains) && levels_->all_of([&](auto& level) noexcept {
-    if (!all_empty(level.emptying())) return false;
-    for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
-      if (!all_empty(level.chains_of(index))) return false;
-    return true;
-  });
+  return levels_->immediate_entries.empty() && all_empty(levels_->left_over.chains) &&
+         levels_->all_of([&](auto& level) noexcept {
+           if (!all_empty(level.chains_being_emptied())) return false;
+           for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
+             if (!all_empty(level.chains_of(index))) return false;
+           return true;
+         });
 }
 
 // A lower bound of the deadlines of what is left over.
@@ -493,7 +495,7 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 
 // The levels are to know, too: `link` leaves `expiry_` alone for what they do not have to attend to earlier.
 void wheel::refine_expiry() const noexcept {
-  if (!levels_->know_next()) levels_->find_attention(cursor(), wheel_level::unlimited_slots);
+  if (!levels_->know_next()) levels_->find_start_by(cursor(), wheel_level::unlimited_slots);
   note_expiry(levels_->expiry());
   expiry_exact_ = true;
 }
@@ -504,9 +506,9 @@ void wheel::refine_expiry() const noexcept {
       if (e.armed()) visit(context, e);
     return true;
   };
-  levels_->beside_slots(walk);
+  levels_->all_outside_slots(walk);
   levels_->all_of([&](auto& level) {
-    for (chain& entries : level.emptying()) walk(entries);
+    for (chain& entries : level.chains_being_emptied()) walk(entries);
     for (unsigned index = 0; index < level.slots; ++index)
       for (chain& entries : level.chains_of(index)) walk(entries);
     return true;

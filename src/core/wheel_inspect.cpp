@@ -45,7 +45,7 @@ bool wheel::validate(std::string* why) const {
     earliest = std::min(earliest, e.deadline_);
   };
 
-  const bool immediates_are_right = levels_->at_once.all_of([&](const chain& entries) {
+  const bool immediates_are_right = levels_->immediate_entries.all_of([&](const chain& entries) {
     for (const wheel_entry& e : entries) {
       count_armed(e);
       if (!has_immediates_) return say(why, "an immediate is linked, expected none", {});
@@ -71,30 +71,32 @@ bool wheel::validate(std::string* why) const {
   for (unsigned k = 0; k < levels_->count; ++k) {
     const wheel_level& level = levels_->coarse[k];
     const bool top = k + 1 == levels_->count;
-    const auto& from = level.draining;
+    const auto& from = level.emptying;
 
     // a drain holds entries of its own span, and in the top level those of later rounds
-    std::size_t in_drain = 0;
+    std::size_t in_emptying = 0;
     for (const chain& entries : from.chains)
       for (const wheel_entry& e : entries) {
-        ++in_drain;
+        ++in_emptying;
         count_armed(e);
         if (e.armed() && (e.visit_ < from.at || e.deadline_ < e.visit_ ||
                           (e.visit_ >> level.shift != from.at >> level.shift && !top)))
-          return say(why, "level % drain due at %: an entry with visit %, deadline %",
+          return say(why, "level % slot to be empty by %: an entry with visit %, deadline %",
                      {k, from.at, e.visit_, e.deadline_});
       }
-    if (!from.active() && in_drain != 0) return say(why, "level % drain: % entries, but it is over", {k, in_drain});
-    if (in_drain > from.left) return say(why, "level % drain: % entries, expected <= %", {k, in_drain, from.left});
+    if (!from.active() && in_emptying != 0)
+      return say(why, "level % slot being emptied: % entries, but it is over", {k, in_emptying});
+    if (in_emptying > from.left)
+      return say(why, "level % slot being emptied: % entries, expected <= %", {k, in_emptying, from.left});
     if (from.active() && expiry_ > now() && from.due_by_pace() <= now())
-      return say(why, "level % drain due at %: % entries left at %, expected <= % by its pace",
+      return say(why, "level % slot to be empty by %: % entries left at %, expected <= % by its pace",
                  {k, from.at, from.left, now(), from.rate * (from.at - now())});
-    if (pass_ == nullptr && armed() != 0 && level.attention > from.due)
-      return say(why, "level % needs a visit at %, expected <= %, when its drain is to go on",
-                 {k, level.attention, from.due});
-    if (pass_ == nullptr && armed() != 0 && levels_->next_coarse->attention > level.attention)
+    if (pass_ == nullptr && armed() != 0 && level.start_by > from.due)
+      return say(why, "level % needs a visit at %, expected <= %, when its emptying is to go on",
+                 {k, level.start_by, from.due});
+    if (pass_ == nullptr && armed() != 0 && levels_->next_coarse->start_by > level.start_by)
       return say(why, "level % needs a visit at %, but level % counts as the first that does",
-                 {k, level.attention, static_cast<unsigned>(levels_->next_coarse - &levels_->coarse[0])});
+                 {k, level.start_by, static_cast<unsigned>(levels_->next_coarse - &levels_->coarse[0])});
 
     for (unsigned index = 0; index < level.slots; ++index) {
       const wheel_level::slot& slot = level.ring[index];
@@ -111,19 +113,18 @@ bool wheel::validate(std::string* why) const {
       if (slot.count == 0) continue;
       if (!level.occupied.test(index))
         return say(why, "level % slot %: count %, expected 0 where nothing is marked", {k, index, slot.count});
-      if (slot.count > 1 && !level.keeps(index) && slot.first_visit >= cursor() &&
+      if (slot.count > 1 && !level.keeps_together(index) && slot.first_visit >= cursor() &&
           slot.first_visit != level.begin_of_span(slot.first_visit))
         return say(why, "level % slot %: first visit % of % entries, expected the begin of a span",
                    {k, index, slot.first_visit, slot.count});
       if (pass_ != nullptr || armed() == 0) continue;
       // No level needs attention later than any of its slots, also while one of them is being emptied. Of those that
       // come before that one, each has at most one entry, so that it takes one visit.
-      const wheel_level::prospect need = level.prospect_of(index, cursor());
-      if (level.attention > need.attention)
-        return say(why, "level % needs attention at %, but its slot % at %",
-                   {k, level.attention, index, need.attention});
-      if (from.active() && need.visit < from.at && slot.count > 1 && !level.keeps(index))
-        return say(why, "level % drain due at %: slot % with % entries is to be emptied before, at %",
+      const wheel_level::candidate need = level.candidate_of(index, cursor());
+      if (level.start_by > need.start_by)
+        return say(why, "level % must be started by %, but its slot % by %", {k, level.start_by, index, need.start_by});
+      if (from.active() && need.visit < from.at && slot.count > 1 && !level.keeps_together(index))
+        return say(why, "level % slot to be empty by %: slot % with % entries is to be emptied before, at %",
                    {k, from.at, index, slot.count, need.visit});
     }
   }
@@ -150,22 +151,22 @@ bool wheel::validate(std::string* why) const {
           if (e.visit_ > now() && !top && (e.visit_ >> level.shift) - (cursor() >> level.shift) >= level.slots)
             return at("less than a turn ahead of cursor %", {cursor()});
         }
-    if constexpr (requires { level.draining; }) {
+    if constexpr (requires { level.emptying; }) {
       ++k;
     } else if (pass_ == nullptr) {
       for (unsigned index = 0; index < level.slots; ++index)
         if (const std::size_t in_slot = level.ring[index].entries.size(); in_slot > level.ring[index].count())
           return say(why, "level % slot %: % entries, expected <= %", {k, index, in_slot, level.ring[index].count()});
-      if (const tick need = level.next_visit(cursor()); armed() != 0 && level.attention > need)
-        return say(why, "level %: next visit at %, expected <= %", {k, level.attention, need});
+      if (const tick need = level.next_visit(cursor()); armed() != 0 && level.start_by > need)
+        return say(why, "level %: next visit at %, expected <= %", {k, level.start_by, need});
     }
     return true;
   });
   if (!slots_are_right) return false;
 
   if (armed_seen != armed()) return say(why, "% entries count as armed, but % are linked", {armed(), armed_seen});
-  if (pass_ == nullptr && armed() != 0 && expiry_ > now() && expiry_ > levels_->attention())
-    return say(why, "next expiry %, but the levels need a visit at %", {expiry_, levels_->attention()});
+  if (pass_ == nullptr && armed() != 0 && expiry_ > now() && expiry_ > levels_->start_by())
+    return say(why, "next expiry %, but the levels need a visit at %", {expiry_, levels_->start_by()});
   const tick next = expiry_ <= now() || has_immediates_ ? left_over_since() : expiry_;
   if (pass_ == nullptr && armed() != 0 && next > earliest)
     return say(why, "next expiry %, expected <= the earliest deadline %", {next, earliest});
@@ -179,13 +180,13 @@ void wheel::dump(std::ostream& out) const {
   if (!levels_->left_over.empty()) out << "  left over: due since " << levels_->left_over.since << '\n';
   for (unsigned k = 0; k < levels_->count; ++k) {
     const wheel_level& level = levels_->coarse[k];
-    if (level.draining.active())
-      out << "  level " << k << " draining: empty by " << level.draining.at << ", entries <= " << level.draining.left
+    if (level.emptying.active())
+      out << "  level " << k << " emptying: empty by " << level.emptying.at << ", entries <= " << level.emptying.left
           << '\n';
   }
   unsigned k = 0;
   levels_->all_of([&](auto& level) {
-    constexpr bool coarse = requires { level.draining; };
+    constexpr bool coarse = requires { level.emptying; };
     const char* const crowds = coarse && k < levels_->first ? " crowds," : "";
     for (unsigned index = 0; index < level.slots; ++index)
       if (level.occupied.test(index)) {

@@ -41,13 +41,13 @@ struct alignas(cache_line) wheel_level {
   };
 
   /// The slot being emptied, spliced out so that entries of a later round can go back to their slot meanwhile.
-  struct drain : chain_group {
-    tick at = never;       // when it must be empty; `never`: no drain is going on
-    tick due = never;      // when the next step is
-    std::size_t left = 0;  // upper bound
-    std::size_t rate = 1;  // at tick t, at most rate * (at - t) entries may be left
-    std::size_t keep = 0;  // what the step that was begun leaves
-    bool in_step = false;  // a step was begun, and the work bound was reached in it
+  struct emptying_slot : chain_group {
+    tick at = never;             // when it must be empty; `never`: no drain is going on
+    tick due = never;            // when the next step is
+    std::size_t left = 0;        // upper bound
+    std::size_t rate = 1;        // at tick t, at most rate * (at - t) entries may be left
+    std::size_t may_remain = 0;  // what the step that was begun leaves
+    bool in_step = false;        // a step was begun, and the work bound was reached in it
 
     bool active() const noexcept { return at != never; }
     /// By when the pace asks for a step.
@@ -57,27 +57,27 @@ struct alignas(cache_line) wheel_level {
     /// is finished, though its pace may allow more by now.
     std::size_t begin_step(tick now) noexcept {
       if (at <= now) {
-        keep = 0;
+        may_remain = 0;
       } else if (!in_step) {
         const tick room = at - now - 1;
-        keep = room >= left / rate ? left : static_cast<std::size_t>(room) * rate;
-        keep = std::min(keep, left - std::min(left, pace.smallest_step));
+        may_remain = room >= left / rate ? left : static_cast<std::size_t>(room) * rate;
+        may_remain = std::min(may_remain, left - std::min(left, pace.smallest_step));
       }
       in_step = true;
-      return keep == 0 ? ~std::size_t{0} : left - keep;
+      return may_remain == 0 ? ~std::size_t{0} : left - may_remain;
     }
   };
 
   /// When a slot has to be started on, by when it has to be empty, and which it is; `index` is `slot_bitmap::none` when
   /// the level only has to look again.
-  struct prospect {
-    tick attention = never;
+  struct candidate {
+    tick start_by = never;
     tick visit = never;
     unsigned index = slot_bitmap::none;
 
     /// Slots are emptied in the order of their visits, so of two to be started on at once it is the one to be empty first.
-    bool precedes(const prospect& other) const noexcept {
-      return attention < other.attention || (attention == other.attention && visit < other.visit);
+    bool precedes(const candidate& other) const noexcept {
+      return start_by < other.start_by || (start_by == other.start_by && visit < other.visit);
     }
   };
 
@@ -86,7 +86,7 @@ struct alignas(cache_line) wheel_level {
     slots = slot_count;
     shift = width_bits;
     reach = tick{slots - 1} << shift;
-    expect({});
+    set_next({});
     occupied.reset(slots);
     ring = std::make_unique<slot[]>(slots);
   }
@@ -122,7 +122,7 @@ struct alignas(cache_line) wheel_level {
     ++s.count;
     s.first_visit = std::min(s.first_visit, visit);
     occupied.set(index);
-    return visit < close;
+    return visit < cutoff;
   }
 
   /// Which tick's slot of the highest level gets an entry that is due a turn or more ahead: its own, or one that is visited
@@ -150,7 +150,7 @@ struct alignas(cache_line) wheel_level {
       chain& to = s.chains[(s.count / most + i) % chain_count];
       if (!to.empty() && to.front().visit_ != visit) continue;
       to.take_all(entries);
-      kept &= ~bit_of(index);
+      kept_slots &= ~bit_of(index);
       s.count += most;
       s.first_visit = std::min(s.first_visit, begin_of_span(visit));
       occupied.set(index);
@@ -161,37 +161,37 @@ struct alignas(cache_line) wheel_level {
 
   /// Keeps the crowds of a slot together, each in its chain. Their next visit is when one of them is due, or at `latest`. They have no
   /// lead, like a lone entry.
-  void keep(unsigned index, tick latest) noexcept {
+  void keep_together(unsigned index, tick latest) noexcept {
     tick visit = never;
     for (chain& entries : ring[index].chains)
       if (!entries.empty()) visit = std::min(visit, entries.front().visit_);
     if (visit == never) return clear_slot(index);
     ring[index].first_visit = std::min(visit, latest);
-    kept |= bit_of(index);  // until it gets entries again
+    kept_slots |= bit_of(index);  // until it gets entries again
   }
-  bool keeps(unsigned index) const noexcept { return (kept & bit_of(index)) != 0; }
+  bool keeps_together(unsigned index) const noexcept { return (kept_slots & bit_of(index)) != 0; }
   static constexpr std::uint32_t bit_of(unsigned index) noexcept { return std::uint32_t{1} << (index % 32); }
 
   /// Returns when the slot of `e`, which was just linked, has to be started on.
   tick bring_forward(const wheel_entry& e, tick cursor) noexcept {
-    const prospect changed = prospect_of(index_of(e.visit_), cursor);
-    if (changed.precedes(next)) expect(changed);
-    return changed.attention;
+    const candidate changed = candidate_of(index_of(e.visit_), cursor);
+    if (changed.precedes(next)) set_next(changed);
+    return changed.start_by;
   }
 
   /// Tells when an occupied slot needs attention. A first visit in the past is that of dead links which time went over. They wait for the
   /// slot's turn; when that is now, the slot is visited now, as others in it may be due within its span.
-  prospect prospect_of(unsigned index, tick cursor) const noexcept {
+  candidate candidate_of(unsigned index, tick cursor) const noexcept {
     const slot& s = ring[index];
     tick visit = s.first_visit;
     if (visit < cursor) visit = begin_of(cursor >> shift, (index - index_of(cursor)) & (slots - 1));
-    return {visit == never ? never : keeps(index) ? visit : visit - lead(s.count), visit, index};
+    return {visit == never ? never : keeps_together(index) ? visit : visit - lead(s.count), visit, index};
   }
 
   /// The next slot to be started on, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
   /// not decide, it answers when to look again.
-  TICKWHEEL_OUT_OF_LINE prospect next_slot(tick cursor, unsigned limit) const noexcept {
-    prospect best;
+  TICKWHEEL_OUT_OF_LINE candidate next_slot(tick cursor, unsigned limit) const noexcept {
+    candidate best;
     const tick number = cursor >> shift;
     const unsigned start = index_of(cursor);
     for (unsigned steps = 0, distance = 0; distance < slots; ++distance, ++steps) {
@@ -200,41 +200,41 @@ struct alignas(cache_line) wheel_level {
       distance += gap;
       // from here on no slot has to be started on earlier, as a lead is at most a slot's width
       const tick soonest = begin_of(number, distance - (shift != 0 && distance != 0));
-      if (best.attention <= soonest) break;
+      if (best.start_by <= soonest) break;
       if (steps >= limit) return {soonest, soonest, slot_bitmap::none};
-      const prospect found = prospect_of((start + distance) & (slots - 1), cursor);
+      const candidate found = candidate_of((start + distance) & (slots - 1), cursor);
       if (found.precedes(best)) best = found;
     }
     return best;
   }
 
   /// Looks for `next`.
-  TICKWHEEL_OUT_OF_LINE void find_next(tick cursor, unsigned limit) noexcept { expect(next_slot(cursor, limit)); }
+  TICKWHEEL_OUT_OF_LINE void find_next(tick cursor, unsigned limit) noexcept { set_next(next_slot(cursor, limit)); }
 
   /// Returns false if the level has to look again to tell which slot is next.
-  bool knows_next() const noexcept { return next.index != slot_bitmap::none || next.attention == never; }
+  bool knows_next() const noexcept { return next.index != slot_bitmap::none || next.start_by == never; }
 
-  void expect(const prospect& which) noexcept {
+  void set_next(const candidate& which) noexcept {
     next = which;
     const tick width = tick{1} << shift;  // a lead is at most that
-    close = next.attention < never - width ? next.attention + width : never;
-    note_attention();
+    cutoff = next.start_by < never - width ? next.start_by + width : never;
+    update_start_by();
   }
 
   /// To be called when `next` or what is being emptied has changed.
-  void note_attention() noexcept { attention = std::min(next.attention, draining.due); }
+  void update_start_by() noexcept { start_by = std::min(next.start_by, emptying.due); }
 
   /// Makes the next slot the one being emptied, and looks for the one after it. Requires: it is known, and no drain is
   /// going on.
-  void begin_drain(tick cursor) noexcept {
+  void begin_emptying(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
-    draining.in_step = false;
-    draining.fill(from.chains);
-    draining.at = next.visit;
-    draining.left = from.count;
-    draining.rate = std::max(pace.entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);
-    draining.due = draining.due_by_pace();
+    emptying.in_step = false;
+    emptying.fill(from.chains);
+    emptying.at = next.visit;
+    emptying.left = from.count;
+    emptying.rate = std::max(pace.entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);
+    emptying.due = emptying.due_by_pace();
     clear_slot(index);
     find_next(cursor, pace.look_ahead);
   }
@@ -257,43 +257,43 @@ struct alignas(cache_line) wheel_level {
     occupied.clear(index);
   }
 
-  void end_drain() noexcept {
-    draining.at = draining.due = never;
-    draining.left = 0;
-    note_attention();
+  void end_emptying() noexcept {
+    emptying.at = emptying.due = never;
+    emptying.left = 0;
+    update_start_by();
   }
 
   /// Gives what is left of a drain back to its slot. O(1).
-  void undo_drain() noexcept {
-    if (!draining.active()) return;
-    const unsigned index = index_of(draining.at);
+  void undo_emptying() noexcept {
+    if (!emptying.active()) return;
+    const unsigned index = index_of(emptying.at);
     slot& to = ring[index];
-    for (unsigned i = 0; i < draining.live; ++i) to.chains[0].take_all(draining.chains[i]);  // the first has a lone one
-    to.first_visit = std::min(to.first_visit, draining.at);
-    to.count += draining.left;
+    for (unsigned i = 0; i < emptying.live; ++i) to.chains[0].take_all(emptying.chains[i]);  // the first has a lone one
+    to.first_visit = std::min(to.first_visit, emptying.at);
+    to.count += emptying.left;
     occupied.set(index);
     undone = true;
-    end_drain();
+    end_emptying();
   }
 
-  bool being_emptied() const noexcept { return draining.active(); }
-  std::span<chain> emptying() noexcept { return draining.chains; }
+  bool being_emptied() const noexcept { return emptying.active(); }
+  std::span<chain> chains_being_emptied() noexcept { return emptying.chains; }
   /// True when the next slot is to be emptied before the one that is being emptied.
-  bool next_is_first() const noexcept { return next.visit < draining.at; }
+  bool next_precedes_emptying() const noexcept { return next.visit < emptying.at; }
 
   slot_bitmap occupied;
   std::unique_ptr<slot[]> ring;
   unsigned slots = 0;
-  unsigned shift = 0;  // log2 of a slot's width in ticks
-  tick reach = 0;      // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
-  tick close = never;  // a slot whose visit is at or after it is not the next one to be started on
+  unsigned shift = 0;   // log2 of a slot's width in ticks
+  tick reach = 0;       // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
+  tick cutoff = never;  // a slot whose visit is at or after it is not the next one to be started on
   // When it needs its next visit: to start on the next slot, or to go on with what is being emptied.
-  tick attention = never;
-  prospect next;  // of the slots that are not being emptied
+  tick start_by = never;
+  candidate next;  // of the slots that are not being emptied
   // Of the ring of crowds alone.
-  bool undone = false;     // what was left of a drain was given back to its slot
-  std::uint32_t kept = 0;  // a bit for each slot that is kept
-  drain draining;
+  bool undone = false;           // what was left of a drain was given back to its slot
+  std::uint32_t kept_slots = 0;  // a bit for each slot that is kept
+  emptying_slot emptying;
 };
 
 }  // namespace tickwheel

@@ -186,12 +186,12 @@ TEST_F(wheel_backlog, next_expiry_is_not_ahead_while_entries_are_left) {
 }
 
 TEST_F(wheel_backlog, next_expiry_beside_an_immediate_is_not_after_what_is_left) {
-  probe at_once{timers};
+  probe immediate{timers};
   probes later{timers, 3000};
   arm_crowd(due);
   for (probe& p : later) timers.arm(p, due + 50);
   for (const int bound : {1100, 1, 10, 10}) timers.advance(due + 100, static_cast<std::size_t>(bound));
-  timers.arm_immediate(at_once, due + 100);
+  timers.arm_immediate(immediate, due + 100);
   EXPECT_LE(timers.next_expiry(), due);
 }
 

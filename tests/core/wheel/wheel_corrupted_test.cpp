@@ -91,7 +91,7 @@ class wheel_corrupted : public testing::Test {
   // 300 timers of one slot of level 1, which begins at 1280, of which some were moved down.
   void begin_to_empty_a_slot() {
     for (std::size_t i = 0; i < crowd.size(); ++i) timers.arm(crowd[i], 1280 + i % 64);
-    timers.advance(level(1).next.attention);
+    timers.advance(level(1).next.start_by);
     ASSERT_TRUE(level(1).being_emptied());
   }
 
@@ -153,17 +153,17 @@ TEST_F(wheel_corrupted, backlog_with_other_bounds_is_noticed) {
 
 TEST_F(wheel_corrupted, drain_with_other_bounds_is_noticed) {
   begin_to_empty_a_slot();
-  wheel_level::drain& from = level(1).draining;
-  expect_complaint(from.left, 3U, "level 1 drain: ");
+  wheel_level::emptying_slot& from = level(1).emptying;
+  expect_complaint(from.left, 3U, "level 1 slot being emptied: ");
   expect_complaint(from.left, 600U, "by its pace");
-  expect_complaint(from.at, 1280U + 128U, "level 1 drain due at 1408: an entry with visit 1280");
-  expect_complaint(from.at, 1280U - 128U, "level 1 drain due at 1152: an entry with visit 1280");
-  expect_complaint(from.at, never, "level 1 drain");
+  expect_complaint(from.at, 1280U + 128U, "level 1 slot to be empty by 1408: an entry with visit 1280");
+  expect_complaint(from.at, 1280U - 128U, "level 1 slot to be empty by 1152: an entry with visit 1280");
+  expect_complaint(from.at, never, "level 1 slot");
 }
 
 TEST_F(wheel_corrupted, level_that_forgets_its_drain_is_noticed) {
   begin_to_empty_a_slot();
-  expect_complaint(level(1).attention, level(1).draining.due + 1, "when its drain is to go on");
+  expect_complaint(level(1).start_by, level(1).emptying.due + 1, "when its emptying is to go on");
 }
 
 TEST_F(wheel_corrupted, level_that_is_not_the_first_is_noticed) {
@@ -185,20 +185,20 @@ TEST_F(wheel_corrupted, slot_with_other_bounds_is_noticed) {
 
 TEST_F(wheel_corrupted, level_that_looks_up_too_late_is_noticed) {
   timers.arm(entry, 1000);
-  expect_complaint(level(1).attention, 1001U, "level 1 needs attention at 1001, but its slot 7 at 1000");
+  expect_complaint(level(1).start_by, 1001U, "level 1 must be started by 1001, but its slot 7 by 1000");
 }
 
 TEST_F(wheel_corrupted, finest_slot_with_other_bounds_is_noticed) {
   timers.arm(entry, 20);
-  expect_complaint(levels().finest.ring[20].room, pace.gathering, "level 0 slot 20: 1 entries, expected <= 0");
-  expect_complaint(levels().finest.attention, 21U, "level 0: next visit at 21, expected <= 20");
+  expect_complaint(levels().finest.ring[20].room, pace.finest_crowd, "level 0 slot 20: 1 entries, expected <= 0");
+  expect_complaint(levels().finest.start_by, 21U, "level 0: next visit at 21, expected <= 20");
   expect_unmarked_slot_to_be_noticed(levels().finest.occupied, 20, "level 0 slot 20: an entry with visit 20");
 }
 
 TEST_F(wheel_corrupted, first_finest_slot_with_another_bound_is_noticed) {
   timers.advance(1);
   timers.arm(entry, levels().finest.slots);
-  expect_complaint(levels().finest.ring[0].room, pace.gathering, "level 0 slot 0: 1 entries, expected <= 0");
+  expect_complaint(levels().finest.ring[0].room, pace.finest_crowd, "level 0 slot 0: 1 entries, expected <= 0");
 }
 
 }  // namespace tickwheel::test::corrupted

@@ -183,7 +183,7 @@ TEST(wheel_examples_test, dump_tells_of_a_slot_that_is_being_emptied) {
   ASSERT_FALSE(timers.advance(185, 1).done);
   std::ostringstream text;
   timers.dump(text);
-  EXPECT_THAT(text.str(), HasSubstr("level 1 draining: empty by 192"));
+  EXPECT_THAT(text.str(), HasSubstr("level 1 emptying: empty by 192"));
   EXPECT_TRUE(valid(timers));
 }
 

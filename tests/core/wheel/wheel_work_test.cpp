@@ -17,10 +17,10 @@ struct quiet : wheel_entry {
 class wheel_work : public testing::Test {
  protected:
   template <class F>
-  static std::size_t looks_of(F&& action) {
-    const std::size_t before = looks;
+  static std::size_t examined_by(F&& action) {
+    const std::size_t before = examined;
     action();
-    return looks - before;
+    return examined - before;
   }
 
   void arm_one_a_slot() {
@@ -40,20 +40,20 @@ class wheel_work : public testing::Test {
 
 TEST_F(wheel_work, sweep_looks_at_no_more_slots_than_it_may) {
   leave_marked_slots();
-  EXPECT_LE(looks_of([&] { timers.sweep(1); }), 2000U);
-  EXPECT_LE(looks_of([&] { timers.sweep(100); }), 2000U);
+  EXPECT_LE(examined_by([&] { timers.sweep(1); }), 2000U);
+  EXPECT_LE(examined_by([&] { timers.sweep(100); }), 2000U);
 }
 
 TEST_F(wheel_work, clear_looks_at_each_slot_once) {
   arm_one_a_slot();
-  EXPECT_LE(looks_of([&] { timers.clear([](wheel_entry&) {}); }), 3 * slots);
+  EXPECT_LE(examined_by([&] { timers.clear([](wheel_entry&) {}); }), 3 * slots);
 }
 
 TEST_F(wheel_work, advance_over_empty_marked_slots_keeps_its_bound) {
   leave_marked_slots();
   probe last{timers};
   timers.arm(last, slots - 1);
-  EXPECT_LE(looks_of([&] { EXPECT_FALSE(timers.advance(slots, 1).done); }), 100U);
+  EXPECT_LE(examined_by([&] { EXPECT_FALSE(timers.advance(slots, 1).done); }), 100U);
   while (!timers.advance(slots, 1000).done) {
   }
   EXPECT_EQ(last.fired(), 1U);
