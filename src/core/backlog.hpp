@@ -1,4 +1,4 @@
-// Many entries that leave their slot: one that is emptied ahead of its time, or the rest of slots that were cut short.
+// Groups of entries that leave their slot: a slot that is emptied ahead of its time, and the backlog.
 #pragma once
 
 #include "chain.hpp"
@@ -14,11 +14,11 @@
 
 namespace tickwheel {
 
-/// Several chains, which are taken from in turn.
+/// Several chains. Entries are taken from each chain in turn.
 struct chain_group {
   static constexpr unsigned chain_count = pace.chain_count;
 
-  /// Takes over the entries of a slot. Requires: empty.
+  /// Takes over the entries of a slot. Requires: the group is empty.
   void fill(std::span<chain, chain_count> from) noexcept {
     live = 0;
     turn = 0;
@@ -26,8 +26,8 @@ struct chain_group {
       if (!entries.empty()) chains[live++].take_all(entries);
   }
 
-  /// The chain to take the next entry from; null when all are empty. Chains run dry, also by entries that are
-  /// destroyed meanwhile; the last one then takes the place of the dry one.
+  /// Returns the chain to take the next entry from, or null if all are empty. A chain may become empty because its
+  /// entries are destroyed. The last chain then moves to its place.
   chain* next_chain() noexcept {
     while (live != 0) {
       if (turn >= live) turn = 0;
@@ -37,8 +37,8 @@ struct chain_group {
     return nullptr;
   }
 
-  /// Takes up to `most` entries and calls `move` for each, until it meets one that is due at `now`; that one stays.
-  /// Returns how many were taken. `move` must destroy no entry.
+  /// Takes up to `most` entries and calls `move` for each. Stops at the first entry that is due at `now`, which stays.
+  /// Returns the number of entries taken. `move` must destroy no entry.
   template <class F>
   std::size_t take_until_due(std::size_t most, tick now, F&& move) noexcept {
     std::array<open_chain, chain_count> open;
@@ -69,17 +69,18 @@ struct chain_group {
   }
 
   std::array<chain, chain_count> chains;
-  unsigned live = 0;  // chains that may hold entries: the first ones
-  unsigned turn = 0;  // which of them is next
+  unsigned live = 0;  // only the first `live` chains may hold entries
+  unsigned turn = 0;  // index of the next chain to take from
 };
 
-/// Entries that are to be visited now and do not keep slots waiting: the rest of crowded slots whose visit the work bound has cut, and
-/// crowds that were kept together. They are visited in any order.
+/// Entries that are to be visited now but must not delay other slots. They come from crowded slots whose visit the work
+/// bound cut, and from crowds that were kept together. They are visited in any order.
 struct backlog : chain_group {
-  /// Returns false also when its last entries were destroyed, until it is visited: each advance asks.
+  /// Stays false after the last entries were destroyed, until the next visit. Each advance therefore visits the
+  /// backlog.
   bool empty() const noexcept { return live == 0; }
 
-  /// Takes over `entries`, of which none is due before `earliest`. O(1).
+  /// Takes over `entries`. None of them is due before `earliest`. O(1).
   void add(chain& entries, tick earliest) noexcept {
     since = empty() ? earliest : std::min(since, earliest);
     if (live < chain_count)
@@ -88,18 +89,18 @@ struct backlog : chain_group {
       chains[turn++ % chain_count].take_all(entries);
   }
 
-  /// Notes that the work bound was reached after so many visits to the finest slot of the cursor. Returns how many that slot had
-  /// in all.
+  /// Records that the work bound ended a visit to the finest slot of the cursor after `visits` visits. Returns the sum
+  /// of all visits to that slot.
   std::size_t record_cut(tick cursor, std::size_t visits) noexcept {
     if (cut_at != cursor) cut_visits = 0;
     cut_at = cursor;
     return cut_visits += visits;
   }
 
-  /// Returns true if the backlog goes before the slots. They alternate from call to call.
+  /// Returns true if this call visits the backlog before the slots. The order alternates from call to call.
   bool goes_first() noexcept { return was_first = !was_first; }
 
-  tick since = never;  // nothing in it is due before; meaningless when it is empty
+  tick since = never;  // no entry is due before; meaningless if the backlog is empty
   bool was_first = false;
   tick cut_at = never;  // the slot whose visit was cut last
   std::size_t cut_visits = 0;

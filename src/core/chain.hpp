@@ -1,4 +1,4 @@
-// A list of entries.
+// Lists of entries.
 #pragma once
 
 #include <tickwheel/core/wheel_entry.hpp>
@@ -9,15 +9,15 @@
 
 namespace tickwheel {
 
-/// The wheel's parts begin at a line, so that to link an entry reads one or two lines of them.
+/// The parts of a wheel start at a cache line. So linking an entry reads only one or two lines of them.
 inline constexpr std::size_t cache_line = 64;
 
-/// Its size is not kept: an entry that is destroyed leaves without the list being told.
+/// A list of entries. It does not store its size, because a destroyed entry leaves without telling the list.
 struct chain
     : boost::intrusive::list<wheel_entry,
                              boost::intrusive::member_hook<wheel_entry, wheel_entry::hook, &wheel_entry::link_>,
                              boost::intrusive::constant_time_size<false>> {
-  /// Unlinks the first entry, and has the next one fetched meanwhile. Requires: not empty.
+  /// Unlinks the first entry and prefetches the next one. Requires: not empty.
   wheel_entry& take_front() noexcept {
     wheel_entry& e = front();
     pop_front();
@@ -28,7 +28,7 @@ struct chain
   void take_all(chain& from) noexcept { splice(end(), from); }
 };
 
-/// Returns true if `holds` does for some entries at either end of `c`. O(1).
+/// Returns true if `holds` is true for a few entries at both ends of `c`. O(1).
 template <class F>
 bool all_of_sample(chain& c, F&& holds) {
   constexpr int at_each_end = 8;
@@ -41,13 +41,13 @@ bool all_of_sample(chain& c, F&& holds) {
   return true;
 }
 
-/// A chain being emptied from both ends at once: two walks that wait for their cache misses side by side, where a list
-/// would give one.
+/// Empties a chain from both ends at once. The two walks wait for their cache misses at the same time.
 ///
-/// What stays behind is not linked anew at each entry that leaves, but once, by `mend`. To do it at each would write to
-/// the next entry before that one has come from memory, and all stores behind it would wait for it, in order: with both
-/// ends a third of what it costs to empty a slot at 1e6 timers. Between the first `take` and `mend` nothing else may
-/// touch the chain or destroy an entry of it.
+/// The remaining entries are relinked once, by `relink_ends`, and not after each `take`. Relinking after each `take`
+/// would write to the next entry before it has arrived from memory. All later stores would then wait for that write.
+/// With both ends this saves a third of the cost of emptying a slot at 1e6 timers.
+///
+/// Between the first `take` and `relink_ends` nothing else may touch the chain or destroy one of its entries.
 class open_chain {
  public:
   open_chain() = default;
@@ -58,10 +58,10 @@ class open_chain {
 
   bool empty() const noexcept { return ends_[0] == head_; }
 
-  /// The entry at the back or the front. Requires: not empty.
+  /// Returns the entry at the back or at the front. Requires: not empty.
   wheel_entry& at(bool back) const noexcept { return *chain::value_traits::to_value_ptr(ends_[back]); }
 
-  /// Takes that entry, and has the next one at this end fetched meanwhile. Requires: not empty.
+  /// Takes that entry and prefetches the next one at the same end. Requires: not empty.
   wheel_entry& take(bool back) noexcept {
     wheel_entry& taken = at(back);
     const node here = ends_[back];
@@ -87,7 +87,7 @@ class open_chain {
   using node = links::node_ptr;
 
   node head_{};
-  node ends_[2]{};  // front, back; both the head when empty
+  node ends_[2]{};  // front and back; both are the head if the chain is empty
 };
 
 }  // namespace tickwheel

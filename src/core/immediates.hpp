@@ -1,4 +1,4 @@
-// Entries that wait for no tick: those that a caller wants to run as soon as the loop has polled once more.
+// Entries that wait for no tick. They run as soon as the caller has collected them.
 #pragma once
 
 #include "chain.hpp"
@@ -10,18 +10,19 @@
 
 namespace tickwheel {
 
-/// Two lists, each in the order of arming. An entry is armed into `waiting`. `collect` moves all of them to `ready`, and only
-/// those run. A cancelled entry stays linked, as in a slot, until it is met.
+/// Two lists, each in the order of arming. `add` appends to `waiting_`. `collect` moves all of `waiting_` to `ready_`,
+/// and only entries in `ready_` run. A cancelled entry stays linked until `take` removes it.
 ///
-/// A round is what was ready when the round before it ended. So it ends, even if each callback arms its own entry again.
+/// A round holds the entries that were ready when the previous round ended. So a round ends even if each callback arms
+/// its own entry again.
 class immediates {
  public:
-  /// The visit of every linked entry: before any tick at which a slot is visited, so that `wheel::arm` places the entry anew.
+  /// The visit of every linked entry. It lies before every visit of a slot, so that `wheel::arm` places the entry anew.
   static constexpr tick visit = 0;
 
   bool empty() const noexcept { return waiting_.empty() && ready_.empty(); }
   bool has_ready() const noexcept { return !ready_.empty(); }
-  /// Some of the round may be left.
+  /// Returns true if entries of the round may be left.
   bool in_round() const noexcept { return left_of_round_ != 0 && has_ready(); }
 
   void add(wheel_entry& e) noexcept {
@@ -56,7 +57,7 @@ class immediates {
  private:
   chain waiting_;
   chain ready_;
-  // Upper bounds: entries leave without the lists being told.
+  // These are upper bounds, because entries leave without telling the lists.
   std::size_t waiting_count_ = 0;
   std::size_t ready_count_ = 0;
   std::size_t left_of_round_ = 0;

@@ -1,4 +1,4 @@
-// The constants by which a wheel spreads its work.
+// The constants that control how a wheel spreads its work.
 #pragma once
 
 #include <cstddef>
@@ -7,36 +7,38 @@
 namespace tickwheel {
 
 struct wheel_pace {
-  /// What may be left in a slot that is being emptied shrinks at least so many entries a tick until its time comes. The
-  /// faster, the later it is begun, and the more of what was moved down is still in the cache when it is due.
+  /// A slot that is being emptied loses at least this many entries per tick until its time comes. A faster pace starts
+  /// later, so that more of the moved entries are still in the cache when they are due.
   std::size_t entries_per_tick = 64;
 
-  /// A visit to a slot that is emptied ahead of its time moves at least so many entries: in smaller steps the steps
-  /// themselves would become wakeups.
+  /// Each visit to a slot that is emptied ahead of its time moves at least this many entries. Smaller steps would
+  /// themselves become wakeups.
   std::size_t smallest_step = 128;
 
-  /// How many occupied slots a level looks at to find its next visit before it settles for "look again then". A level of
-  /// up to so many slots always knows.
+  /// A level examines at most this many occupied slots to find its next visit. If they do not decide, it examines more
+  /// slots later. A level of at most this many slots always knows its next visit.
   unsigned look_ahead = 64;
 
-  /// The lists of a slot of a coarse level.
+  /// Number of lists in a slot of a coarse level.
   unsigned chain_count = 4;
 
-  /// A slot whose time has come counts as crowded after so many visits. If the work bound then cuts the visit, the rest of the
-  /// slot leaves the way of later slots. It is no fewer, because a slot with a few entries is not to wait behind a crowd.
+  /// A slot whose time has come is crowded after this many visits. If the work bound then cuts the visit, the rest of
+  /// the slot moves to the backlog. The number is not smaller, because a slot with a few entries must not wait behind a
+  /// crowd.
   std::size_t crowd = 1024;
 
-  /// A slot of the finest level that has got so many entries gives them to the ring of crowds.
+  /// A finest slot with this many entries gives them to the ring of crowds.
   std::uint32_t finest_crowd = 8192;
 
-  /// How often the wheel looks at a sample of a crowd that waits, to see whether it is as due as it was.
+  /// Interval at which the wheel checks a sample of a waiting crowd for entries that were cancelled or moved later.
   std::uint64_t ticks_between_samples = 32;
 };
 
-// Tests also compile the wheel with other constants, so that a few entries crowd a slot, and count what it looks at.
+// Tests also compile the wheel with other constants, so that a few entries are a crowd. They count the slots it
+// examines.
 #ifdef TICKWHEEL_TEST_PACE
 inline constexpr wheel_pace pace TICKWHEEL_TEST_PACE;
-inline std::size_t examined = 0;  // at slots and at words of bitmaps
+inline std::size_t examined = 0;  // slots and words of bitmaps
 inline void count_examined() noexcept { ++examined; }
 #else
 inline constexpr wheel_pace pace;

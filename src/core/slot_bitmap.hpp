@@ -1,4 +1,4 @@
-// Which slots of a level hold entries: one bit a slot, and a summary bit for every 64 of them.
+// The occupied slots of a level: one bit for each slot, and one summary bit for each 64 slots.
 #pragma once
 
 #include "pace.hpp"
@@ -9,12 +9,12 @@
 
 namespace tickwheel {
 
-/// Finds the next occupied slot, going round, in O(1) up to 4096 slots and O(slots / 4096) beyond.
+/// Finds the next occupied slot in cyclic order. O(1) up to 4096 slots, O(slots / 4096) beyond.
 class slot_bitmap {
  public:
   static constexpr unsigned none = ~0U;
 
-  /// All clear. Requires: `slots` is a power of two. Throws std::bad_alloc.
+  /// Allocates the bitmap and clears all bits. Requires: `slots` is a power of two. Throws std::bad_alloc.
   void reset(unsigned slots) {
     mask_ = slots - 1;
     groups_ = (slots + 4095) / 4096;
@@ -36,7 +36,8 @@ class slot_bitmap {
 
   bool test(unsigned slot) const noexcept { return (words_[slot / 64] & bit(slot)) != 0; }
 
-  /// How many slots after `from`, going round, the next set bit is: 0 for `from` itself; `none` when all are clear.
+  /// Returns the distance from `from` to the next set bit, in cyclic order. It is 0 for `from` itself, and `none` if
+  /// all are clear.
   [[gnu::always_inline]] unsigned distance_from(unsigned from) const noexcept {
     count_examined();
     const std::uint64_t here = words_[from / 64] >> (from % 64);
@@ -45,7 +46,7 @@ class slot_bitmap {
     return word == none ? none : (word * 64 + lowest(words_[word]) - from) & mask_;
   }
 
-  /// The first set bit from `from` on; `none` when there is none up to the end. `from` may be the end.
+  /// Returns the first set bit at or after `from`, or `none` if there is none up to the end. `from` may be the end.
   [[gnu::noinline]] unsigned next_from(unsigned from) const noexcept {
     const unsigned gap = from <= mask_ ? distance_from(from) : none;
     return gap == none || gap > mask_ - from ? none : from + gap;
@@ -55,7 +56,7 @@ class slot_bitmap {
   static constexpr std::uint64_t bit(unsigned i) noexcept { return std::uint64_t{1} << (i % 64); }
   static unsigned lowest(std::uint64_t bits) noexcept { return static_cast<unsigned>(std::countr_zero(bits)); }
 
-  // The next word after `word`, going round, that is not zero; it may be `word` itself.
+  // Returns the next nonzero word after `word`, in cyclic order. That may be `word` itself.
   unsigned next_word(unsigned word) const noexcept {
     if (groups_ == 1) {
       const std::uint64_t ahead = std::rotr(summary_[0], static_cast<int>(word + 1));
@@ -72,9 +73,9 @@ class slot_bitmap {
   }
 
   unsigned mask_ = 0;
-  unsigned groups_ = 0;                       // of 64 words
-  std::unique_ptr<std::uint64_t[]> words_;    // a bit for each slot
-  std::unique_ptr<std::uint64_t[]> summary_;  // a bit for each word that is not zero
+  unsigned groups_ = 0;                       // number of groups of 64 words
+  std::unique_ptr<std::uint64_t[]> words_;    // one bit for each slot
+  std::unique_ptr<std::uint64_t[]> summary_;  // one bit for each nonzero word
 };
 
 }  // namespace tickwheel

@@ -6,15 +6,16 @@
 
 namespace tickwheel {
 
-// What each entry passes through is `inline`, and what is called once or seldom is `cold`, which is to say, for size.
+// Functions that every entry passes through are `inline`. Rarely called functions are `cold`: they are compiled for
+// size.
 
-// The advance that is running. It lives on the stack, so that it outlives a wheel destroyed by a callback.
+// The running advance. It lives on the stack, so that it outlives a wheel that a callback destroys.
 struct wheel::pass {
   tick now;
   std::size_t work;
   std::size_t ran = 0;
-  bool cancelled = false;  // the wheel was cleared or destroyed
-  bool destroyed = false;  // touch nothing of it
+  bool cancelled = false;  // a callback cleared or destroyed the wheel
+  bool destroyed = false;  // a callback destroyed the wheel: do not touch it
 };
 
 namespace {
@@ -40,13 +41,13 @@ wheel::~wheel() {
 
 bool wheel::relink(wheel_entry& e, tick deadline) noexcept {
   e.link_.unlink();
-  // from the cursor; at the end of time from the tick before, which is as good to tell how far ahead something is
+  // `ahead` counts from the cursor. At the end of time it counts from the tick before, which serves as well.
   return link(e, deadline, deadline - std::min(cursor_, earliest_ - 1));
 }
 
-// Links `e`, which is due so many ticks ahead of the cursor. Returns true if `next_expiry()` may have become earlier. The rare cases
-// end in a call that nothing follows, and most of them look up the cursor again. So the others save no registers: a tenth of the cost of
-// arming.
+// Links `e`, which is due `ahead` ticks after the cursor. Returns true if `next_expiry()` may have become earlier. The
+// rare cases end in a tail call, and most of them compute the cursor again. So the common cases save no registers,
+// which saves a tenth of the cost of arming.
 inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   hierarchy& levels = *levels_;
   if (ahead < levels.finest.slots)
@@ -56,8 +57,8 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
 }
 
-// With `e` its slot of the finest level becomes a crowd: the entries wait in the ring of crowds. What is linked to the slot from now on
-// stays there until it is a crowd of its own.
+// With `e` its finest slot becomes a crowd, which moves to the ring of crowds. Entries that are linked to the slot
+// later stay there until they are a crowd of their own.
 [[gnu::cold]] bool wheel::move_crowd(wheel_entry& e, tick deadline) noexcept {
   finest_level& from = levels_->finest;
   wheel_level& to = levels_->crowds();
@@ -67,9 +68,9 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   return bring_forward(to, e);
 }
 
-// The next slot of the ring of crowds needs attention. While a sample of its entries says that they are as due as they were, they stay
-// together until they are due: looking at live ones twice made a burst slower by 40 %. False when the slot is to be
-// emptied at a pace.
+// The next slot of the ring of crowds must be started. Its entries stay together until they are due, as long as no
+// entry of a sample was cancelled or moved later. Visiting live entries twice made a burst slower by 40 %. Returns
+// false if the slot is to be emptied at a pace.
 [[gnu::cold]] bool wheel::visit_crowds(wheel_level& crowds) noexcept {
   const unsigned index = crowds.next.index;
   const auto still_due = [&](wheel_entry& e) noexcept {
@@ -92,7 +93,7 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
 
 bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
   wheel_level& level = levels_->coarse_for(deadline, cursor);
-  // the slots of a hashed wheel have no lead, so that rounds do not matter there
+  // the slots of a hashed wheel have no lead, so rounds do not matter there
   if (level.shift != 0 && !level.reaches(deadline, cursor)) return link_later_round(level, e, deadline);
   return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
 }
@@ -106,7 +107,8 @@ bool wheel::bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
   return expect_visit(levels_->bring_forward(level, e, cursor()));
 }
 
-// Something needs a visit at `attention`. During a pass expiry_ is at most that, and found when the pass ends.
+// A level must be visited at `start_by`. During a pass `expiry_` is not later than that. The end of the pass computes
+// it.
 inline bool wheel::expect_visit(tick start_by) noexcept {
   const bool sooner = start_by < expiry_;
   if (sooner) expiry_ = std::max(start_by, now());
@@ -137,7 +139,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
       return end_cancelled(running);
     if (left_over.empty()) [[likely]]
       break;
-    // the backlog may give the slots entries; not at the end of time, where slots may be due again
+    // the backlog may add entries to the slots; at the end of time those slots may be due again
     if (!visit_backlog(running) || next <= now) return end_cut_short(running);
   }
   pass_ = nullptr;
@@ -147,7 +149,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   return {running.ran, next > now};
 }
 
-// As the end of `run_pass`, when it is to be called again.
+// Ends a pass that must be continued by another call.
 [[gnu::cold]] advance_result wheel::end_cut_short(const pass& running) noexcept {
   if (running.cancelled) return end_cancelled(running);
   pass_ = nullptr;
@@ -162,49 +164,49 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   return {running.ran, armed() == 0 || expiry_ > running.now};
 }
 
-// Visits the slots whose time has come, until the work bound is reached or a callback cancels the pass. Returns when the next slot
-// needs a visit.
+// Visits the slots whose time has come. Stops when the work bound is reached or a callback cancels the pass. Returns
+// the tick of the next visit.
 [[gnu::always_inline]] inline tick wheel::visit_slots(pass& running) noexcept {
   hierarchy& levels = *levels_;
   tick next;
   while ((next = levels.start_by()) <= running.now) {
     cursor_ = std::max(cursor_, next);
-    // coarse ones first, since emptying them may add to the finest
+    // coarse slots first, because emptying them may add entries to the finest level
     const bool coarse = levels.next_coarse->start_by == next;
     if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running)))
       return running.cancelled ? 0 : levels.start_by();
-    // the end of time: what was armed meanwhile is due at once, and waits for the next call
+    // at the end of time a new entry is due at once; it waits for the next call
     if (cursor_ == last_tick && (!coarse || levels.first == 0)) return levels.start_by();
   }
   return next;
 }
 
-// Visits what is left over. False when the work bound was reached or a callback cancelled the pass.
+// Visits the backlog. Returns false if the work bound was reached or a callback cancelled the pass.
 [[gnu::cold]] bool wheel::visit_backlog(pass& running) noexcept {
   take_from(levels_->left_over, running.work, running);
   return !running.cancelled && running.work != 0;
 }
 
-// Nothing needs a visit before `next`, for all that the levels know without looking at every slot.
+// Sets `expiry_` to `next`. The levels know of no earlier visit, but may not have examined every slot.
 void wheel::set_expiry(tick next) noexcept {
   note_expiry(next);
   expiry_exact_ = geometry_.slots <= pace.look_ahead;
 }
 
-// At the end of time each `advance` is to look for what is due, also one that is told an earlier tick; and while a pass runs
-// none is to take the short way.
+// At the end of time each `advance` must look for due entries, also if it is given an earlier tick. During a pass no
+// `advance` may take the fast path.
 void wheel::note_expiry(tick next) const noexcept {
   expiry_ = at_end_of_time_ ? last_tick - 1 : pass_ != nullptr ? now() : std::clamp(next, now(), last_tick);
 }
 
-// Visits the slot of the cursor. False as above.
+// Visits the slot of the cursor. Returns false under the same conditions as `visit_backlog`.
 inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
   chain& slot = level.slot_at(cursor_);
   if (cursor_ == last_tick) [[unlikely]]
     return visit_end_of_time(running);
   const std::size_t granted = running.work;
-  if (slot.empty()) [[unlikely]] {  // its entries were destroyed, or moved
+  if (slot.empty()) [[unlikely]] {  // its entries were destroyed or moved
     if (granted == 0) return false;
     --running.work;
   } else {
@@ -212,13 +214,13 @@ inline bool wheel::visit_finest(pass& running) noexcept {
       if (running.work == 0) return end_cut_visit(granted);
       --running.work;
       if (!take(slot.take_front(), running)) return false;
-    } while (slot.begin() != slot.end());  // as `empty()`, of a list that was in use
+    } while (slot.begin() != slot.end());  // same as `empty()`, for a list that was in use
   }
   level.end_visit(cursor_);
   return true;
 }
 
-// As `visit_finest`, at the end of time. What a callback arms is due in this very slot. It waits for the next call: behind a mark.
+// Same as `visit_finest`, at the end of time. A new entry is due in this same slot. A mark keeps it for the next call.
 [[gnu::cold]] bool wheel::visit_end_of_time(pass& running) noexcept {
   finest_level& level = levels_->finest;
   chain& slot = level.slot_at(last_tick);
@@ -231,13 +233,13 @@ inline bool wheel::visit_finest(pass& running) noexcept {
       --running.work;
       if (!take(slot.take_front(), running)) return false;
     }
-  }  // where the mark leaves
+  }  // the mark leaves the list here
   if (slot.empty()) level.end_visit(last_tick);
   return true;
 }
 
-// The work bound was reached after so many visits to the finest slot of the cursor. What is left of a crowd no longer keeps the
-// cursor from later slots. False, as above.
+// The work bound was reached after `visits` visits to the finest slot of the cursor. The rest of a crowd moves to the
+// backlog, so that it does not delay later slots. Returns false, as the other visits do.
 [[gnu::cold]] bool wheel::end_cut_visit(std::size_t visits) noexcept {
   finest_level& level = levels_->finest;
   if (levels_->left_over.record_cut(cursor_, visits) >= pace.crowd) {
@@ -247,12 +249,12 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   return false;
 }
 
-// A coarse level needs attention at the cursor: its next slot is to be started on, or what is being emptied to be gone on
-// with. False as above.
+// Visits a coarse level: starts its next slot, or continues the slot that is being emptied. Returns false under the
+// same conditions as `visit_backlog`.
 inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
   if (level.next.start_by <= cursor_ && level.next_precedes_emptying()) {
     if (level.next.index == slot_bitmap::none) {
-      // looking at all slots when the few that come next do not decide keeps a jump over empty turns from walking them
+      // search all slots, so that a jump over empty turns does not walk them
       level.find_next(cursor_, wheel_level::unlimited_slots);
       levels_->find_next_coarse();
       return true;
@@ -268,7 +270,7 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
   return running.work != 0 && empty_further(level, running);
 }
 
-// Visits the next slot of a coarse level, which has one entry. While another is being emptied, this one may come before.
+// Visits the next slot of a coarse level, which has one entry. It may come before a slot that is being emptied.
 bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
   --running.work;
   wheel_entry* e = level.take_lone(cursor_);
@@ -280,13 +282,14 @@ bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
     return !running.cancelled;
   }
   if (e->armed())
-    relink(*e, e->deadline_);  // which is not in line, as `move` is
+    relink(*e, e->deadline_);  // out of line, unlike `move`
   else
     e->visit_ = never;
   return true;
 }
 
-// Empties a slot of a coarse level: wholly when its time has come, else as far as its pace asks for. False as above.
+// Empties a slot of a coarse level: completely if its time has come, otherwise as far as its pace requires. Returns
+// false under the same conditions as `visit_backlog`.
 bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   wheel_level::emptying_slot& from = level.emptying;
   const std::size_t step = from.begin_step(running.now);
@@ -294,7 +297,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   const std::size_t work = running.work;
   const bool dry = take_from(from, granted, running);
   if (running.cancelled) return false;
-  if (running.work == work) --running.work;  // a slot that its entries have left counts
+  if (running.work == work) --running.work;  // a slot without entries counts as one visit
   from.left -= std::min(from.left, work - running.work);
 
   bool bound_reached = false;
@@ -305,12 +308,12 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
     from.due = from.due_by_pace();
   } else {
     bound_reached = true;
-    if (from.at <= running.now && from.left >= pace.crowd) {  // no slot is to wait for it
+    if (from.at <= running.now && from.left >= pace.crowd) {  // no slot may wait for it
       for (chain& entries : from.chains)
         if (!entries.empty()) levels_->left_over.add(entries, from.at);
       level.end_emptying();
     } else {
-      from.due = std::min(from.due_by_pace(), running.now);  // the step is to be finished
+      from.due = std::min(from.due_by_pace(), running.now);  // the step must be finished
     }
   }
   level.update_start_by();
@@ -318,11 +321,11 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   return !bound_reached;
 }
 
-// Takes up to `granted` entries, which count as work. True when none is left; nothing of `from` is to be touched once a callback
-// has cancelled the pass.
+// Takes up to `granted` entries and counts them as work. Returns true if none is left. After a callback has cancelled
+// the pass, the caller must not touch `from`.
 bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noexcept {
   std::size_t left = granted;
-  // as long as nothing is due: a callback may destroy what is left, so from the first on each is unlinked as it leaves
+  // until the first due entry; from then on each entry is unlinked before its callback, which may destroy the others
   left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
@@ -331,7 +334,7 @@ bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noe
   return next == nullptr;
 }
 
-// What becomes of an entry whose slot is visited. False when its callback cancelled the pass.
+// Visits one entry. Returns false if its callback cancelled the pass.
 inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
   if (e.deadline_ <= running.now) {
     ++running.ran;
@@ -342,10 +345,10 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
   return true;
 }
 
-// Seldom what becomes of an entry of a finest slot, and not worth the registers that it would take there.
+// Rare for entries of a finest slot. In line, it would take registers there.
 [[gnu::noinline]] void wheel::move_out_of_line(wheel_entry& e) noexcept { move(e); }
 
-// Puts an entry that was taken from its slot where it belongs, or drops it.
+// Moves an entry that was taken from its slot to its next slot, or drops it if it was cancelled.
 inline void wheel::move(wheel_entry& e) noexcept {
   if (e.deadline_ == never) {
     e.visit_ = never;
@@ -399,15 +402,15 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   return {running.ran, !immediate_entries.has_ready()};
 }
 
-// Nothing is armed, so nothing that is linked matters: the cursor jumps. The dead links stay where they are until their
-// slot comes round, or until `sweep` gets to them.
+// No entry is armed, so the cursor jumps. Cancelled entries stay linked until their slot comes round or `sweep` drops
+// them.
 void wheel::skip_idle_time() noexcept {
   levels_->undo_emptying();
   cursor_ = never;
   find_start_by();
 }
 
-// Requires: nothing is being emptied.
+// Requires: no slot is being emptied.
 void wheel::find_start_by() noexcept {
   levels_->find_start_by(cursor(), pace.look_ahead);
   set_expiry(levels_->expiry());
@@ -426,7 +429,7 @@ void wheel::find_start_by() noexcept {
       std::size_t found = 0;
       for (bool dry = false; !dry;) {
         dry = true;
-        for (chain& from : level.chains_of(index)) {  // from each in turn, as their misses then overlap
+        for (chain& from : level.chains_of(index)) {  // in turn, to overlap their cache misses
           if (from.empty()) continue;
           if (found == work) return false;
           dry = false;
@@ -445,7 +448,8 @@ void wheel::find_start_by() noexcept {
 
 void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 
-// Unlinks entries until one of them was armed, and returns that one; null when nothing is linked any more.
+// Unlinks entries until it has unlinked one that was armed, and returns that one. Returns null if no entry is linked
+// any more.
 [[gnu::cold]] wheel_entry* wheel::detach_one(position& from) noexcept {
   wheel_entry* found = nullptr;
   const auto detach_up_to_armed = [&](chain& entries) noexcept {
@@ -488,12 +492,12 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
          });
 }
 
-// A lower bound of the deadlines of what is left over.
+// Returns a lower bound of the deadlines of all entries that are due.
 [[gnu::cold]] tick wheel::left_over_since() const noexcept {
   return levels_->left_over.empty() ? cursor() : std::min(cursor(), levels_->left_over.since);
 }
 
-// The levels are to know, too: `link` leaves `expiry_` alone for what they do not have to attend to earlier.
+// The levels must also know the result: `link` leaves `expiry_` unchanged if the level has no earlier visit.
 void wheel::refine_expiry() const noexcept {
   if (!levels_->know_next()) levels_->find_start_by(cursor(), wheel_level::unlimited_slots);
   note_expiry(levels_->expiry());

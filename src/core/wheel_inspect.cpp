@@ -1,4 +1,4 @@
-// What a wheel says of itself: validate() states each invariant once, dump() shows the slots.
+// Inspection of a wheel: `validate()` checks each invariant, and `dump()` prints the occupied slots.
 #include <tickwheel/core/wheel.hpp>
 
 #include "hierarchy.hpp"
@@ -14,8 +14,9 @@ namespace tickwheel {
 
 namespace {
 
-// Adds a sentence to `why`, if anybody wants to know, with the next number for each %; answers false. Not by streams, which
-// took 17 KB of code, nor by std::to_string: with that the library exports a table of digits that is the standard library's.
+// Appends a sentence to `why`, if it is not null, with the next number in place of each %. Returns false. Streams would
+// add 17 KB of code. With std::to_string the library would export a table of digits that belongs to the standard
+// library.
 [[gnu::cold, gnu::noinline]] bool say(std::string* why, const char* sentence,
                                       std::initializer_list<std::uint64_t> numbers = {}) {
   if (why == nullptr) return false;
@@ -38,7 +39,7 @@ bool wheel::validate(std::string* why) const {
   if (ended_ > arms_ || lateness_.count() > ended_) return say(why, "more entries ended than were armed");
 
   std::size_t armed_seen = 0;
-  tick earliest = never;  // deadline of all that is armed
+  tick earliest = never;  // earliest deadline of all armed entries
   const auto count_armed = [&](const wheel_entry& e) {
     if (!e.armed()) return;
     ++armed_seen;
@@ -73,7 +74,7 @@ bool wheel::validate(std::string* why) const {
     const bool top = k + 1 == levels_->count;
     const auto& from = level.emptying;
 
-    // a drain holds entries of its own span, and in the top level those of later rounds
+    // a slot that is being emptied holds entries of its span; in the top level also those of later rounds
     std::size_t in_emptying = 0;
     for (const chain& entries : from.chains)
       for (const wheel_entry& e : entries) {
@@ -118,8 +119,8 @@ bool wheel::validate(std::string* why) const {
         return say(why, "level % slot %: first visit % of % entries, expected the begin of a span",
                    {k, index, slot.first_visit, slot.count});
       if (pass_ != nullptr || armed() == 0) continue;
-      // No level needs attention later than any of its slots, also while one of them is being emptied. Of those that
-      // come before that one, each has at most one entry, so that it takes one visit.
+      // No level is started later than any of its slots requires, also while one of them is being emptied. A slot that
+      // comes before that one has at most one entry, so that it takes one visit.
       const wheel_level::candidate need = level.candidate_of(index, cursor());
       if (level.start_by > need.start_by)
         return say(why, "level % must be started by %, but its slot % by %", {k, level.start_by, index, need.start_by});
@@ -140,8 +141,8 @@ bool wheel::validate(std::string* why) const {
             say(why, "level % slot %: an entry with visit %, deadline %, expected ", {k, index, e.visit_, e.deadline_});
             return say(why, expected, numbers);
           };
-          // Dead links that time went over may leave with a crowd. Here as below they do not matter, as nothing arms them where
-          // they are.
+          // Cancelled entries that time has passed may leave with a crowd. They do not matter here or below, because no
+          // call arms them where they are.
           const bool passed = !e.armed() && e.visit_ <= now();
           if (level.index_of(e.visit_) != index && !passed) return at("in slot %", {level.index_of(e.visit_)});
           if (!level.occupied.test(index)) return at("the slot marked as occupied");

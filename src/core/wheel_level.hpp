@@ -1,4 +1,4 @@
-// One ring of slots, and the slot of it that is being emptied.
+// One ring of slots, and its slot that is being emptied.
 #pragma once
 
 #include "backlog.hpp"
@@ -15,7 +15,8 @@
 #include <memory>
 #include <span>
 
-// Once a slot, and not for each entry: in line, or made anew for each constant argument, it was kilobytes of code.
+// Called once for each slot, not for each entry. Inlined, or cloned for each constant argument, it took kilobytes of
+// code.
 #ifdef __clang__
 #define TICKWHEEL_OUT_OF_LINE [[gnu::noinline]]
 #else
@@ -24,37 +25,38 @@
 
 namespace tickwheel {
 
-/// A slot holds the entries whose visit falls into its span, in several chains that are taken from in turn: a single
-/// list is walked at the pace of one cache miss after the other, several lists miss side by side.
+/// A ring of slots. A slot holds the entries whose visit lies in its span, in several chains. Entries are taken from
+/// each chain in turn, so that their cache misses overlap. A single list would wait for each cache miss.
 struct alignas(cache_line) wheel_level {
   static constexpr unsigned chain_count = chain_group::chain_count;
 
-  /// So many entries in a row go to the same chain: linking one writes to the last of its chain, which is then still in
-  /// the cache.
+  /// This many consecutive entries go to the same chain. Linking an entry writes to the last one of its chain, which is
+  /// then still in the cache.
   static constexpr unsigned entries_in_a_row = 8;
   static constexpr unsigned unlimited_slots = ~0U;
 
   struct slot {
     std::array<chain, chain_count> chains;
-    tick first_visit = never;  // lower bound of its entries' visits; of several, the begin of a span
-    std::size_t count = 0;     // upper bound of its entries: what was linked since it was last emptied
+    tick first_visit = never;  // lower bound of the visits; with several entries, the begin of a span
+    std::size_t count = 0;     // upper bound of the number of entries: those linked since it was last emptied
   };
 
-  /// The slot being emptied, spliced out so that entries of a later round can go back to their slot meanwhile.
+  /// The slot that is being emptied. It is outside the ring, so that entries of a later round can go back to the ring
+  /// meanwhile.
   struct emptying_slot : chain_group {
-    tick at = never;             // when it must be empty; `never`: no drain is going on
-    tick due = never;            // when the next step is
-    std::size_t left = 0;        // upper bound
+    tick at = never;             // must be empty by then; `never`: no slot is being emptied
+    tick due = never;            // tick of the next step
+    std::size_t left = 0;        // upper bound of the entries that are left
     std::size_t rate = 1;        // at tick t, at most rate * (at - t) entries may be left
-    std::size_t may_remain = 0;  // what the step that was begun leaves
-    bool in_step = false;        // a step was begun, and the work bound was reached in it
+    std::size_t may_remain = 0;  // number of entries that the current step leaves
+    bool in_step = false;        // the work bound cut the current step
 
     bool active() const noexcept { return at != never; }
-    /// By when the pace asks for a step.
+    /// Returns the tick by which the pace requires a step.
     tick due_by_pace() const noexcept { return at - left / rate; }
 
-    /// How many entries to take at `now`: all when its time has come, else what the pace asks for. A step that was begun
-    /// is finished, though its pace may allow more by now.
+    /// Returns how many entries to take at `now`: all if the time of the slot has come, otherwise as many as the pace
+    /// requires. A step that was cut is completed, even if the pace would allow more entries by now.
     std::size_t begin_step(tick now) noexcept {
       if (at <= now) {
         may_remain = 0;
@@ -68,14 +70,15 @@ struct alignas(cache_line) wheel_level {
     }
   };
 
-  /// When a slot has to be started on, by when it has to be empty, and which it is; `index` is `slot_bitmap::none` when
-  /// the level only has to look again.
+  /// A slot that may be the next one to be started. `start_by` is the latest tick to start it, and it must be empty by
+  /// `visit`. If `index` is `slot_bitmap::none`, the level must search again at `start_by`.
   struct candidate {
     tick start_by = never;
     tick visit = never;
     unsigned index = slot_bitmap::none;
 
-    /// Slots are emptied in the order of their visits, so of two to be started on at once it is the one to be empty first.
+    /// Slots are emptied in the order of their visits. If two must be started at once, the one with the earlier visit
+    /// is first.
     bool precedes(const candidate& other) const noexcept {
       return start_by < other.start_by || (start_by == other.start_by && visit < other.visit);
     }
@@ -94,28 +97,30 @@ struct alignas(cache_line) wheel_level {
   std::span<chain> chains_of(unsigned index) const noexcept { return ring[index].chains; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & (slots - 1); }
 
-  /// When the span `ahead` spans after the one with the given number begins; `never` when that is beyond the last tick.
+  /// Returns the begin of the span that is `ahead` spans after span `number`, or `never` if that is after the last
+  /// tick.
   tick begin_of(tick number, tick ahead) const noexcept {
     return ahead > (last_tick >> shift) - number ? never : (number + ahead) << shift;
   }
 
   tick begin_of_span(tick t) const noexcept { return t >> shift << shift; }
 
-  /// How long before its first visit a slot of `count` entries has to be started on. At most its own width: from then on
-  /// nothing of this round is linked to it any more, and what leaves it fits the level below. A lone entry has none.
+  /// Returns how long before its first visit a slot of `count` entries must be started. That is at most its own width:
+  /// from then on no entry of this round is linked to it, and its entries fit the level below. For a lone entry it is
+  /// 0.
   tick lead(std::size_t count) const noexcept {
     return shift == 0 ? 0 : std::min<tick>((count - 1) / pace.entries_per_tick, tick{1} << shift);
   }
 
-  /// True when the slot for `deadline` is less than a turn ahead.
+  /// Returns true if the slot for `deadline` is less than one turn ahead.
   bool reaches(tick deadline, tick cursor) const noexcept { return (deadline >> shift) - (cursor >> shift) < slots; }
 
-  /// Links `e` to the slot for `place`, less than a turn ahead, which is its deadline or earlier. True when the slot may need
-  /// attention before the next one does: `bring_forward` is to be called then.
+  /// Links `e` to the slot for `place`, which is less than one turn ahead and not later than its deadline. Returns true
+  /// if that slot may have to be started before the next one. The caller must then call `bring_forward`.
   bool link(wheel_entry& e, tick place) noexcept {
     const unsigned index = index_of(place);
     slot& s = ring[index];
-    // An entry alone in its slot needs no visit before its deadline; with others, when the slot begins, to move down.
+    // A lone entry is visited at its deadline. With others it is visited when the slot begins, to move down.
     const tick visit = s.count == 0 ? place : begin_of_span(place);
     e.visit_ = visit;
     s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
@@ -125,22 +130,22 @@ struct alignas(cache_line) wheel_level {
     return visit < cutoff;
   }
 
-  /// Which tick's slot of the highest level gets an entry that is due a turn or more ahead: its own, or one that is visited
-  /// before. `bring_forward` is to be called in any case, as it counts for the slot's lead also when others there come earlier.
+  /// Returns the place of an entry that is due one turn or more ahead, in the highest level. That is its deadline or an
+  /// earlier tick. The caller must call `bring_forward` in any case, because the entry counts for the lead of its slot.
   ///
-  /// It may not go where entries of this round are waiting when these may be started on already: there would be no time to
-  /// look at the new ones at a pace. It goes to the farthest slot then, and on from there.
+  /// The entry must not join entries of this round that may already be started: the wheel would have no time to visit
+  /// it at a pace. It then goes to the farthest slot, and moves on from there.
   tick place_in_later_round(tick deadline, tick cursor) const noexcept {
     const tick number = cursor >> shift;
     slot& s = ring[index_of(deadline)];
     if (shift != 0 && s.count != 0 && s.first_visit >> shift < number + 2) return begin_of(number, slots - 1);
-    if (s.count == 1) s.first_visit = begin_of_span(s.first_visit);  // it is alone no more
+    if (s.count == 1) s.first_visit = begin_of_span(s.first_visit);  // its entry is no longer alone
     return deadline;
   }
 
-  /// Takes over the entries of a finest slot, at most so many, whose visit is at `visit`. Returns false, and takes none, when the
-  /// slot for them may be started on already, or has no chain for them: a chain gets those of one visit. O(1). Requires: the
-  /// slot is less than a turn ahead, and all its entries came this way.
+  /// Takes over up to `most` entries of a finest slot, whose visit is `visit`. Returns false, and takes none, if their
+  /// slot may already be started or has no chain for them. A chain holds entries of one visit only. O(1). Requires: the
+  /// slot is less than one turn ahead, and all its entries came by this function.
   bool take_crowd(chain& entries, std::size_t most, tick visit, tick cursor) noexcept {
     if ((visit >> shift) - (cursor >> shift) < 2) return false;
     const unsigned index = index_of(visit);
@@ -159,8 +164,8 @@ struct alignas(cache_line) wheel_level {
     return false;
   }
 
-  /// Keeps the crowds of a slot together, each in its chain. Their next visit is when one of them is due, or at `latest`. They have no
-  /// lead, like a lone entry.
+  /// Keeps the crowds of a slot together, each in its chain. Their next visit is when one of them is due, but not after
+  /// `latest`. They have no lead, like a lone entry.
   void keep_together(unsigned index, tick latest) noexcept {
     tick visit = never;
     for (chain& entries : ring[index].chains)
@@ -172,15 +177,16 @@ struct alignas(cache_line) wheel_level {
   bool keeps_together(unsigned index) const noexcept { return (kept_slots & bit_of(index)) != 0; }
   static constexpr std::uint32_t bit_of(unsigned index) noexcept { return std::uint32_t{1} << (index % 32); }
 
-  /// Returns when the slot of `e`, which was just linked, has to be started on.
+  /// Returns when the slot of `e`, which was just linked, must be started.
   tick bring_forward(const wheel_entry& e, tick cursor) noexcept {
     const candidate changed = candidate_of(index_of(e.visit_), cursor);
     if (changed.precedes(next)) set_next(changed);
     return changed.start_by;
   }
 
-  /// Tells when an occupied slot needs attention. A first visit in the past is that of dead links which time went over. They wait for the
-  /// slot's turn; when that is now, the slot is visited now, as others in it may be due within its span.
+  /// Returns when an occupied slot must be started. A first visit in the past belongs to cancelled entries that time
+  /// has passed. They wait for the next turn of the slot. If that turn is now, the slot is visited now, because others
+  /// in it may be due within its span.
   candidate candidate_of(unsigned index, tick cursor) const noexcept {
     const slot& s = ring[index];
     tick visit = s.first_visit;
@@ -188,8 +194,8 @@ struct alignas(cache_line) wheel_level {
     return {visit == never ? never : keeps_together(index) ? visit : visit - lead(s.count), visit, index};
   }
 
-  /// The next slot to be started on, seen from `cursor`. Looks at no more than `limit` occupied slots; where they do
-  /// not decide, it answers when to look again.
+  /// Returns the next slot to be started, seen from `cursor`. Examines at most `limit` occupied slots. If they do not
+  /// decide, it returns when to search again.
   TICKWHEEL_OUT_OF_LINE candidate next_slot(tick cursor, unsigned limit) const noexcept {
     candidate best;
     const tick number = cursor >> shift;
@@ -198,7 +204,7 @@ struct alignas(cache_line) wheel_level {
       const unsigned gap = occupied.distance_from((start + distance) & (slots - 1));
       if (gap == slot_bitmap::none || gap >= slots - distance) break;
       distance += gap;
-      // from here on no slot has to be started on earlier, as a lead is at most a slot's width
+      // no later slot must be started earlier, because a lead is at most the width of a slot
       const tick soonest = begin_of(number, distance - (shift != 0 && distance != 0));
       if (best.start_by <= soonest) break;
       if (steps >= limit) return {soonest, soonest, slot_bitmap::none};
@@ -208,24 +214,24 @@ struct alignas(cache_line) wheel_level {
     return best;
   }
 
-  /// Looks for `next`.
+  /// Finds `next`.
   TICKWHEEL_OUT_OF_LINE void find_next(tick cursor, unsigned limit) noexcept { set_next(next_slot(cursor, limit)); }
 
-  /// Returns false if the level has to look again to tell which slot is next.
+  /// Returns false if the level must search again to know which slot is next.
   bool knows_next() const noexcept { return next.index != slot_bitmap::none || next.start_by == never; }
 
   void set_next(const candidate& which) noexcept {
     next = which;
-    const tick width = tick{1} << shift;  // a lead is at most that
+    const tick width = tick{1} << shift;  // a lead is not longer
     cutoff = next.start_by < never - width ? next.start_by + width : never;
     update_start_by();
   }
 
-  /// To be called when `next` or what is being emptied has changed.
+  /// Call it after a change of `next` or of the slot that is being emptied.
   void update_start_by() noexcept { start_by = std::min(next.start_by, emptying.due); }
 
-  /// Makes the next slot the one being emptied, and looks for the one after it. Requires: it is known, and no drain is
-  /// going on.
+  /// Starts to empty the next slot, and finds the slot after it. Requires: the next slot is known, and no slot is being
+  /// emptied.
   void begin_emptying(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
@@ -239,8 +245,8 @@ struct alignas(cache_line) wheel_level {
     find_next(cursor, pace.look_ahead);
   }
 
-  /// Takes the next slot's only entry, and looks for the slot after it; null when the entry was destroyed. Requires: the
-  /// next slot is known, and has one entry.
+  /// Takes the only entry of the next slot, and finds the slot after it. Returns null if the entry was destroyed.
+  /// Requires: the next slot is known, and has one entry.
   wheel_entry* take_lone(tick cursor) noexcept {
     const unsigned index = next.index;
     chain& only = ring[index].chains[0];
@@ -263,12 +269,13 @@ struct alignas(cache_line) wheel_level {
     update_start_by();
   }
 
-  /// Gives what is left of a drain back to its slot. O(1).
+  /// Gives the rest of the slot that is being emptied back to the ring. O(1).
   void undo_emptying() noexcept {
     if (!emptying.active()) return;
     const unsigned index = index_of(emptying.at);
     slot& to = ring[index];
-    for (unsigned i = 0; i < emptying.live; ++i) to.chains[0].take_all(emptying.chains[i]);  // the first has a lone one
+    for (unsigned i = 0; i < emptying.live; ++i)
+      to.chains[0].take_all(emptying.chains[i]);  // the first holds a lone entry
     to.first_visit = std::min(to.first_visit, emptying.at);
     to.count += emptying.left;
     occupied.set(index);
@@ -278,21 +285,21 @@ struct alignas(cache_line) wheel_level {
 
   bool being_emptied() const noexcept { return emptying.active(); }
   std::span<chain> chains_being_emptied() noexcept { return emptying.chains; }
-  /// True when the next slot is to be emptied before the one that is being emptied.
+  /// Returns true if the next slot must be empty before the one that is being emptied.
   bool next_precedes_emptying() const noexcept { return next.visit < emptying.at; }
 
   slot_bitmap occupied;
   std::unique_ptr<slot[]> ring;
   unsigned slots = 0;
-  unsigned shift = 0;   // log2 of a slot's width in ticks
-  tick reach = 0;       // nothing that is less far ahead is a turn or more ahead, wherever the cursor is in its span
-  tick cutoff = never;  // a slot whose visit is at or after it is not the next one to be started on
-  // When it needs its next visit: to start on the next slot, or to go on with what is being emptied.
+  unsigned shift = 0;   // log2 of the width of a slot in ticks
+  tick reach = 0;       // anything less far ahead is less than one turn ahead, wherever the cursor is in its span
+  tick cutoff = never;  // a slot with a visit at or after it is not the next one to be started
+  // The tick of the next visit: to start the next slot, or to continue the one that is being emptied.
   tick start_by = never;
   candidate next;  // of the slots that are not being emptied
-  // Of the ring of crowds alone.
-  bool undone = false;           // what was left of a drain was given back to its slot
-  std::uint32_t kept_slots = 0;  // a bit for each slot that is kept
+  // Only for the ring of crowds.
+  bool undone = false;           // the rest of a slot was given back to the ring
+  std::uint32_t kept_slots = 0;  // one bit for each slot that is kept together
   emptying_slot emptying;
 };
 

@@ -1,11 +1,11 @@
-/* TICKWHEEL_API marks what the shared library exports: all that programs call, by themselves or through what headers have
- * inline. The library is built with hidden visibility, so what is not marked is its own. For C, too.
+/* TICKWHEEL_API marks the names that the shared library exports: those that programs call, directly or through inline code of the
+ * headers. All other names are hidden. C programs use it as well.
  *
- * On Windows, where nothing is tested, only the static library is of use. */
+ * On Windows, which is not tested, only the static library works. */
 #ifndef TICKWHEEL_EXPORT_H
 #define TICKWHEEL_EXPORT_H
 
-/* Marks what the shared library exports. */
+/* Marks a name that the shared library exports. */
 #if defined(__GNUC__) && !defined(_WIN32)
 #define TICKWHEEL_API __attribute__((visibility("default")))
 #else

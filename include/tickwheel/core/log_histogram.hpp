@@ -1,8 +1,9 @@
-// A log_histogram counts values of any size in a fixed, small array: exact up to 15, within 1/8 beyond.
+// A log_histogram counts values of any size in a small array of fixed size. It is exact up to 15, and within 1/8
+// beyond.
 //
 //   tickwheel::log_histogram h;
 //   h.record(3);
-//   h.percentile(0.99);   // what 99 % of the values do not exceed, rounded up to its bucket
+//   h.percentile(0.99);   // 99 % of the values are at most this; rounded up to the end of its bucket
 #pragma once
 
 #include <array>
@@ -12,10 +13,12 @@
 
 namespace tickwheel {
 
-/// Counts of values by size, in 4 KB.
+/// Counts values by size, in 4 KB.
 ///
-/// *Thread safety:* none. *Complexity:* O(1), but `percentile` and `count_up_to`, which walk up to 496 buckets; nothing
-/// allocates. *Errors:* none. *Lifetime:* a value.
+/// - *Thread safety:* none.
+/// - *Complexity:* O(1). `percentile` and `count_up_to` visit up to 496 buckets. No call allocates.
+/// - *Errors:* none.
+/// - *Lifetime:* a value.
 class log_histogram {
  public:
   /// Counts one more `value`.
@@ -26,25 +29,25 @@ class log_histogram {
     if (value > max_) max_ = value;
   }
 
-  /// How many values were recorded.
+  /// Returns the number of recorded values.
   std::uint64_t count() const noexcept { return count_; }
 
-  /// Of all values; modulo 2^64.
+  /// Returns the sum of all values, modulo 2^64.
   std::uint64_t sum() const noexcept { return sum_; }
 
-  /// How many values were at most `value`, as far as the buckets tell: those that share a bucket with a larger one are left
-  /// out. Exact below 16, and where `value` is one less than a power of two.
+  /// Returns how many values were at most `value`. Values that share a bucket with a larger one are not counted. The
+  /// result is exact if `value` is below 16, or one less than a power of two.
   std::uint64_t count_up_to(std::uint64_t value) const noexcept {
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < buckets && upper_of(i) <= value; ++i) seen += buckets_[i];
     return seen;
   }
 
-  /// The largest value recorded, exactly; 0 when there is none.
+  /// Returns the exact largest value, or 0 if there is none.
   std::uint64_t max() const noexcept { return max_; }
 
-  /// An upper bound of the value at `fraction` (0..1) of all recorded, at most 1/8 above it; 0 when there is none. 0 asks for
-  /// the smallest, 1 for `max()`.
+  /// Returns an upper bound of the value at `fraction` (0..1) of all values, or 0 if there is none. The bound is at
+  /// most 1/8 above the exact value. A fraction of 0 means the smallest value, and 1 means `max()`.
   std::uint64_t percentile(double fraction) const noexcept {
     if (count_ == 0) return 0;
     const double wanted = fraction * static_cast<double>(count_);
@@ -57,7 +60,7 @@ class log_histogram {
   }
 
  private:
-  // a value falls into one of `sub` equal parts of its octave; below 2 * sub each value has its own bucket
+  // A value falls into one of `sub` equal parts of its octave. Each value below 2 * sub has its own bucket.
   static constexpr unsigned sub_bits = 3;
   static constexpr std::uint64_t sub = 1U << sub_bits;
   static constexpr std::size_t buckets = (64 - sub_bits + 1) * sub;

@@ -1,11 +1,13 @@
-// A timing wheel: timers in slots by deadline, so that arming and cancelling one is O(1) however many there are.
+// A timing wheel keeps timers in slots by deadline. Arming or cancelling a timer is O(1), however many timers there
+// are.
 //
-// Use `wheel` itself to simulate, or to drive timers from an event loop of your own. In a libuv server use
-// `timer_service`, which drives one wheel from the loop's poll timeout.
+// Use `wheel` itself in simulations, or in an event loop of your own. In a libuv server use `timer_service`, which
+// drives one wheel from the loop's poll timeout.
 //
-// The wheel knows no clock and no thread: every call is told the tick. It is a ring of slots, each a list of the entries due
-// in that slot's span of ticks. A cursor goes round and visits the slots as their time comes. With several levels a slot of a
-// higher ring holds a longer span, and its entries move down to finer rings shortly before they are due.
+// The wheel knows no clock and no thread: the caller passes the tick to every call. The wheel is a ring of slots. Each
+// slot is a list of the entries that are due in its span of ticks. A cursor moves round the ring and visits the slots
+// when their time comes. With several levels a slot of a higher ring spans more ticks. Its entries move down to finer
+// rings shortly before they are due.
 //
 //   tickwheel::wheel timers;
 //   tickwheel::wheel_entry hello{[](tickwheel::wheel_entry&) noexcept { std::puts("hello"); }};
@@ -13,10 +15,12 @@
 //   timers.advance(9);    // nothing
 //   timers.advance(10);   // hello
 //
-// Three things make it fast. Placement is lazy: moving a timer later only stores the new deadline, and cancelling only stores
-// that it is not armed. The visit that comes anyway puts the entry where it belongs or drops it. Bitmaps of occupied slots
-// make crossing an empty hour as cheap as crossing a tick. And each coarse slot keeps several chains of entries, so that
-// emptying it waits for several cache misses at once instead of one after the other.
+// Three techniques make it fast. Placement is lazy. Moving a timer later only stores the new deadline, and cancelling
+// it only stores that it is not armed. The next visit of its slot moves or drops the entry.
+//
+// Bitmaps mark the occupied slots. So crossing an empty hour costs no more than crossing a tick.
+//
+// Each coarse slot has several chains of entries. So emptying it waits for several cache misses at once.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -41,75 +45,78 @@ struct hierarchy;
 /// No bound.
 inline constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-/// What a call of `wheel::advance` did.
+/// The result of `wheel::advance`.
 struct advance_result {
-  std::size_t ran;  ///< callbacks that ran
-  bool done;        ///< nothing due is left; false: the work bound was reached, call again
+  std::size_t ran;  ///< number of callbacks that ran
+  bool done;        ///< true: nothing due is left; false: the work bound was reached, call again
 };
 
-/// How many entries were ever armed, cancelled and fired. What is armed now is the difference.
+/// Totals of entries armed, cancelled and fired. The number of armed entries is the difference.
 struct wheel_counts {
-  std::uint64_t armed = 0;      ///< times an unarmed entry was armed; moving an armed one does not count
-  std::uint64_t cancelled = 0;  ///< by `cancel`, or by clearing or destroying the wheel
-  std::uint64_t fired = 0;      ///< their callbacks ran
+  std::uint64_t armed = 0;      ///< times an unarmed entry was armed; moving an armed entry does not count
+  std::uint64_t cancelled = 0;  ///< entries that `cancel`, clearing or destroying the wheel disarmed
+  std::uint64_t fired = 0;      ///< entries whose callbacks ran
 };
 
-/// A hashed or hierarchical timing wheel over entries that the caller owns.
+/// A hashed or hierarchical timing wheel. The caller owns the entries.
 ///
-/// *Thread safety:* none; one thread uses a wheel and its entries.
-/// *Complexity:* `arm` and `cancel` are O(1); `advance` is O(occupied slots passed + entries visited), never O(ticks).
-/// Each link is paid for by at most one visit a level, and by one more where thousands are due in one tick.
-/// *Errors:* the constructor may throw std::bad_alloc; nothing else allocates or fails, but `validate`, to say why, and `dump`.
-/// *Lifetime:* destroying a wheel runs no callback and detaches every entry, which is then unarmed. It may happen
-/// inside a callback.
+/// - *Thread safety:* none. One thread uses a wheel and its entries.
+/// - *Complexity:* `arm` and `cancel` are O(1). `advance` is O(occupied slots passed + entries visited), never
+///   O(ticks). Each link costs at most one visit per level, and one more if thousands of entries are due in one tick.
+/// - *Errors:* the constructor may throw std::bad_alloc. No other call allocates or fails, except `dump`, and
+///   `validate` when it reports a broken invariant.
+/// - *Lifetime:* destroying a wheel detaches every entry, which is then unarmed, and runs no callback. A callback may
+///   destroy the wheel.
 class TICKWHEEL_API wheel {
  public:
-  /// No bound of the work of an `advance`.
+  /// No bound for the work of an `advance`.
   static constexpr std::size_t npos = unlimited;
 
-  /// Told of each entry just before its callback; see `on_fire`.
+  /// Called for each entry just before its callback; see `on_fire`.
   using fire_hook = void (*)(void* context, wheel_entry&, tick deadline) noexcept;
 
-  /// Asked for each armed entry that leaves its slot to be moved to a finer one; see `on_move`.
+  /// Called for each armed entry that is about to move from its slot to a finer one; see `on_move`.
   using move_hook = tick (*)(void* context, wheel_entry&) noexcept;
 
-  /// A wheel whose time starts at `now`. Allocates all its slots; O(levels * slots).
-  /// Requires: `geometry.valid()`, checked. Throws std::bad_alloc.
+  /// Creates a wheel whose time starts at `now`. Allocates all slots; O(levels * slots). Requires: `geometry.valid()`,
+  /// checked. Throws std::bad_alloc.
   explicit wheel(wheel_geometry geometry = {}, tick now = 0);
   ~wheel();
   wheel(const wheel&) = delete;
   wheel& operator=(const wheel&) = delete;
 
-  /// Makes `entry` due at `deadline`, whether or not it is armed already. A deadline at or before `now()` is due at `now() +
-  /// 1`: what a callback arms never runs in the pass that is running. Deadlines beyond `last_tick` saturate there. At that
-  /// tick itself, the end of time, there is no later one: what is armed then is due at once, and a pass may run it once more.
-  /// Requires: the entry is in no other wheel.
+  /// Arms `entry` for `deadline`, or moves it there if it is already armed. A deadline at or before `now()` becomes
+  /// `now() + 1`. So an entry that a callback arms never runs in the same pass. Deadlines beyond `last_tick` saturate
+  /// there. Requires: the entry is in no other wheel.
   ///
-  /// Returns true if `next_expiry()` may have become earlier; a caller who waits for it then asks for it again. That
-  /// includes each time that `entry` becomes the only one armed.
+  /// At `last_tick`, the end of time, no later tick exists. An entry that is armed then is due at once, and a pass may
+  /// run it once more.
   ///
-  /// Moving an armed entry later writes the entry alone; O(1) in any case, nothing is allocated.
+  /// Returns true if `next_expiry()` may have become earlier, and always if `entry` becomes the only armed one. A
+  /// caller that waits for `next_expiry()` then calls it again.
+  ///
+  /// O(1), allocates nothing. Moving an armed entry later writes only to the entry.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
     const std::uint64_t arms_before = arms_;
     const bool sooner = arm_beside_others(entry, deadline);
-    return sooner ||
-           (arms_ != arms_before && armed() == 1);  // asked afterwards, this costs nothing where nobody wants to know
+    // checked last, so that it costs nothing if the caller ignores the result
+    return sooner || (arms_ != arms_before && armed() == 1);
   }
 
-  /// As `arm`, for a caller who does not need to be told that `entry` is the only one armed. A few instructions less.
+  /// Same as `arm`, but may return false if `entry` becomes the only armed one. Saves a few instructions.
   bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
     const tick earliest = earliest_;
     deadline = deadline < earliest ? earliest : deadline > last_tick ? last_tick : deadline;
     if (!entry.armed()) ++arms_;
     entry.deadline_ = deadline;
-    // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never, and one
-    // whose visit is past (a dead link that time went over) wraps to a large number; both are placed.
+    // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never. For a
+    // cancelled entry whose visit time has passed, the difference wraps to a large number. Both are placed.
     return entry.visit_ - earliest > deadline - earliest && relink(entry, deadline);
   }
 
-  /// Disarms `entry`; true when it was armed. Requires: it is in no other wheel. Its callback does not run until it is armed
-  /// again, even when the running pass had already reached it. O(1): writes the entry, which stays linked until its slot is
-  /// visited, and a counter.
+  /// Disarms `entry`. Returns true if it was armed. Requires: it is in no other wheel. Its callback does not run until
+  /// it is armed again, even if the running pass had already reached it. O(1): writes the entry and a counter. The
+  /// entry stays linked until its slot is visited.
   bool cancel(wheel_entry& entry) noexcept {
     if (!entry.armed()) return false;
     entry.deadline_ = never;
@@ -117,34 +124,37 @@ class TICKWHEEL_API wheel {
     return true;
   }
 
-  /// Makes `entry` due as an immediate, whether or not it is armed already: it waits for no tick, and `advance` does not run it.
-  /// The first `run_immediates` after the next `collect_immediates` runs it. Until then `next_expiry() <= now()`. `since` is
-  /// what `entry.deadline()` answers meanwhile. Requires: `entry` is in no other wheel; `since <= last_tick`. O(1), nothing is
-  /// allocated.
+  /// Arms `entry` as an immediate, or makes it one if it is already armed. An immediate waits for no tick, and
+  /// `advance` does not run it. The first `run_immediates` after the next `collect_immediates` runs it. Until then
+  /// `next_expiry() <= now()`, and `entry.deadline()` returns `since`. Requires: `entry` is in no other wheel, and
+  /// `since` is at most `last_tick`. O(1), allocates nothing.
   void arm_immediate(wheel_entry& entry, tick since) noexcept;
 
-  /// Lets the next `run_immediates` run the immediates that are armed now, and no later one. Returns true if there are any,
-  /// armed or cancelled. O(1).
+  /// Selects the immediates that are armed now for the next `run_immediates`. Returns true if there are any, armed or
+  /// cancelled. O(1).
   bool collect_immediates() noexcept;
 
-  /// Runs collected immediates in the order of arming, after at most `work` visits (a callback, or a cancelled entry dropped).
-  /// `done`: no collected one is left. Their lateness is counted until `now`, which does not move the wheel's time. Callbacks
-  /// may do what those of `advance` may.
+  /// Runs the collected immediates in the order of arming. Stops after at most `work` visits. A visit is a callback, or
+  /// the drop of a cancelled entry. `done` is true if no collected immediate is left. Lateness counts until `now`,
+  /// which does not move the wheel's time. Callbacks may do the same as those of `advance`.
   advance_result run_immediates(tick now, std::size_t work = npos) noexcept;
 
-  /// Returns true while immediates are left that were collected before the last of them ran. Callbacks may arm immediates
-  /// again and again: a caller that must come to an end stops when this is false. O(1).
+  /// Returns true while immediates are left that were collected before the last of them ran. Callbacks may arm
+  /// immediates again and again: a caller that must end stops when this is false. O(1).
   bool in_immediate_round() const noexcept;
 
-  /// Moves time to `now` and runs what is due: every entry with a deadline at or before it. A `now` before `now()`
-  /// counts as `now()`. After at most `work` visits (a callback, a move between slots, a dead entry dropped, a slot found
-  /// empty) it stops; the next call goes on where this one stopped.
+  /// Moves time to `now` and runs every entry with a deadline at or before it. A `now` before `now()` counts as
+  /// `now()`. Stops after at most `work` visits, and the next call continues there. A visit is a callback, a move
+  /// between slots, the drop of a cancelled entry, or an empty slot.
   ///
-  /// Callbacks may arm, cancel and destroy any entry, and clear or destroy the wheel; they may not call `advance`
-  /// (checked). On time, entries run in order of their deadlines, in no order within a tick. A late call runs what is
-  /// due in any order: the first touch of an entry is as late as it may get.
+  /// Callbacks may arm, cancel and destroy any entry, and clear or destroy the wheel. They must not call `advance`
+  /// (checked).
+  ///
+  /// A call on time runs entries in the order of their deadlines, and in no particular order within a tick. A late call
+  /// runs due entries in any order, so that none waits longer than it must.
   advance_result advance(tick now, std::size_t work = npos) noexcept {
-    // an empty tick: nothing to visit, so the cursor just moves; with the comparisons in this order in a fifth less time
+    // An empty tick: there is nothing to visit, so only the cursor moves. This order of the comparisons saves a fifth
+    // of the time.
     const tick after = now + 1;
     if (now < expiry_ && after >= earliest_) [[likely]] {
       earliest_ = after;
@@ -153,67 +163,67 @@ class TICKWHEEL_API wheel {
     return run_pass(now, work);
   }
 
-  /// When nothing is armed, drops up to `work` cancelled entries that are still linked, or slots that were left by all their
-  /// entries; without effect otherwise. Never needed, as a later visit drops them; for when the caller is awake anyway.
-  /// O(work). Without effect in a callback.
+  /// If nothing is armed, drops up to `work` cancelled entries that are still linked, or slots that all their entries
+  /// left. Does nothing if an entry is armed, or in a callback. Calling it is optional, because later visits drop the
+  /// entries. Use it when the thread is awake anyway. O(work).
   void sweep(std::size_t work) noexcept;
 
-  /// The tick by which `advance` should be called next: never later than the earliest deadline, often earlier, when a
-  /// coarse slot is to be emptied. `never` when nothing is armed; at or before `now()` when work is left over.
-  /// O(1) up to 64 slots a level, else O(occupied slots of the level).
+  /// Returns the tick by which `advance` must be called next. It is never later than the earliest deadline. It is often
+  /// earlier, when a coarse slot must be emptied. Returns `never` if nothing is armed, and a tick at or before `now()`
+  /// if work is left over. O(1) up to 64 slots per level, otherwise O(occupied slots of the level).
   tick next_expiry() const noexcept { return has_immediates_ && armed() != 0 ? left_over_since() : next_in_slots(); }
 
-  /// As `next_expiry`, but leaves immediates out of account.
+  /// Same as `next_expiry`, but ignores immediates.
   tick next_in_slots() const noexcept {
     if (armed() == 0) return never;
     if (!expiry_exact_) refine_expiry();
     return expiry_ <= now() ? left_over_since() : expiry_;
   }
 
-  /// In one load, a lower bound of a `next_expiry()` that is ahead of `now()`; at most `now()` when that is not. May
-  /// stand still when nothing is armed.
+  /// Returns a lower bound of `next_expiry()` if that is ahead of `now()`, and otherwise a tick at or before `now()`.
+  /// Needs one load. The bound may not move while nothing is armed.
   tick expiry_bound() const noexcept { return has_immediates_ ? now() : expiry_; }
 
-  /// The tick the running or last `advance` was told.
+  /// Returns the tick that was passed to the running or last `advance`.
   tick now() const noexcept { return earliest_ - !at_end_of_time_; }
 
-  /// How many entries are armed.
+  /// Returns the number of armed entries.
   std::size_t armed() const noexcept { return static_cast<std::size_t>(arms_ - ended_); }
 
-  /// True when no entry is linked, armed or not. O(slots that may hold entries).
+  /// Returns true if no entry is linked, armed or not. O(slots that may hold entries).
   bool empty() const noexcept;
 
-  /// How many entries were ever armed, and how many of them are no longer: `armed()` is the difference. Each only grows,
-  /// so a caller who watches for `armed()` to reach a bound can tell from one of them that it is not there yet.
+  /// Returns how many entries were ever armed. `armed()` is the difference of `arms()` and `ended()`, which both only
+  /// grow. So a caller that waits until `armed()` reaches a bound can exclude it by one of them.
   std::uint64_t arms() const noexcept { return arms_; }
-  /// See `arms`.
+  /// Returns how many of the entries that were ever armed are no longer armed.
   std::uint64_t ended() const noexcept { return ended_; }
 
-  /// What was armed, cancelled and fired so far.
+  /// Returns the totals of armed, cancelled and fired entries.
   wheel_counts counts() const noexcept { return {arms_, ended_ - lateness_.count(), lateness_.count()}; }
-  /// What it was made with.
+  /// Returns the geometry that the constructor was given.
   wheel_geometry geometry() const noexcept { return geometry_; }
 
-  /// How late each entry that fired was, in ticks: `now()` less its deadline.
+  /// Returns how late the fired entries were, in ticks: `now()` minus the deadline.
   const log_histogram& lateness() const noexcept { return lateness_; }
 
-  /// Calls `hook(context, entry, deadline)` just before each callback, when the entry is no longer armed; null: no hook.
-  /// The hook must not touch the wheel.
+  /// Sets a hook that is called just before each callback, when the entry is no longer armed. Null removes it. The hook
+  /// must not touch the wheel.
   void on_fire(fire_hook hook, void* context) noexcept {
     fire_hook_ = hook;
     fire_context_ = context;
   }
 
-  /// Asks `hook(context, entry)` for the deadline of each armed entry that is about to be moved to a finer slot. The answer
-  /// may be later than the entry was armed for; an earlier one is ignored. So entries whose owner has put them off without a
-  /// word do not crowd the slot in which they would be due. The hook must not touch the wheel. Null: no hook.
+  /// Sets a hook that returns the deadline of each armed entry that is about to move to a finer slot. Null removes it.
+  /// The returned deadline may be later than the armed one; an earlier one is ignored. So entries that their owner has
+  /// postponed without calling `arm` do not crowd the slot of their old deadline. The hook must not touch the wheel.
   void on_move(move_hook hook, void* context) noexcept {
     move_hook_ = hook;
     move_context_ = context;
   }
 
-  /// Calls `visit(wheel_entry&)` for every armed entry, in no order: what to save before a shutdown. `visit` may cancel
-  /// entries, and must not arm or destroy any. O(slots + linked entries).
+  /// Calls `visit(wheel_entry&)` for every armed entry, in no particular order; use it to save timers before a
+  /// shutdown. `visit` may cancel entries. It must not arm or destroy any. O(slots + linked entries).
   template <class F>
   void for_each_armed(F&& visit) const {
     using function = std::remove_reference_t<F>;
@@ -221,8 +231,8 @@ class TICKWHEEL_API wheel {
                const_cast<void*>(static_cast<const void*>(std::addressof(visit))));
   }
 
-  /// Detaches one entry after the other, and calls `dispose(wheel_entry&)` for each that was armed, once it is detached;
-  /// `dispose` may destroy it, or any other, and must not arm any. No callback runs. O(linked entries).
+  /// Detaches all entries, and calls `dispose(wheel_entry&)` for each one that was armed, after it is detached.
+  /// `dispose` may destroy that entry or any other. It must not arm any. No callback runs. O(linked entries).
   template <class F>
   void clear(F&& dispose) {
     if (pass_ != nullptr) cancel_pass();
@@ -230,16 +240,18 @@ class TICKWHEEL_API wheel {
     while (wheel_entry* entry = detach_one(from)) dispose(*entry);
   }
 
-  /// Checks every invariant. False when one is broken; `why` then says which, with level and slot. O(slots + entries).
+  /// Checks every invariant. Returns false if one is broken, and stores which one, with level and slot, in `why`.
+  /// O(slots + entries).
   bool validate(std::string* why = nullptr) const;
 
-  /// Writes geometry, time, counts and each occupied slot, a line each. O(slots + entries). Throws what the stream throws.
+  /// Writes the geometry, time, counts and each occupied slot, one line each. O(slots + entries). Throws what the
+  /// stream throws.
   void dump(std::ostream&) const;
 
  private:
   struct pass;
 
-  // of a slot: where a walk over all of them goes on
+  // the slot at which a walk over all slots continues
   struct position {
     unsigned level = 0;
     unsigned index = 0;
@@ -250,7 +262,7 @@ class TICKWHEEL_API wheel {
     earliest_ = now + !at_end_of_time_;
   }
 
-  // every slot before it was visited
+  // all earlier slots were visited
   tick cursor() const noexcept { return cursor_ < now() ? cursor_ : now(); }
 
   bool relink(wheel_entry&, tick deadline) noexcept;
@@ -287,18 +299,18 @@ class TICKWHEEL_API wheel {
   void refine_expiry() const noexcept;
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 
-  // the line that arm, cancel and an empty advance work on
-  tick earliest_ = 1;                 // the earliest deadline that can be given: now() + 1, but for the end of time
-  mutable tick expiry_ = last_tick;   // nothing needs a visit before; at least now(), but for the end of time
+  // the cache line that `arm`, `cancel` and an empty `advance` use
+  tick earliest_ = 1;                 // the earliest deadline that can be given: now() + 1, except at the end of time
+  mutable tick expiry_ = last_tick;   // no visit is needed before; at least now(), except at the end of time
   bool at_end_of_time_ = false;       // now() is the last tick
-  mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later one by looking at all slots
-  bool has_immediates_ = false;       // some are linked, armed or not
-  pass* pass_ = nullptr;              // the advance now running; on its stack
+  mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later tick by a search of all slots
+  bool has_immediates_ = false;       // immediates are linked, armed or not
+  pass* pass_ = nullptr;              // the running advance; on its stack
   std::uint64_t arms_ = 0;            // times an unarmed entry was armed
   std::uint64_t ended_ = 0;           // of those, how many fired or were cancelled
 
-  // While a pass runs or work is left over, the cursor; else never: the cursor is now(). So an advance over an empty tick
-  // stores one word, not three, and takes half the time.
+  // The cursor while a pass runs or work is left over, otherwise never: then the cursor is now(). So an advance over an
+  // empty tick stores one word instead of three, in half the time.
   tick cursor_ = never;
   std::unique_ptr<hierarchy> levels_;
   wheel_geometry geometry_;

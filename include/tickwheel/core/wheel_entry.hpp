@@ -1,7 +1,7 @@
-// A wheel_entry is what a wheel holds: embed one in the object that waits, and give it a function to call.
+// A wheel holds wheel_entry objects. Embed one in the object that waits, and give it a function to call.
 //
-// Use it with a bare `wheel`, that is in a simulation, or to drive a wheel from an event loop of your own. In a libuv
-// server use `timer`, which is a wheel_entry that knows its service.
+// Use it with a bare `wheel`: in a simulation, or in an event loop of your own. In a libuv server use `timer`, which is
+// a wheel_entry that knows its service.
 //
 //   struct job : tickwheel::wheel_entry {
 //     job() : wheel_entry{[](wheel_entry& e) noexcept { static_cast<job&>(e).run(); }} {}
@@ -23,15 +23,18 @@ struct finest_level;
 class immediates;
 struct wheel_level;
 
-/// One deadline in a wheel: a list hook, the deadline, the tick at which its slot will be visited, and the callback.
+/// One deadline in a wheel. It consists of a list hook, the deadline, the tick at which its slot is visited, and the
+/// callback.
 ///
-/// *Thread safety:* none; one thread uses a wheel and its entries. *Complexity:* O(1), destroying one that is linked included.
-/// *Errors:* none. *Lifetime:* the entry is the caller's memory and stays where it is; it must not be armed when destroyed
-/// (checked). A cancelled one may be, whether or not it is still linked, and whether or not its wheel still exists.
+/// - *Thread safety:* none. One thread uses a wheel and its entries.
+/// - *Complexity:* O(1), also to destroy a linked entry.
+/// - *Errors:* none.
+/// - *Lifetime:* the caller owns the entry, which must not move. Destroying an armed entry stops the process. A
+///   cancelled entry may be destroyed at any time: while it is still linked, and after its wheel.
 class wheel_entry {
  public:
-  /// Called with the entry that expired, which is already unarmed and unlinked. The callback may arm it, destroy it, and arm,
-  /// cancel or destroy any other. The wheel touches nothing of the entry afterwards.
+  /// Called with the entry that expired, which is already unarmed and unlinked. The callback may arm or destroy it. It
+  /// may also arm, cancel or destroy any other entry. The wheel does not touch the entry afterwards.
   using callback = void (*)(wheel_entry&) noexcept;
 
   /// Requires: `run` is not null.
@@ -41,13 +44,13 @@ class wheel_entry {
   wheel_entry(const wheel_entry&) = delete;
   wheel_entry& operator=(const wheel_entry&) = delete;
 
-  /// True from `wheel::arm` until it fires, is cancelled, or its wheel is cleared or destroyed.
+  /// Returns true from `wheel::arm` until the entry fires, is cancelled, or its wheel is cleared or destroyed.
   bool armed() const noexcept { return deadline_ != never; }
 
-  /// The tick it is due at; `never` when it is not armed.
+  /// Returns the tick at which the entry is due, or `never` if it is not armed.
   tick deadline() const noexcept { return deadline_; }
 
-  /// What it was made with.
+  /// Returns the callback that the constructor was given.
   callback handler() const noexcept { return run_; }
 
  private:
@@ -58,12 +61,12 @@ class wheel_entry {
   friend class immediates;
   friend struct wheel_level;
 
-  // auto_unlink, so that destroying an entry that is still linked costs O(1) and needs no wheel
+  // auto_unlink: destroying a linked entry takes O(1) and needs no wheel
   using hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
   hook link_;
   tick deadline_ = never;
-  tick visit_ = never;  // when its slot is visited, at or before the deadline; `never`: linked nowhere
+  tick visit_ = never;  // tick of the visit of its slot, not after the deadline; `never`: not linked
   callback run_;
 };
 

@@ -1,7 +1,7 @@
-// The shape of a wheel: how many levels, and how many slots each.
+// The shape of a wheel: the number of levels, and the number of slots of each.
 //
-// One level is Netty's hashed wheel, several are Kafka's hierarchical wheel. The default suits a server with timers
-// from milliseconds to hours; docs/design.md has the measurements behind it.
+// One level is Netty's hashed wheel. Several levels are Kafka's hierarchical wheel. The default suits a server with
+// timers from milliseconds to hours; docs/design.md has the measurements.
 //
 //   tickwheel::wheel flat{tickwheel::wheel_geometry::hashed(4096)};
 //   tickwheel::wheel deep{tickwheel::wheel_geometry::hierarchical(3, 1024)};
@@ -11,37 +11,39 @@
 
 namespace tickwheel {
 
-/// An aggregate `{levels, slots}`. Whether a wheel can have it is what `valid()` says; for one that it cannot have `wheel`
-/// stops the process, and `timer_service::open` answers UV_EINVAL.
+/// An aggregate `{levels, slots}`. `valid()` tells whether a wheel can have this shape. With an invalid geometry
+/// `wheel` stops the process, and `timer_service::open` returns UV_EINVAL.
 struct wheel_geometry {
   unsigned levels = 3;    ///< at least 1
-  unsigned slots = 1024;  ///< of each level; the lowest of several has twice as many
+  unsigned slots = 1024;  ///< slots of each level; the lowest of several levels has twice as many
 
-  /// One level: a timer beyond one revolution waits in its slot for its round.
+  /// One level. A timer that is more than one turn away waits in its slot for its round.
   static constexpr wheel_geometry hashed(unsigned slots) noexcept { return {1, slots}; }
 
-  /// Several levels: each slot spans half the slots of the level below it.
+  /// Several levels. Each slot spans half the slots of the level below it.
   static constexpr wheel_geometry hierarchical(unsigned levels, unsigned slots) noexcept { return {levels, slots}; }
 
-  /// More slots than this a level are refused: at that size the slots no longer fit any cache.
+  /// The largest number of slots of a level. More slots would not fit any cache.
   static constexpr unsigned max_slots = 1U << 22;
 
-  /// log2 of the slots of a level. Requires: `valid()`.
+  /// Returns log2 of the slots of a level. Requires: `valid()`.
   constexpr unsigned slot_bits() const noexcept { return static_cast<unsigned>(std::countr_zero(slots)); }
 
-  /// log2 of the width, in ticks, of a slot of `level`. Requires: `valid()` and `level < levels`.
+  /// Returns log2 of the width of a slot of `level`, in ticks. Requires: `valid()` and `level < levels`.
   ///
-  /// Each ring spans two slots of the level above. That lets a coarse slot be emptied ahead of its time (docs/design.md,
-  /// "Draining"). From level 1 on the ratio is slots / 2, and below it slots, because the lowest level has twice as many.
+  /// Each ring spans two slots of the level above. So a coarse slot can be emptied ahead of its time (docs/design.md,
+  /// "Emptying"). From level 1 on the ratio is slots / 2. Below level 1 it is slots, because the lowest level has twice
+  /// as many.
   constexpr unsigned width_bits(unsigned level) const noexcept {
     return level == 0 ? 0 : level * (slot_bits() - 1) + 1;
   }
 
-  /// How many slots the lowest level has. Its slots are a third the size of the others.
+  /// Returns the number of slots of the lowest level. Those slots are a third of the size of the others.
   constexpr unsigned finest_slots() const noexcept { return levels > 1 ? 2 * slots : slots; }
 
-  /// Returns true if a wheel can have this shape. It has at least one level. `slots` is a power of two, at least 4 where there
-  /// are several levels, and at most `max_slots`. No level is so coarse that one turn of it exceeds the 64 bits of a tick.
+  /// Returns true if a wheel can have this shape. It must have at least one level. `slots` must be a power of two: at most
+  /// `max_slots`, and at least 4 if there are several levels. One turn of the highest level must fit the 64 bits of a
+  /// tick.
   constexpr bool valid() const noexcept {
     if (levels == 0 || !std::has_single_bit(slots) || slots > max_slots) return false;
     if (levels == 1) return true;

@@ -1,8 +1,7 @@
-// Checked preconditions: cheap ones are always on, and name what was violated before the process stops.
+// Checked preconditions. Cheap checks are always on. They print the violated precondition and stop the process.
 //
-// A timer that is misused (armed from a foreign thread, destroyed while armed) has already broken a promise to some
-// peer; going on would only move the failure away from its cause. So a violated precondition prints one line and
-// aborts.
+// A misused timer, for instance one that was armed from another thread, has already broken a promise to some peer.
+// Going on would only move the failure away from its cause.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -12,7 +11,7 @@ namespace tickwheel::detail {
 /// Prints "tickwheel: <violated>" to stderr and aborts.
 [[noreturn]] TICKWHEEL_API void fail(const char* violated) noexcept;
 
-/// Stops the process with `violated` unless `holds`.
+/// Stops the process with `violated` unless `holds` is true.
 inline void require(bool holds, const char* violated) noexcept {
   if (!holds) [[unlikely]]
     fail(violated);

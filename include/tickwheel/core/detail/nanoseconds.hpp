@@ -1,4 +1,4 @@
-// Any std::chrono::duration to nanoseconds, rounded up and saturating instead of overflowing.
+// Converts any std::chrono::duration to nanoseconds. It rounds up, and saturates instead of overflowing.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace tickwheel::detail {
 
-/// `a + b`, saturating at nanoseconds::max() and nanoseconds::min().
+/// Returns `a + b`. Saturates at nanoseconds::max() and nanoseconds::min().
 constexpr std::chrono::nanoseconds add_saturating(std::chrono::nanoseconds a, std::chrono::nanoseconds b) noexcept {
   if (b.count() > 0 && a.count() > std::numeric_limits<std::int64_t>::max() - b.count())
     return std::chrono::nanoseconds::max();
@@ -17,15 +17,15 @@ constexpr std::chrono::nanoseconds add_saturating(std::chrono::nanoseconds a, st
   return a + b;
 }
 
-/// `when + later`, saturating at time_point::max() and time_point::min().
+/// Returns `when + later`. Saturates at time_point::max() and time_point::min().
 template <class Clock>
 constexpr auto add_saturating(std::chrono::time_point<Clock, std::chrono::nanoseconds> when,
                               std::chrono::nanoseconds later) noexcept {
   return decltype(when){add_saturating(when.time_since_epoch(), later)};
 }
 
-/// `d` in nanoseconds, rounded up (a timer may be late, never early). Beyond the range of 64-bit nanoseconds, 292
-/// years, it saturates. A floating-point NaN counts as zero: it is no reason to wait.
+/// Returns `d` in nanoseconds, rounded up: a timer may be late, but never early. Saturates beyond the range of 64-bit
+/// nanoseconds, which is 292 years. A floating-point NaN becomes zero, because it is no reason to wait.
 template <class Rep, class Period>
 constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Period> d) noexcept {
   using std::chrono::nanoseconds;
@@ -40,14 +40,14 @@ constexpr std::chrono::nanoseconds to_nanoseconds(std::chrono::duration<Rep, Per
       const auto whole = static_cast<std::int64_t>(ns);
       return nanoseconds{whole + (static_cast<long double>(whole) < ns)};
     }
-    return nanoseconds::zero();  // NaN ends here, too
+    return nanoseconds::zero();  // also for NaN
   } else {
     static_assert(std::is_integral_v<Rep> && sizeof(Rep) <= 8,
                   "a duration counts in an integer or a floating-point type");
     using wide = std::conditional_t<std::is_unsigned_v<Rep>, std::uint64_t, std::int64_t>;
     constexpr auto num = static_cast<wide>(in_nanoseconds::num);
     constexpr auto den = static_cast<wide>(in_nanoseconds::den);
-    // whole groups of `den` units are `num` nanoseconds each; what is left of a group is less than `num`, and rounds up
+    // each group of `den` units is `num` nanoseconds; the rest is less than `num` nanoseconds and rounds up
     const auto groups = static_cast<wide>(d.count()) / den;
     const auto rest = static_cast<wide>(d.count()) % den;
     if (groups > static_cast<wide>(max) / num) return nanoseconds::max();

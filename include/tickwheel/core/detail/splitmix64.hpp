@@ -1,5 +1,5 @@
-// Random numbers for jitter: SplitMix64, the same sequence from the same seed on every machine, which the distributions
-// of <random> do not promise. Good enough to keep clients apart, and not for secrets.
+// Random numbers for jitter: SplitMix64. The same seed gives the same sequence on every machine, which the
+// distributions of <random> do not promise. It is good enough to spread clients, but not for secrets.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,8 @@ class splitmix64 {
     return z ^ (z >> 31);
   }
 
-  /// One of [0, most], each as likely. Draws again what would favour the smaller ones: less than once on average.
+  /// Returns a number of [0, most], each equally likely. Draws again to avoid a bias to small numbers: less than once
+  /// on average.
   constexpr std::uint64_t up_to(std::uint64_t most) noexcept {
     const std::uint64_t count = most + 1;
     if (count == 0) return next();
@@ -29,7 +30,7 @@ class splitmix64 {
     return drawn % count;
   }
 
-  /// A duration of [0, most]. Requires: `most` is not negative.
+  /// Returns a duration of [0, most]. Requires: `most` is not negative.
   constexpr std::chrono::nanoseconds up_to(std::chrono::nanoseconds most) noexcept {
     return std::chrono::nanoseconds{static_cast<std::int64_t>(up_to(static_cast<std::uint64_t>(most.count())))};
   }
@@ -38,19 +39,19 @@ class splitmix64 {
   std::uint64_t state_;
 };
 
-/// A seed for the object at `self`, unlike that of other objects, of other processes and of earlier runs: from its
-/// address, which the system randomises, and the time, which is read.
+/// Returns a seed for the object at `self` that differs between objects, processes and runs. It combines the address,
+/// which the system randomises, and the current time, which it reads.
 inline std::uint64_t seed_of(const void* self) noexcept {
   const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   splitmix64 mixed{reinterpret_cast<std::uintptr_t>(self)};
   return mixed.next() ^ splitmix64 { now }.next();
 }
 
-/// `share` of `whole`, rounded down. One multiplication, so that it is the same wherever a double is IEEE 754's.
-/// Requires: `whole` is not negative; `share` is in 0..1.
+/// Returns `share` of `whole`, rounded down. It is one multiplication, so the result is the same on all machines with
+/// IEEE 754 doubles. Requires: `whole` is not negative; `share` is in 0..1.
 constexpr std::chrono::nanoseconds share_of(std::chrono::nanoseconds whole, double share) noexcept {
   const double part = static_cast<double>(whole.count()) * share;
-  // a whole beyond 2^53 is rounded on the way, maybe up to what does not fit
+  // a whole beyond 2^53 is rounded on the way, and the result may not fit
   if (part >= static_cast<double>(whole.count())) return whole;
   return std::chrono::nanoseconds{static_cast<std::int64_t>(part)};
 }
