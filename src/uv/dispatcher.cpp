@@ -3,7 +3,7 @@
 #include "binding_watch.hpp"
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
-#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/post_queue.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
@@ -113,7 +113,7 @@ bool dispatcher::on_wakeup(clock::time_point now) noexcept {
 
 bool dispatcher::due(clock::time_point now) const noexcept {
   return timers_.entries().next_expiry() <= timers_.ticks().floor(now) || posts_.any_left() ||
-         !posts_.box()->seems_empty();
+         !posts_.queue()->seems_empty();
 }
 
 void dispatcher::on_pass_requested() noexcept { ++wakeups_; }
@@ -239,7 +239,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
   log_.lateness().end_pass(now, again);
-  if (!again && posts_.box()->sleep())
+  if (!again && posts_.queue()->sleep())
     timers_.schedule();
   else
     source.continue_pass();  // also if something was posted meanwhile, by a thread that did not wake us

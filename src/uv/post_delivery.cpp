@@ -2,8 +2,8 @@
 
 #include "binding_watch.hpp"
 
-#include <tickwheel/uv/detail/mailbox.hpp>
-#include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/post_queue.hpp>
+#include <tickwheel/uv/detail/posted_operation.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
@@ -15,7 +15,7 @@ namespace tickwheel::detail {
 namespace {
 
 // Only to tell it from others. By way of the type that compilers take for "any function".
-expiry_report::handler_id handler_of(const remote_node& node) noexcept {
+expiry_report::handler_id handler_of(const posted_operation& node) noexcept {
   return reinterpret_cast<expiry_report::handler_id>(reinterpret_cast<void (*)()>(node.run));
 }
 
@@ -24,18 +24,18 @@ expiry_report::handler_id handler_of(const remote_node& node) noexcept {
 bool post_delivery::owns(const timer& t) noexcept { return t.is_remote(); }
 
 expiry_report::handler_id post_delivery::handler_of(timer& t) noexcept {
-  return detail::handler_of(remote_node::of(t));
+  return detail::handler_of(posted_operation::of(t));
 }
 
-clock::time_point post_delivery::due_of(timer& t) noexcept { return remote_node::of(t).due; }
+clock::time_point post_delivery::due_of(timer& t) noexcept { return posted_operation::of(t).due; }
 
 post_delivery::~post_delivery() {
-  if (mailbox_ != nullptr) mailbox_->release();
+  if (queue_ != nullptr) queue_->release();
 }
 
-void post_delivery::open(mailbox& from) noexcept {
-  if (mailbox_ != nullptr) mailbox_->release();
-  mailbox_ = &from;
+void post_delivery::open(post_queue& from) noexcept {
+  if (queue_ != nullptr) queue_->release();
+  queue_ = &from;
   batch_end_ = nullptr;
   has_holds_ = false;
   expired_but_cancelled_ = ran_ = withdrawn_ = cancelled_ = 0;
@@ -43,19 +43,19 @@ void post_delivery::open(mailbox& from) noexcept {
 
 // First what waits and the notices, so that what is in the wheel then is there and nowhere else.
 void post_delivery::close() noexcept {
-  taken_.append(mailbox_->close());
-  while (inbox_link* link = taken_.pop()) end(remote_node::of(*link));
+  taken_.append(queue_->close());
+  while (inbox_link* link = taken_.pop()) end(posted_operation::of(*link));
 }
 
 void post_delivery::forget(timer& t) noexcept {
-  if (owns(t)) end(remote_node::of(t));
+  if (owns(t)) end(posted_operation::of(t));
 }
 
 void post_delivery::count(service_stats& stats) const noexcept {
   stats.fired -= expired_but_cancelled_;
   stats.cancelled += expired_but_cancelled_;
-  stats.remote_accepted = mailbox_->accepted();
-  stats.remote_refused = mailbox_->refused();
+  stats.remote_accepted = queue_->accepted();
+  stats.remote_refused = queue_->refused();
   stats.remote_ran = ran_;
   stats.remote_withdrawn = withdrawn_;
   stats.remote_cancelled = cancelled_;
@@ -63,8 +63,8 @@ void post_delivery::count(service_stats& stats) const noexcept {
 
 void post_delivery::take() noexcept {
   // Asked before taking: what was posted before the last release is then among what is taken.
-  if (has_holds_) has_holds_ = mailbox_->has_holds();
-  taken_.append(mailbox_->take_all());
+  if (has_holds_) has_holds_ = queue_->has_holds();
+  taken_.append(queue_->take_all());
 }
 
 void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
@@ -73,18 +73,18 @@ void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::
     inbox_link* const link = taken_.pop();
     if (link == nullptr) break;
     if (link == batch_end_) batch_end_ = nullptr;
-    if (taken_.front() != nullptr) __builtin_prefetch(remote_node::of(*taken_.front()).waiting, 1);
-    remote_node& node = remote_node::of(*link);
+    if (taken_.front() != nullptr) __builtin_prefetch(posted_operation::of(*taken_.front()).waiting, 1);
+    posted_operation& node = posted_operation::of(*link);
     if (node.delivered) {
       settle_notice(node);
       continue;
     }
     node.delivered = true;
-    mailbox_->count_delivered();
+    queue_->count_delivered();
     // one with a delay is a timer, and waits for input like any other
     if (node.due > as_of) {
       arm(node);
-    } else if (node.change_by_loop(remote_state::queued, remote_state::ran)) {
+    } else if (node.change_by_loop(operation_state::queued, operation_state::ran)) {
       // a time before the clock's epoch is one that has passed, too
       const bool at_once = node.due == clock::time_point::min();
       log_.begin(detail::handler_of(node), at_once ? stamp : std::max(node.due, clock::time_point{}), {},
@@ -98,8 +98,8 @@ void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::
 }
 
 // Its link is free from here on, and a notice may come from another thread before this returns: the next pass reads it.
-void post_delivery::arm(remote_node& node) noexcept {
-  if (!node.change_by_loop(remote_state::queued, remote_state::armed)) {
+void post_delivery::arm(posted_operation& node) noexcept {
+  if (!node.change_by_loop(operation_state::queued, operation_state::armed)) {
     withdraw(node);
     return;
   }
@@ -111,28 +111,28 @@ void post_delivery::arm(remote_node& node) noexcept {
 void post_delivery::fire(wheel_entry& entry) noexcept {
   timer& wait = timer::from(entry);
   post_delivery& self = wait.service().dispatcher_.posts();
-  remote_node& node = remote_node::of(wait);
+  posted_operation& node = posted_operation::of(wait);
   self.disarm(node);
-  if (node.change_by_loop(remote_state::armed, remote_state::ran)) {
+  if (node.change_by_loop(operation_state::armed, operation_state::ran)) {
     self.run(node);
     return;
   }
   // Cancelled, and the notice is on its way, or about to be: the node, and our reference, is left to it.
   ++self.expired_but_cancelled_;
   ++self.withdrawn_;
-  self.mailbox_->count_ended();
+  self.queue_->count_ended();
   node.abandon();
 }
 
 // Not armed any more, and out of the wheel: who holds the last reference, on whatever thread, has only memory to free.
-void post_delivery::disarm(remote_node& node) noexcept {
+void post_delivery::disarm(posted_operation& node) noexcept {
   --armed_;
   timer& wait = node.wait();
   timers_.entries().cancel(wait.entry());
   wait.~timer();
 }
 
-void post_delivery::settle_notice(remote_node& node) noexcept {
+void post_delivery::settle_notice(posted_operation& node) noexcept {
   if (node.is_abandoned()) {
     node.release();
     return;
@@ -142,23 +142,23 @@ void post_delivery::settle_notice(remote_node& node) noexcept {
 }
 
 // A node that was cancelled, and is in no wheel.
-void post_delivery::withdraw(remote_node& node) noexcept {
+void post_delivery::withdraw(posted_operation& node) noexcept {
   ++withdrawn_;
-  mailbox_->count_ended();
+  queue_->count_ended();
   node.release();
 }
 
 // The handler may close or destroy the service; the node is on its own by then, and freed when the handler, which is
 // part of it, has returned.
-void post_delivery::run(remote_node& node) noexcept {
+void post_delivery::run(posted_operation& node) noexcept {
   ++ran_;
-  mailbox_->count_ended();
+  queue_->count_ended();
   node.run(node.callable);
   node.release();
 }
 
 // Counts a node that has not run, wherever it was, and lets it go.
-void post_delivery::end(remote_node& node) noexcept {
+void post_delivery::end(posted_operation& node) noexcept {
   if (node.delivered) {
     if (node.is_abandoned()) {
       node.release();  // counted before
@@ -166,8 +166,8 @@ void post_delivery::end(remote_node& node) noexcept {
     }
     disarm(node);
   }
-  const remote_state from = node.delivered ? remote_state::armed : remote_state::queued;
-  if (node.change_by_loop(from, remote_state::closed))
+  const operation_state from = node.delivered ? operation_state::armed : operation_state::queued;
+  if (node.change_by_loop(from, operation_state::closed))
     ++cancelled_;
   else
     ++withdrawn_;

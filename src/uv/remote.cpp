@@ -2,14 +2,14 @@
 
 namespace tickwheel {
 
-using detail::remote_state;
+using detail::operation_state;
 
 remote_timer::outcome remote_timer::cancel() noexcept {
-  if (node_ == nullptr) return outcome::too_late;
-  switch (box_->cancel(*node_)) {
-    case remote_state::cancelled:
+  if (operation_ == nullptr) return outcome::too_late;
+  switch (queue_->cancel(*operation_)) {
+    case operation_state::cancelled:
       return outcome::cancelled;
-    case remote_state::closed:
+    case operation_state::closed:
       return outcome::closed;
     default:
       return outcome::too_late;
@@ -17,11 +17,11 @@ remote_timer::outcome remote_timer::cancel() noexcept {
 }
 
 void remote_timer::release() noexcept {
-  if (node_ == nullptr) return;
-  node_->release();
-  box_->release();
-  node_ = nullptr;
-  box_ = nullptr;
+  if (operation_ == nullptr) return;
+  operation_->release();
+  queue_->release();
+  operation_ = nullptr;
+  queue_ = nullptr;
 }
 
 }  // namespace tickwheel

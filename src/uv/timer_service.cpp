@@ -2,7 +2,7 @@
 
 #include "loop_driver.hpp"
 
-#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/post_queue.hpp>
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 
@@ -14,15 +14,15 @@ int timer_service::open(uv_loop_t& loop, const service_options& options) noexcep
   if (is_open()) return UV_EALREADY;
   if (options.problem() != nullptr) return UV_EINVAL;
   // the driver last: one that is made and not used takes an iteration of the loop to go
-  detail::mailbox* mailbox = nullptr;
-  if (const int error = make_parts(options, mailbox)) return error;
+  detail::post_queue* queue = nullptr;
+  if (const int error = make_parts(options, queue)) return error;
   driver* made = nullptr;
   if (const int error = make_loop_driver(loop, options.wakeup, made)) {
     timers().drop_wheel();
-    mailbox->release();
+    queue->release();
     return error;
   }
-  start(*made, *mailbox, options);
+  start(*made, *queue, options);
   return 0;
 }
 
@@ -30,23 +30,23 @@ int timer_service::open(driver& on, const service_options& options) noexcept {
   if (is_open()) return UV_EALREADY;
   if (options.problem() != nullptr || on.now() < clock::time_point{}) return UV_EINVAL;
   if (on.bound() != nullptr) return UV_EBUSY;
-  detail::mailbox* mailbox = nullptr;
-  if (const int error = make_parts(options, mailbox)) return error;
-  start(on, *mailbox, options);
+  detail::post_queue* queue = nullptr;
+  if (const int error = make_parts(options, queue)) return error;
+  start(on, *queue, options);
   return 0;
 }
 
-int timer_service::make_parts(const service_options& options, detail::mailbox*& mailbox) noexcept {
+int timer_service::make_parts(const service_options& options, detail::post_queue*& queue) noexcept {
   if (const int error = timers().make_wheel(options.geometry)) return error;
-  mailbox = detail::mailbox::make(options.max_queued, options.max_armed);
-  if (mailbox != nullptr) return 0;
+  queue = detail::post_queue::make(options.max_queued, options.max_armed);
+  if (queue != nullptr) return 0;
   timers().drop_wheel();
   return UV_ENOMEM;
 }
 
-void timer_service::start(driver& on, detail::mailbox& mailbox, const service_options& options) noexcept {
-  mailbox.open(on);
-  dispatcher_.posts().open(mailbox);
+void timer_service::start(driver& on, detail::post_queue& queue, const service_options& options) noexcept {
+  queue.open(on);
+  dispatcher_.posts().open(queue);
   stats_ = {};
   on.bind(dispatcher_);
   timers().open(on, options);
@@ -101,12 +101,12 @@ void timer_service::unref() noexcept {
   timers().update_hold();
 }
 
-remote_handle timer_service::remote() const noexcept { return remote_handle{dispatcher_.posts().box()}; }
+remote_handle timer_service::remote() const noexcept { return remote_handle{dispatcher_.posts().queue()}; }
 
 remote_hold timer_service::hold() noexcept {
   if (!is_open()) return {};
   check_thread();
-  remote_hold held{dispatcher_.posts().box()};
+  remote_hold held{dispatcher_.posts().queue()};
   dispatcher_.posts().expect_holds();
   timers().alive().set_others(true);
   timers().update_hold();

@@ -1,4 +1,4 @@
-// The smallest loop thread that speaks the protocol: what timer_service, loop_driver and libuv do with the mailbox, without
+// The smallest loop thread that speaks the protocol: what timer_service, loop_driver and libuv do with the post_queue, without
 // a wheel, a clock and a kernel. Below it are the public handles. Each function says which one it stands for.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace tickwheel::weak_memory {
 
-using node = detail::basic_remote_node<relacy_sync>;
-using mailbox = detail::basic_mailbox<relacy_sync>;
-using detail::remote_state;
+using node = detail::basic_posted_operation<relacy_sync>;
+using post_queue = detail::basic_post_queue<relacy_sync>;
+using detail::operation_state;
 
 // An operation that is posted, and what became of it.
 //
@@ -60,17 +60,17 @@ inline void let_others_run() { rl::ctx().sched(); }
 class loop final : public driver {
  public:
   // timer_service::start
-  explicit loop(scene& s) : scene_{s}, mailbox_{mailbox::make(static_cast<std::size_t>(s.max_queued), max_unended)} {
-    mailbox_->open(*this);
+  explicit loop(scene& s) : scene_{s}, queue_{post_queue::make(static_cast<std::size_t>(s.max_queued), max_unended)} {
+    queue_->open(*this);
   }
   // timer_service::~timer_service
   ~loop() {
     close();
-    mailbox_->release();
+    queue_->release();
   }
 
   // timer_service::remote
-  mailbox& box() const { return *mailbox_; }
+  post_queue& queue() const { return *queue_; }
   void given_hold() { has_holds_ = true; }
 
   // uv_run with UV_RUN_DEFAULT
@@ -93,7 +93,7 @@ class loop final : public driver {
     if (closed_) return;
     scene_.note_of_close = 1;
     closed_ = true;
-    posted_.append(mailbox_->close());
+    posted_.append(queue_->close());
     while (link* l = posted_.pop()) close_remote(node::of(*l));
     while (armed_count_ != 0) close_remote(*armed_[0]);
     handle_open_ = false;  // driver::unbind: uv_close
@@ -135,7 +135,7 @@ class loop final : public driver {
 
   // timer_service::due. Whether a timer is due is chosen at random.
   bool is_due() const {
-    return (armed_count_ != 0 && rl::rand(2) == 0) || !posted_.empty() || !mailbox_->seems_empty();
+    return (armed_count_ != 0 && rl::rand(2) == 0) || !posted_.empty() || !queue_->seems_empty();
   }
 
   // uv__io_poll, uv__async_io and loop_driver::on_async. A timer or some other event may end a wait at any time. If nothing
@@ -168,7 +168,7 @@ class loop final : public driver {
     for (unsigned work = 1 + rl::rand(4);; --work) {
       const bool fires = armed_count_ != 0 && rl::rand(2) == 0;
       if (posted_.empty() && !fires) {
-        if (!mailbox_->sleep()) continue_pass();
+        if (!queue_->sleep()) continue_pass();
         return;
       }
       if (work == 0) {
@@ -185,13 +185,13 @@ class loop final : public driver {
   // timer_service::take_posted
   void take_posted() {
     if (has_holds_) {
-      has_holds_ = mailbox_->has_holds();
+      has_holds_ = queue_->has_holds();
       // `take_all` has to take all that was posted before the last release. Relacy's exchange always finds the newest value.
       // The standard guarantees it only if the release happens before it, so this asks for that edge.
       if (!has_holds_)
         for (const plain<int>& words : scene_.last_words) words.read();
     }
-    posted_.append(mailbox_->take_all());
+    posted_.append(queue_->take_all());
   }
 
   // timer_service::deliver
@@ -203,7 +203,7 @@ class loop final : public driver {
       return;
     }
     n.delivered = true;
-    mailbox_->count_delivered();
+    queue_->count_delivered();
     --scene_.queued;
     operation_of(n).delivered = true;
     if (static_cast<clock::time_point>(n.due) > clock::time_point{}) {
@@ -211,7 +211,7 @@ class loop final : public driver {
       return;
     }
     operation_of(n).note_of_loop = 1;
-    if (n.change_by_loop(remote_state::queued, remote_state::ran))
+    if (n.change_by_loop(operation_state::queued, operation_state::ran))
       run_remote(n);
     else
       withdraw(n);
@@ -219,7 +219,7 @@ class loop final : public driver {
 
   // timer_service::arm_remote
   void arm_remote(node& n) {
-    if (!n.change_by_loop(remote_state::queued, remote_state::armed)) {
+    if (!n.change_by_loop(operation_state::queued, operation_state::armed)) {
       withdraw(n);
       return;
     }
@@ -230,12 +230,12 @@ class loop final : public driver {
   void fire_remote(node& n) {
     disarm_remote(n);
     operation_of(n).note_of_loop = 1;
-    if (n.change_by_loop(remote_state::armed, remote_state::ran)) {
+    if (n.change_by_loop(operation_state::armed, operation_state::ran)) {
       run_remote(n);
       return;
     }
     ++withdrawn_;
-    mailbox_->count_ended();
+    queue_->count_ended();
     n.abandon();
   }
 
@@ -259,14 +259,14 @@ class loop final : public driver {
   // timer_service::withdraw
   void withdraw(node& n) {
     ++withdrawn_;
-    mailbox_->count_ended();
+    queue_->count_ended();
     n.release();
   }
 
   // timer_service::run_remote
   void run_remote(node& n) {
     ++ran_;
-    mailbox_->count_ended();
+    queue_->count_ended();
     n.run(n.callable);
     n.release();
   }
@@ -281,8 +281,8 @@ class loop final : public driver {
       disarm_remote(n);
     }
     operation& o = operation_of(n);
-    const remote_state from = n.delivered ? remote_state::armed : remote_state::queued;
-    if (n.change_by_loop(from, remote_state::closed)) {
+    const operation_state from = n.delivered ? operation_state::armed : operation_state::queued;
+    if (n.change_by_loop(from, operation_state::closed)) {
       ++cancelled_;
       o.closed = true;
     } else {
@@ -292,7 +292,7 @@ class loop final : public driver {
   }
 
   scene& scene_;
-  mailbox* const mailbox_;
+  post_queue* const queue_;
   detail::basic_inbox_chain<relacy_sync> posted_;
   node* armed_[8] = {};
   std::size_t armed_count_ = 0;
@@ -316,13 +316,13 @@ class timer_on_other_thread {
   timer_on_other_thread() = default;
   ~timer_on_other_thread() { release(); }
 
-  void own(node& n, mailbox& box) {
+  void own(node& n, post_queue& box) {
     node_ = &n;
     box_ = &box;
     box.retain();
   }
   // remote_timer::cancel
-  remote_state cancel() { return box_->cancel(*node_); }
+  operation_state cancel() { return box_->cancel(*node_); }
   // remote_timer::release
   void release() {
     if (node_ == nullptr) return;
@@ -334,13 +334,13 @@ class timer_on_other_thread {
 
  private:
   node* node_ = nullptr;
-  mailbox* box_ = nullptr;
+  post_queue* box_ = nullptr;
 };
 
 // remote_handle
 class handle {
  public:
-  explicit handle(mailbox& box) : box_{&box} { box.retain(); }
+  explicit handle(post_queue& box) : box_{&box} { box.retain(); }
   handle(const handle& from) : handle{*from.box_} {}
   handle& operator=(const handle&) = delete;
   ~handle() { box_->release(); }
@@ -368,14 +368,14 @@ class handle {
   }
 
  private:
-  mailbox* const box_;
+  post_queue* const box_;
 };
 
 // remote_hold
 class hold {
  public:
   // on the loop thread: timer_service::hold
-  hold(scene& s, loop& l) : hold{s, l.box()} { l.given_hold(); }
+  hold(scene& s, loop& l) : hold{s, l.queue()} { l.given_hold(); }
   hold(const hold& from) : hold{from.scene_, *from.box_} {}
   hold& operator=(const hold&) = delete;
   ~hold() { release(); }
@@ -389,14 +389,14 @@ class hold {
   }
 
  private:
-  hold(scene& s, mailbox& box) : scene_{s}, box_{&box} {
+  hold(scene& s, post_queue& box) : scene_{s}, box_{&box} {
     box.retain();
     box.add_hold();
     ++s.holds;
   }
 
   scene& scene_;
-  mailbox* box_;
+  post_queue* box_;
 };
 
 }  // namespace tickwheel::weak_memory

@@ -5,7 +5,7 @@
 //   weak_memory shipped SCENARIO ITERATIONS   runs one with the code as it is: nothing must be reported
 //   weak_memory weaker                        prints each memory order that is reached, weakened by one step
 //   weak_memory weakened ORDER ITERATIONS     runs all scenarios with one of those: some scenario must report it
-#include "../../src/uv/mailbox.cpp"  // templates: their definitions
+#include "../../src/uv/post_queue.cpp"  // templates: their definitions
 
 #include "loop.hpp"
 
@@ -86,18 +86,18 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
   }
 
   // A caller that is told that the loop came first must see what the loop thread did before.
-  remote_state cancel(operation& o, timer_on_other_thread& timer) {
-    const remote_state end = timer.cancel();
+  operation_state cancel(operation& o, timer_on_other_thread& timer) {
+    const operation_state end = timer.cancel();
     switch (end) {
-      case remote_state::cancelled:
+      case operation_state::cancelled:
         RL_ASSERT(o.ran == 0 && !o.closed);
         o.cancelled = true;
         break;
-      case remote_state::ran:
+      case operation_state::ran:
         RL_ASSERT(!o.cancelled && !o.closed);
         o.note_of_loop.read();
         break;
-      case remote_state::closed:
+      case operation_state::closed:
         RL_ASSERT(o.ran == 0 && !o.cancelled);
         s.note_of_close.read();
         break;
@@ -184,7 +184,7 @@ struct live_cancels : scenario<live_cancels> {
     }
     for (int i = 0; i < 2; ++i) {
       // the thread that cancelled may reuse what the handler would have used
-      if (cancel(s.operations[p][i], timers[p][i]) == remote_state::cancelled) s.operations[p][i].content = 3;
+      if (cancel(s.operations[p][i], timers[p][i]) == operation_state::cancelled) s.operations[p][i].content = 3;
       timers[p][i].release();
     }
   }
@@ -220,7 +220,7 @@ struct two_cancel : scenario<two_cancel> {
     const bool again = rl::rand(2) == 0;
     while (again && !asked_first) let_others_run();
     for (int i = 0; i < 2; ++i)
-      if (cancel(s.operations[0][i], timers[0][i]) == remote_state::cancelled && again)
+      if (cancel(s.operations[0][i], timers[0][i]) == operation_state::cancelled && again)
         s.operations[0][i].note_of_canceller.read();
   }
   void after() {
@@ -268,7 +268,7 @@ struct copies : scenario<copies> {
     o.content = 1;
     timer_on_other_thread t;
     if (copy.post(s, o, &t) == 0 && rl::rand(2) == 0) {
-      if (t.cancel() == remote_state::cancelled) o.cancelled = true;
+      if (t.cancel() == operation_state::cancelled) o.cancelled = true;
     }
     holds[p].reset();
     s.last_words[p] = 1;

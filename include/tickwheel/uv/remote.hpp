@@ -25,8 +25,8 @@
 
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
-#include <tickwheel/uv/detail/mailbox.hpp>
-#include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/post_queue.hpp>
+#include <tickwheel/uv/detail/posted_operation.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <uv.h>
@@ -71,7 +71,7 @@ class TICKWHEEL_API remote_timer {
   }
   /// Leaves `from` as one that was never armed.
   remote_timer(remote_timer&& from) noexcept
-      : node_{std::exchange(from.node_, nullptr)}, box_{std::exchange(from.box_, nullptr)} {}
+      : operation_{std::exchange(from.operation_, nullptr)}, queue_{std::exchange(from.queue_, nullptr)} {}
   /// Cancels the one it had.
   remote_timer& operator=(remote_timer&& from) noexcept {
     remote_timer{std::move(from)}.swap(*this);
@@ -88,15 +88,18 @@ class TICKWHEEL_API remote_timer {
 
  private:
   friend class remote_handle;
-  remote_timer(detail::remote_node& node, detail::mailbox& box) noexcept : node_{&node}, box_{&box} { box.retain(); }
-
-  void swap(remote_timer& other) noexcept {
-    std::swap(node_, other.node_);
-    std::swap(box_, other.box_);
+  remote_timer(detail::posted_operation& posted, detail::post_queue& queue) noexcept
+      : operation_{&posted}, queue_{&queue} {
+    queue.retain();
   }
 
-  detail::remote_node* node_ = nullptr;  // one reference
-  detail::mailbox* box_ = nullptr;       // one reference
+  void swap(remote_timer& other) noexcept {
+    std::swap(operation_, other.operation_);
+    std::swap(queue_, other.queue_);
+  }
+
+  detail::posted_operation* operation_ = nullptr;  // one reference
+  detail::post_queue* queue_ = nullptr;            // one reference
 };
 
 /// Posts to one service; `timer_service::remote` gives it.
@@ -120,17 +123,17 @@ class remote_handle {
   /// Empty: every post answers UV_ECANCELED.
   remote_handle() noexcept = default;
   ~remote_handle() {
-    if (box_ != nullptr) box_->release();
+    if (queue_ != nullptr) queue_->release();
   }
   /// Posts to the same service.
-  remote_handle(const remote_handle& from) noexcept : box_{from.box_} {
-    if (box_ != nullptr) box_->retain();
+  remote_handle(const remote_handle& from) noexcept : queue_{from.queue_} {
+    if (queue_ != nullptr) queue_->retain();
   }
   /// Leaves `from` empty.
-  remote_handle(remote_handle&& from) noexcept : box_{std::exchange(from.box_, nullptr)} {}
+  remote_handle(remote_handle&& from) noexcept : queue_{std::exchange(from.queue_, nullptr)} {}
   /// From now on posts where `from` does.
   remote_handle& operator=(remote_handle from) noexcept {
-    std::swap(box_, from.box_);
+    std::swap(queue_, from.queue_);
     return *this;
   }
 
@@ -152,9 +155,9 @@ class remote_handle {
   /// whole batch of posts, and on a loop's thread that loop's `now()` does. A time that has passed: in the next pass.
   template <class F>
   int post_at(clock::time_point when, F call) const noexcept {
-    detail::remote_node* node = nullptr;
-    if (const int error = prepare(when, call, node)) return error;
-    return box_->submit(*node);
+    detail::posted_operation* posted = nullptr;
+    if (const int error = prepare(when, call, posted)) return error;
+    return queue_->submit(*posted);
   }
 
   /// As `post`, and `out` can cancel it. What `out` had is cancelled, as by assigning to it, once the new one is accepted;
@@ -170,28 +173,28 @@ class remote_handle {
   /// As `arm`, at an absolute time, as `post_at`.
   template <class F>
   int arm_at(clock::time_point when, F call, remote_timer& out) const noexcept {
-    detail::remote_node* node = nullptr;
-    if (const int error = prepare(when, call, node)) return error;
+    detail::posted_operation* posted = nullptr;
+    if (const int error = prepare(when, call, posted)) return error;
     // the timer's reference: counted while nobody else has the node
-    node->references.store(2, std::memory_order_relaxed);
-    if (const int error = box_->submit(*node)) return error;
-    out = remote_timer{*node, *box_};
+    posted->references.store(2, std::memory_order_relaxed);
+    if (const int error = queue_->submit(*posted)) return error;
+    out = remote_timer{*posted, *queue_};
     return 0;
   }
 
  private:
   friend class timer_service;
-  explicit remote_handle(detail::mailbox* box) noexcept : box_{box} {
-    if (box_ != nullptr) box_->retain();
+  explicit remote_handle(detail::post_queue* queue) noexcept : queue_{queue} {
+    if (queue_ != nullptr) queue_->retain();
   }
 
   template <class D>
   int due_after(D after, clock::time_point& due) const noexcept {
-    return box_ == nullptr ? UV_ECANCELED : box_->due_after(detail::to_nanoseconds(after), due);
+    return queue_ == nullptr ? UV_ECANCELED : queue_->due_after(detail::to_nanoseconds(after), due);
   }
 
   template <class F>
-  int prepare(clock::time_point due, const F& call, detail::remote_node*& node) const noexcept {
+  int prepare(clock::time_point due, const F& call, detail::posted_operation*& posted) const noexcept {
     static_assert(
         std::is_trivially_copyable_v<F> && std::is_copy_constructible_v<F> && std::is_trivially_destructible_v<F>,
         "what is posted to another thread is trivially copyable and destructible: capture pointers and "
@@ -203,15 +206,15 @@ class remote_handle {
     static_assert(std::is_nothrow_invocable_v<F&>,
                   "what is posted to another thread is called without arguments and is noexcept: libuv's C frames "
                   "cannot be unwound");
-    if (box_ == nullptr) return UV_ECANCELED;
-    const int error = box_->reserve(due, node);
+    if (queue_ == nullptr) return UV_ECANCELED;
+    const int error = queue_->reserve(due, posted);
     if constexpr (remote_callable<F>) {  // else one of the above has said what is wrong
-      if (error == 0) node->call_with(call);
+      if (error == 0) posted->call_with(call);
     }
     return error;
   }
 
-  detail::mailbox* box_ = nullptr;  // one reference
+  detail::post_queue* queue_ = nullptr;  // one reference
 };
 
 /// Keeps a loop alive while somebody still intends to post to it; `timer_service::hold` gives one, on the loop thread.
@@ -225,37 +228,37 @@ class remote_hold {
   remote_hold() noexcept = default;
   ~remote_hold() { release(); }
   /// One hold more, of the same loop.
-  remote_hold(const remote_hold& from) noexcept : box_{from.box_} { add(); }
+  remote_hold(const remote_hold& from) noexcept : queue_{from.queue_} { add(); }
   /// Leaves `from` holding nothing.
-  remote_hold(remote_hold&& from) noexcept : box_{std::exchange(from.box_, nullptr)} {}
+  remote_hold(remote_hold&& from) noexcept : queue_{std::exchange(from.queue_, nullptr)} {}
   /// Lets go of what it held.
   remote_hold& operator=(remote_hold from) noexcept {
-    std::swap(box_, from.box_);
+    std::swap(queue_, from.queue_);
     return *this;
   }
 
   /// Lets go; idempotent.
   void release() noexcept {
-    if (box_ == nullptr) return;
-    box_->drop_hold();
-    box_->release();
-    box_ = nullptr;
+    if (queue_ == nullptr) return;
+    queue_->drop_hold();
+    queue_->release();
+    queue_ = nullptr;
   }
 
   /// True until it is released or moved from.
-  explicit operator bool() const noexcept { return box_ != nullptr; }
+  explicit operator bool() const noexcept { return queue_ != nullptr; }
 
  private:
   friend class timer_service;
-  explicit remote_hold(detail::mailbox* box) noexcept : box_{box} { add(); }
+  explicit remote_hold(detail::post_queue* queue) noexcept : queue_{queue} { add(); }
 
   void add() noexcept {
-    if (box_ == nullptr) return;
-    box_->retain();
-    box_->add_hold();
+    if (queue_ == nullptr) return;
+    queue_->retain();
+    queue_->add_hold();
   }
 
-  detail::mailbox* box_ = nullptr;  // one reference
+  detail::post_queue* queue_ = nullptr;  // one reference
 };
 
 }  // namespace tickwheel

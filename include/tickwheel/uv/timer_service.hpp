@@ -204,8 +204,8 @@ class TICKWHEEL_API timer_service final {
   friend class timer;
   friend class detail::post_delivery;
 
-  int make_parts(const service_options&, detail::mailbox*&) noexcept;
-  void start(driver&, detail::mailbox&, const service_options&) noexcept;
+  int make_parts(const service_options&, detail::post_queue*&) noexcept;
+  void start(driver&, detail::post_queue&, const service_options&) noexcept;
   void refresh_stats() const noexcept;
   void dump_armed(std::ostream&, handler_names) const;
   static timer* own_timer(wheel_entry&) noexcept;  // null: another thread's

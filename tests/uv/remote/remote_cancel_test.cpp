@@ -309,11 +309,11 @@ TEST_F(cancelling, and_closing_in_the_same_pass_frees_the_timer_once) {
 // What only threads can do to each other, here step by step: who cancels is interrupted between winning and saying so.
 TEST_F(cancelling, and_being_slow_to_say_so_frees_the_timer_once) {
   struct inside {
-    tickwheel::detail::remote_node* node;
-    tickwheel::detail::mailbox* mailbox;
+    tickwheel::detail::posted_operation* node;
+    tickwheel::detail::post_queue* queue;
   };
   static_assert(sizeof(inside) == sizeof(remote_timer));
-  using tickwheel::detail::remote_state;
+  using tickwheel::detail::operation_state;
   const auto before = allocations::outstanding();
   for (const bool comes_due : {false, true}) {
     for (const bool closes : {false, true}) {
@@ -325,10 +325,10 @@ TEST_F(cancelling, and_being_slow_to_say_so_frees_the_timer_once) {
       other.turn();
       inside of_timer{};
       std::memcpy(&of_timer, &t, sizeof t);
-      ASSERT_TRUE(of_timer.node->change(remote_state::armed, remote_state::cancelled));
+      ASSERT_TRUE(of_timer.node->change(operation_state::armed, operation_state::cancelled));
       if (comes_due) other.advance(20ms);
       if (closes) other.timers.close();
-      of_timer.mailbox->notify(*of_timer.node);
+      of_timer.queue->notify(*of_timer.node);
       other.advance(0ns);
       EXPECT_EQ(t.cancel(), outcome::cancelled);
       EXPECT_EQ(other.timers.stats().remote_withdrawn, 1U);

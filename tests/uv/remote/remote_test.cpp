@@ -585,7 +585,7 @@ TEST(closing, counts_what_has_not_run_wherever_it_is) {
   EXPECT_EQ(timers[5].cancel(), remote_timer::outcome::cancelled);
 }
 
-TEST(closing, frees_every_node_and_the_mailbox_with_the_last_handle) {
+TEST(closing, frees_every_node_and_the_queue_with_the_last_handle) {
   const auto before = allocations::outstanding();
   {
     std::optional<manual_service> service{std::in_place};
@@ -598,7 +598,7 @@ TEST(closing, frees_every_node_and_the_mailbox_with_the_last_handle) {
     service->advance(5ms);
     ASSERT_EQ(handle.post(0s, []() noexcept {}), 0);
     service.reset();
-    EXPECT_EQ(allocations::outstanding(), before + 2) << "the mailbox, and what the timer keeps";
+    EXPECT_EQ(allocations::outstanding(), before + 2) << "the post queue, and what the timer keeps";
   }
   EXPECT_EQ(allocations::outstanding(), before);
 }

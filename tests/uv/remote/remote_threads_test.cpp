@@ -247,7 +247,7 @@ TEST(cancelling_on_another_thread, against_close_frees_each_timer_once) {
   EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
-// The last handle goes, and its mailbox with it, on whichever thread comes last.
+// The last handle goes, and its post queue with it, on whichever thread comes last.
 TEST(handles_holds_and_timers, are_copied_and_dropped_on_any_thread_while_the_service_goes) {
   const std::size_t rounds = by_run_length(200, 5'000);
   const auto outstanding = allocations::outstanding();

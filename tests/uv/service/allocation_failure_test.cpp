@@ -102,7 +102,7 @@ TEST(opening_without_memory, on_a_loop_answers_so_whatever_the_geometry_and_can_
         EXPECT_EQ(timers.is_open(), answer == 0);
         return answer;
       });
-      EXPECT_GE(made, 3U) << "the wheel, the mailbox and the handles, at least";
+      EXPECT_GE(made, 3U) << "the wheel, the post queue and the handles, at least";
       counter c{timers};
       ASSERT_EQ(c.timeout.arm(1ms), 0);
       loop.run();
@@ -123,7 +123,7 @@ TEST(opening_without_memory, on_a_driver_answers_so_whatever_the_geometry_and_ca
         EXPECT_EQ(time.bound() != nullptr, answer == 0);
         return answer;
       });
-      EXPECT_GE(made, 2U) << "the wheel and the mailbox, at least";
+      EXPECT_GE(made, 2U) << "the wheel and the post queue, at least";
       counter c{timers};
       ASSERT_EQ(c.timeout.arm(1ms), 0);
       time.advance(2ms);
@@ -133,7 +133,7 @@ TEST(opening_without_memory, on_a_driver_answers_so_whatever_the_geometry_and_ca
   }
 }
 
-TEST(opening_again_without_memory, keeps_the_closed_mailbox_of_before_and_leaks_neither) {
+TEST(opening_again_without_memory, keeps_the_closed_queue_of_before_and_leaks_neither) {
   const auto before = allocations::outstanding();
   {
     live_loop loop;

@@ -1,4 +1,4 @@
-// What other threads posted to a service, on its way from the mailbox to its end.
+// What other threads posted to a service, on its way from the post_queue to its end.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -21,7 +21,7 @@ class timer_service;
 
 namespace tickwheel::detail {
 
-/// Posts are taken from the mailbox in batches and delivered in the order of posting. A call that is due runs at once. One with a
+/// Posts are taken from the post_queue in batches and delivered in the order of posting. A call that is due runs at once. One with a
 /// delay becomes a timer of the service.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1), except `deliver`, which is O(visits), and `close`.
@@ -34,18 +34,18 @@ class TICKWHEEL_API post_delivery {
   post_delivery(const post_delivery&) = delete;
   post_delivery& operator=(const post_delivery&) = delete;
 
-  /// Delivers what is posted to `from` from now on. Takes over a reference to it, and gives up the one to the mailbox before.
+  /// Delivers what is posted to `from` from now on. Takes over a reference to it, and gives up the one to the post_queue before.
   /// Requires: nothing is left to be delivered.
-  void open(mailbox& from) noexcept;
+  void open(post_queue& from) noexcept;
 
-  /// Ends everything that has not run, wherever it is: the mailbox accepts nothing from here on. Requires: the wheel is
+  /// Ends everything that has not run, wherever it is: the queue accepts nothing from here on. Requires: the wheel is
   /// still there. `forget` is to be called for what is in the wheel.
   void close() noexcept;
   /// Ends `t`, which is no longer linked to the wheel, if it is another thread's.
   void forget(timer& t) noexcept;
 
-  /// The mailbox; null before the first `open`. It stays, closed, until the next one, so that handles may be made while it closes.
-  mailbox* box() const noexcept { return mailbox_; }
+  /// The post_queue; null before the first `open`. It stays, closed, until the next one, so that handles may be made while it closes.
+  post_queue* queue() const noexcept { return queue_; }
 
   /// Takes what was posted so far.
   void take() noexcept;
@@ -81,19 +81,19 @@ class TICKWHEEL_API post_delivery {
   void count(service_stats& stats) const noexcept;
 
  private:
-  void settle_notice(remote_node&) noexcept;
-  void withdraw(remote_node&) noexcept;
-  void arm(remote_node&) noexcept;
+  void settle_notice(posted_operation&) noexcept;
+  void withdraw(posted_operation&) noexcept;
+  void arm(posted_operation&) noexcept;
   static void fire(wheel_entry&) noexcept;
-  void disarm(remote_node&) noexcept;
-  void run(remote_node&) noexcept;
-  void end(remote_node&) noexcept;
+  void disarm(posted_operation&) noexcept;
+  void run(posted_operation&) noexcept;
+  void end(posted_operation&) noexcept;
 
   timer_service& service_;
   armed_timers& timers_;
   handler_log& log_;
 
-  mailbox* mailbox_ = nullptr;
+  post_queue* queue_ = nullptr;
   inbox_chain taken_;
   const inbox_link* batch_end_ = nullptr;
   bool has_holds_ = false;  // some remote_hold may be left

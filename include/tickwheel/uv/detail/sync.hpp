@@ -1,6 +1,6 @@
 // The parts that the code between threads is built from: atomics, a mutex, and the plain data that one thread hands to another.
 //
-// The library uses those of the standard. They are a template parameter of the inbox, the nodes and the mailbox, so that
+// The library uses those of the standard. They are a template parameter of the inbox, the nodes and the post_queue, so that
 // tests/weak_memory can pass others, which explore what the C++ memory model allows.
 #pragma once
 
@@ -28,15 +28,15 @@ class basic_inbox_chain;
 template <class Sync>
 class basic_inbox;
 template <class Sync>
-struct basic_remote_node;
+struct basic_posted_operation;
 template <class Sync>
-class TICKWHEEL_API basic_mailbox;
+class TICKWHEEL_API basic_post_queue;
 
 // The library's.
 using inbox_link = basic_inbox_link<std_sync>;
 using inbox_chain = basic_inbox_chain<std_sync>;
 using inbox = basic_inbox<std_sync>;
-using remote_node = basic_remote_node<std_sync>;
-using mailbox = basic_mailbox<std_sync>;
+using posted_operation = basic_posted_operation<std_sync>;
+using post_queue = basic_post_queue<std_sync>;
 
 }  // namespace tickwheel::detail

@@ -1,4 +1,4 @@
-// The mailbox is what a service, its remote_handles, its remote_timers and its holds share: where operations from other
+// The post queue is what a service, its remote_handles, its remote_timers and its holds share: where operations from other
 // threads are queued, counted, and announced.
 //
 // It is reference counted and outlives service and loop, so that a handle which is left over finds a closed inbox instead
@@ -16,7 +16,7 @@
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/detail/inbox.hpp>
-#include <tickwheel/uv/detail/remote_node.hpp>
+#include <tickwheel/uv/detail/posted_operation.hpp>
 #include <tickwheel/uv/detail/sync.hpp>
 #include <tickwheel/uv/driver.hpp>
 
@@ -32,16 +32,16 @@ namespace tickwheel::detail {
 
 /// *Thread safety:* any thread, unless a function says that it is the loop's. *Complexity:* O(1); one allocation a node.
 template <class Sync>
-class TICKWHEEL_API basic_mailbox {
+class TICKWHEEL_API basic_post_queue {
  public:
-  using node = basic_remote_node<Sync>;
+  using node = basic_posted_operation<Sync>;
   using chain = basic_inbox_chain<Sync>;
 
   /// One reference. Null without memory. Limits beyond what a 64-bit count reaches are none.
-  static basic_mailbox* make(std::size_t max_queued, std::size_t max_unended) noexcept;
+  static basic_post_queue* make(std::size_t max_queued, std::size_t max_unended) noexcept;
 
-  basic_mailbox(const basic_mailbox&) = delete;
-  basic_mailbox& operator=(const basic_mailbox&) = delete;
+  basic_post_queue(const basic_post_queue&) = delete;
+  basic_post_queue& operator=(const basic_post_queue&) = delete;
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
@@ -79,7 +79,7 @@ class TICKWHEEL_API basic_mailbox {
     if (what == pushed::queued) [[likely]]
       return 0;
     if (what == pushed::asleep) {
-      ring();
+      wake_loop();
       return 0;
     }
     give_place_back();
@@ -89,7 +89,7 @@ class TICKWHEEL_API basic_mailbox {
 
   /// Returns the state in which the node ends: `cancelled`, by this call or an earlier one, `ran`, or `closed`. Requires: the
   /// caller has a reference to the node.
-  remote_state cancel(node& posted) noexcept;
+  operation_state cancel(node& posted) noexcept;
   /// The second half of a cancel: tells the loop that a node which it had armed was cancelled.
   void notify(node& cancelled) noexcept;
 
@@ -100,7 +100,7 @@ class TICKWHEEL_API basic_mailbox {
   void drop_hold() noexcept {
     // release: what was posted before is taken by the pass that finds no hold left; acquire: as for a push that wakes,
     // the flag of the bell is seen as the loop left it
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) ring();
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) wake_loop();
   }
   /// The loop's. Does for holds what `take_all` and `sleep` do for the inbox, and so acquires, releases, and is a
   /// read-modify-write.
@@ -134,8 +134,8 @@ class TICKWHEEL_API basic_mailbox {
   template <class T>
   using plain = typename Sync::template plain<T>;
 
-  basic_mailbox(std::size_t max_queued, std::size_t max_unended) noexcept;
-  ~basic_mailbox() = default;
+  basic_post_queue(std::size_t max_queued, std::size_t max_unended) noexcept;
+  ~basic_post_queue() = default;
 
   bool take_place() noexcept {
     const std::uint64_t mine = accepted_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -162,7 +162,7 @@ class TICKWHEEL_API basic_mailbox {
     return true;
   }
   bool read_driver(clock::time_point& now) noexcept;
-  void ring() noexcept;
+  void wake_loop() noexcept;
 
   static constexpr std::size_t cache_line = 64;
 
@@ -185,8 +185,8 @@ class TICKWHEEL_API basic_mailbox {
   alignas(cache_line) atomic<std::uint32_t> references_{1};
   atomic<std::uint32_t> holds_{0};
   atomic<std::uint64_t> refused_{0};
-  typename Sync::mutex bell_;
-  plain<driver*> driver_{nullptr};  // under bell_; null once closed
+  typename Sync::mutex driver_mutex_;
+  plain<driver*> driver_{nullptr};  // under driver_mutex_; null once closed
 };
 
 }  // namespace tickwheel::detail

@@ -1,4 +1,4 @@
-#include <tickwheel/uv/detail/mailbox.hpp>
+#include <tickwheel/uv/detail/post_queue.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -16,16 +16,16 @@ std::int64_t as_limit(std::size_t limit) noexcept {
 }  // namespace
 
 template <class Sync>
-basic_mailbox<Sync>* basic_mailbox<Sync>::make(std::size_t max_queued, std::size_t max_unended) noexcept {
-  return new (std::nothrow) basic_mailbox{max_queued, max_unended};
+basic_post_queue<Sync>* basic_post_queue<Sync>::make(std::size_t max_queued, std::size_t max_unended) noexcept {
+  return new (std::nothrow) basic_post_queue{max_queued, max_unended};
 }
 
 template <class Sync>
-basic_mailbox<Sync>::basic_mailbox(std::size_t max_queued, std::size_t max_unended) noexcept
+basic_post_queue<Sync>::basic_post_queue(std::size_t max_queued, std::size_t max_unended) noexcept
     : max_queued_{as_limit(max_queued)}, max_unended_{as_limit(max_unended)} {}
 
 template <class Sync>
-bool basic_mailbox<Sync>::take_place_slow_path(std::uint64_t mine) noexcept {
+bool basic_post_queue<Sync>::take_place_slow_path(std::uint64_t mine) noexcept {
   // may set them back when another producer was quicker, and then costs one more look
   const std::uint64_t delivered = delivered_.load(std::memory_order_relaxed);
   const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
@@ -38,23 +38,23 @@ bool basic_mailbox<Sync>::take_place_slow_path(std::uint64_t mine) noexcept {
 }
 
 template <class Sync>
-remote_state basic_mailbox<Sync>::cancel(node& posted) noexcept {
+operation_state basic_post_queue<Sync>::cancel(node& posted) noexcept {
   // in this order, as the loop may move it from queued to armed between the two, and never back
-  if (posted.change(remote_state::queued, remote_state::cancelled)) return remote_state::cancelled;
-  if (posted.change(remote_state::armed, remote_state::cancelled)) {
+  if (posted.change(operation_state::queued, operation_state::cancelled)) return operation_state::cancelled;
+  if (posted.change(operation_state::armed, operation_state::cancelled)) {
     notify(posted);
-    return remote_state::cancelled;
+    return operation_state::cancelled;
   }
   // Relaxed: what was found has been acquired, and may only have gone from cancelled to abandoned since.
-  const remote_state end = posted.state.load(std::memory_order_relaxed);
-  return end == remote_state::abandoned ? remote_state::cancelled : end;
+  const operation_state end = posted.state.load(std::memory_order_relaxed);
+  return end == operation_state::abandoned ? operation_state::cancelled : end;
 }
 
 template <class Sync>
-void basic_mailbox<Sync>::notify(node& cancelled) noexcept {
+void basic_post_queue<Sync>::notify(node& cancelled) noexcept {
   switch (inbox_.push(cancelled.link)) {
     case pushed::asleep:
-      ring();
+      wake_loop();
       break;
     case pushed::queued:
       break;
@@ -67,34 +67,34 @@ void basic_mailbox<Sync>::notify(node& cancelled) noexcept {
 }
 
 template <class Sync>
-basic_inbox_chain<Sync> basic_mailbox<Sync>::close() noexcept {
+basic_inbox_chain<Sync> basic_post_queue<Sync>::close() noexcept {
   {
-    const std::lock_guard lock{bell_};
+    const std::lock_guard lock{driver_mutex_};
     driver_ = nullptr;
   }
   return inbox_.close();
 }
 
 template <class Sync>
-void basic_mailbox<Sync>::ring() noexcept {
-  const std::lock_guard lock{bell_};
+void basic_post_queue<Sync>::wake_loop() noexcept {
+  const std::lock_guard lock{driver_mutex_};
   if (driver_ != nullptr) driver_->request_pass();
 }
 
 template <class Sync>
-bool basic_mailbox<Sync>::read_driver(clock::time_point& now) noexcept {
-  const std::lock_guard lock{bell_};
+bool basic_post_queue<Sync>::read_driver(clock::time_point& now) noexcept {
+  const std::lock_guard lock{driver_mutex_};
   if (driver_ == nullptr) return false;
   now = driver_->now();
   return true;
 }
 
-template basic_mailbox<std_sync>* basic_mailbox<std_sync>::make(std::size_t, std::size_t) noexcept;
-template remote_state basic_mailbox<std_sync>::cancel(remote_node&) noexcept;
-template void basic_mailbox<std_sync>::notify(remote_node&) noexcept;
-template inbox_chain basic_mailbox<std_sync>::close() noexcept;
-template bool basic_mailbox<std_sync>::take_place_slow_path(std::uint64_t) noexcept;
-template bool basic_mailbox<std_sync>::read_driver(clock::time_point&) noexcept;
-template void basic_mailbox<std_sync>::ring() noexcept;
+template basic_post_queue<std_sync>* basic_post_queue<std_sync>::make(std::size_t, std::size_t) noexcept;
+template operation_state basic_post_queue<std_sync>::cancel(posted_operation&) noexcept;
+template void basic_post_queue<std_sync>::notify(posted_operation&) noexcept;
+template inbox_chain basic_post_queue<std_sync>::close() noexcept;
+template bool basic_post_queue<std_sync>::take_place_slow_path(std::uint64_t) noexcept;
+template bool basic_post_queue<std_sync>::read_driver(clock::time_point&) noexcept;
+template void basic_post_queue<std_sync>::wake_loop() noexcept;
 
 }  // namespace tickwheel::detail

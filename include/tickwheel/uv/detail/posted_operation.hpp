@@ -22,7 +22,7 @@ namespace tickwheel::detail {
 
 /// One word decides between the loop, who cancels, and close. Each change is a compare-and-exchange from the state that
 /// is expected, but for `abandoned`, before which the loop is the only one left to change anything.
-enum class remote_state : std::uint8_t {
+enum class operation_state : std::uint8_t {
   queued,     ///< on its way to the loop. Next: armed, ran, cancelled, closed
   armed,      ///< in the wheel. Next: ran, cancelled, closed
   ran,        ///< its handler runs or has run
@@ -35,14 +35,14 @@ enum class remote_state : std::uint8_t {
 inline constexpr std::size_t callable_size = 48;
 
 template <class Sync>
-struct basic_remote_node {
+struct basic_posted_operation {
   template <class T>
   using atomic = typename Sync::template atomic<T>;
   template <class T>
   using plain = typename Sync::template plain<T>;
 
   basic_inbox_link<Sync> link;  // first, so that a link's address is its node's
-  atomic<remote_state> state{remote_state::queued};
+  atomic<operation_state> state{operation_state::queued};
   plain<bool> delivered{false};         // the loop's: it has had it, and whatever comes now is the notice
   atomic<std::uint32_t> references{1};  // the loop's
   plain<clock::time_point> due{};       // time_point::min(): as soon as it is taken
@@ -54,10 +54,12 @@ struct basic_remote_node {
   // a node never unlinks anything from the wheel
   alignas(timer) std::byte waiting[sizeof(timer)];
 
-  static basic_remote_node& of(basic_inbox_link<Sync>& l) noexcept { return reinterpret_cast<basic_remote_node&>(l); }
-  static basic_remote_node& of(timer& t) noexcept {
-    return *reinterpret_cast<basic_remote_node*>(reinterpret_cast<std::byte*>(&t) -
-                                                 offsetof(basic_remote_node, waiting));
+  static basic_posted_operation& of(basic_inbox_link<Sync>& l) noexcept {
+    return reinterpret_cast<basic_posted_operation&>(l);
+  }
+  static basic_posted_operation& of(timer& t) noexcept {
+    return *reinterpret_cast<basic_posted_operation*>(reinterpret_cast<std::byte*>(&t) -
+                                                      offsetof(basic_posted_operation, waiting));
   }
 
   timer& wait() noexcept { return *std::launder(reinterpret_cast<timer*>(waiting)); }
@@ -70,12 +72,12 @@ struct basic_remote_node {
 
   /// True when it was `from` and is `to` now. Acquires, so that who wins sees what led to `from`, and releases what it
   /// did before; who loses acquires what the winner did.
-  bool change(remote_state from, remote_state to) noexcept {
+  bool change(operation_state from, operation_state to) noexcept {
     return state.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_acquire);
   }
 
   /// As `change`, by the loop. Without a remote_timer, as most nodes are, nobody else can come in between.
-  bool change_by_loop(remote_state from, remote_state to) noexcept {
+  bool change_by_loop(operation_state from, operation_state to) noexcept {
     if (references.load(std::memory_order_acquire) != 1) return change(from, to);
     if (state.load(std::memory_order_relaxed) != from) return false;
     state.store(to, std::memory_order_relaxed);
@@ -84,10 +86,10 @@ struct basic_remote_node {
 
   /// Called by the loop for a cancelled node that leaves the wheel before its notice comes. Releases: a thread that cancels
   /// again sees what the thread did that cancelled first.
-  void abandon() noexcept { state.store(remote_state::abandoned, std::memory_order_release); }
+  void abandon() noexcept { state.store(operation_state::abandoned, std::memory_order_release); }
   /// Called by the loop, and by a thread whose notice was refused. Relaxed: only the loop abandons, and the refusal has
   /// acquired what the loop did before it closed.
-  bool is_abandoned() const noexcept { return state.load(std::memory_order_relaxed) == remote_state::abandoned; }
+  bool is_abandoned() const noexcept { return state.load(std::memory_order_relaxed) == operation_state::abandoned; }
 
   /// Gives up a reference. The last one frees the node, having acquired what all others did with it. Without others
   /// there is nothing to be counted down: most nodes never have any.
@@ -97,8 +99,8 @@ struct basic_remote_node {
   }
 };
 
-static_assert(std::is_standard_layout_v<remote_node>, "links and timers are found by their place in the node");
-static_assert(std::is_trivially_destructible_v<remote_node>, "the loop has destroyed the timer by then");
-static_assert(sizeof(void*) != 8 || sizeof(remote_node) == 128, "a node is two cache lines");
+static_assert(std::is_standard_layout_v<posted_operation>, "links and timers are found by their place in the node");
+static_assert(std::is_trivially_destructible_v<posted_operation>, "the loop has destroyed the timer by then");
+static_assert(sizeof(void*) != 8 || sizeof(posted_operation) == 128, "a node is two cache lines");
 
 }  // namespace tickwheel::detail
