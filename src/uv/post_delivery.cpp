@@ -14,9 +14,9 @@ namespace tickwheel::detail {
 
 namespace {
 
-// Only to tell it from others. By way of the type that compilers take for "any function".
-expiry_report::handler_id handler_of(const posted_operation& node) noexcept {
-  return reinterpret_cast<expiry_report::handler_id>(reinterpret_cast<void (*)()>(node.run));
+// It is only compared. The cast goes by way of the type that compilers take for "any function".
+expiry_report::handler_id handler_of(const posted_operation& posted) noexcept {
+  return reinterpret_cast<expiry_report::handler_id>(reinterpret_cast<void (*)()>(posted.operate));
 }
 
 }  // namespace
@@ -41,14 +41,14 @@ void post_delivery::open(post_queue& from) noexcept {
   expired_but_cancelled_ = ran_ = withdrawn_ = cancelled_ = 0;
 }
 
-// First what waits and the notices, so that what is in the wheel then is there and nowhere else.
-void post_delivery::close() noexcept {
+// First the inbox and the operations that were taken. Then each operation in the wheel is there and nowhere else.
+void post_delivery::close(ended_operations& ended) noexcept {
   taken_.append(queue_->close());
-  while (inbox_link* link = taken_.pop()) end(posted_operation::of(*link));
+  while (inbox_link* link = taken_.pop()) end(posted_operation::of(*link), ended);
 }
 
-void post_delivery::forget(timer& t) noexcept {
-  if (owns(t)) end(posted_operation::of(t));
+void post_delivery::forget(timer& t, ended_operations& ended) noexcept {
+  if (owns(t)) end(posted_operation::of(t), ended);
 }
 
 void post_delivery::count(service_stats& stats) const noexcept {
@@ -62,7 +62,7 @@ void post_delivery::count(service_stats& stats) const noexcept {
 }
 
 void post_delivery::take() noexcept {
-  // Asked before taking: what was posted before the last release is then among what is taken.
+  // in this order: if no hold is left, `take_all` takes everything that was posted before the last one was released
   if (has_holds_) has_holds_ = queue_->has_holds();
   taken_.append(queue_->take_all());
 }
@@ -74,104 +74,140 @@ void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::
     if (link == nullptr) break;
     if (link == batch_end_) batch_end_ = nullptr;
     if (taken_.front() != nullptr) __builtin_prefetch(posted_operation::of(*taken_.front()).waiting, 1);
-    posted_operation& node = posted_operation::of(*link);
-    if (node.delivered) {
-      settle_notice(node);
-      continue;
-    }
-    node.delivered = true;
-    queue_->count_delivered();
-    // one with a delay is a timer, and waits for input like any other
-    if (node.due > as_of) {
-      arm(node);
-    } else if (node.change_by_loop(operation_state::queued, operation_state::ran)) {
-      // a time before the clock's epoch is one that has passed, too
-      const bool at_once = node.due == clock::time_point::min();
-      log_.begin(detail::handler_of(node), at_once ? stamp : std::max(node.due, clock::time_point{}), {},
-                 timers_.source().now());
-      run(node);
-      if (binding.ended()) return;
-    } else {
-      withdraw(node);
-    }
+    posted_operation& posted = posted_operation::of(*link);
+    if (deliver(posted, as_of, stamp) && binding.ended()) return;
   }
 }
 
-// Its link is free from here on, and a notice may come from another thread before this returns: the next pass reads it.
-void post_delivery::arm(posted_operation& node) noexcept {
-  if (!node.change_by_loop(operation_state::queued, operation_state::armed)) {
-    withdraw(node);
-    return;
+// Returns true if it has called the callable or its destructor, which may do anything.
+inline bool post_delivery::deliver(posted_operation& posted, clock::time_point as_of,
+                                   clock::time_point stamp) noexcept {
+  if (posted.delivered) return settle_notice(posted);
+  posted.delivered = true;
+  queue_->count_delivered();
+  // a delayed one is a timer, and waits for input as any other timer does
+  if (posted.due > as_of) {
+    if (!posted.change_by_loop(operation_state::queued, operation_state::armed)) return withdraw(posted);
+    arm(posted);
+    return false;
   }
+  if (!posted.change_by_loop(operation_state::queued, operation_state::ran)) return withdraw(posted);
+  // a time before the clock's epoch has passed as well
+  const bool at_once = posted.due == clock::time_point::min();
+  log_.begin(detail::handler_of(posted), at_once ? stamp : std::max(posted.due, clock::time_point{}), {},
+             timers_.source().now());
+  run(posted);
+  return true;
+}
+
+// Another thread may already push the link as a notice: the next pass takes it.
+void post_delivery::arm(posted_operation& posted) noexcept {
   ++armed_;
-  timer& wait = *::new (static_cast<void*>(node.waiting)) timer{service_, &fire, timer::of_remote{}};
-  timers_.entries().arm(wait.entry(), timers_.ticks().ceil(node.due));
+  timer& wait = *::new (static_cast<void*>(posted.waiting)) timer{service_, &fire, timer::of_remote{}};
+  timers_.entries().arm(wait.entry(), timers_.ticks().ceil(posted.due));
 }
 
 void post_delivery::fire(wheel_entry& entry) noexcept {
   timer& wait = timer::from(entry);
   post_delivery& self = wait.service().dispatcher_.posts();
-  posted_operation& node = posted_operation::of(wait);
-  self.disarm(node);
-  if (node.change_by_loop(operation_state::armed, operation_state::ran)) {
-    self.run(node);
-    return;
-  }
-  // Cancelled, and the notice is on its way, or about to be: the node, and our reference, is left to it.
-  ++self.expired_but_cancelled_;
-  ++self.withdrawn_;
-  self.queue_->count_ended();
-  node.abandon();
+  posted_operation& posted = posted_operation::of(wait);
+  self.disarm(posted);
+  if (posted.change_by_loop(operation_state::armed, operation_state::ran))
+    self.run(posted);
+  else
+    self.abandon(posted);
 }
 
-// Not armed any more, and out of the wheel: who holds the last reference, on whatever thread, has only memory to free.
-void post_delivery::disarm(posted_operation& node) noexcept {
+// It was cancelled, and its notice is on the way, or is about to be pushed. Our reference is left to the notice.
+void post_delivery::abandon(posted_operation& posted) noexcept {
+  ++expired_but_cancelled_;
+  ++withdrawn_;
+  queue_->count_ended();
+  if (!posted.owns) {
+    posted.abandon();
+    return;
+  }
+  // the callable's destructor may close the service, which settles the notice: one more reference keeps the memory until it
+  // returns
+  posted.retain();
+  posted.abandon();
+  posted.destroy_callable();
+  posted.release();
+}
+
+// It leaves the wheel and is armed no more. A thread that drops the last reference has only memory to free.
+void post_delivery::disarm(posted_operation& posted) noexcept {
   --armed_;
-  timer& wait = node.wait();
+  timer& wait = posted.wait();
   timers_.entries().cancel(wait.entry());
   wait.~timer();
 }
 
-void post_delivery::settle_notice(posted_operation& node) noexcept {
-  if (node.is_abandoned()) {
-    node.release();
-    return;
+// Returns as `deliver`.
+bool post_delivery::settle_notice(posted_operation& posted) noexcept {
+  if (posted.is_abandoned()) {
+    posted.release();
+    return false;
   }
-  disarm(node);
-  withdraw(node);
+  disarm(posted);
+  return withdraw(posted);
 }
 
-// A node that was cancelled, and is in no wheel.
-void post_delivery::withdraw(posted_operation& node) noexcept {
+// It was cancelled, and is in no wheel. Returns as `deliver`. The handler that ran before is not charged with the destructor's time.
+[[gnu::noinline]] bool post_delivery::withdraw(posted_operation& posted) noexcept {
   ++withdrawn_;
   queue_->count_ended();
-  node.release();
+  const bool owns = posted.owns;
+  if (owns) {
+    log_.end(timers_.source().now());
+    posted.destroy_callable();
+  }
+  posted.release();
+  return owns;
 }
 
-// The handler may close or destroy the service; the node is on its own by then, and freed when the handler, which is
-// part of it, has returned.
-void post_delivery::run(posted_operation& node) noexcept {
+// The callable and its destructor may close or destroy the service. Afterwards only the operation is touched, which nobody else
+// frees.
+void post_delivery::run(posted_operation& posted) noexcept {
   ++ran_;
   queue_->count_ended();
-  node.run(node.callable);
-  node.release();
+  posted.run();
+  posted.release();
 }
 
-// Counts a node that has not run, wherever it was, and lets it go.
-void post_delivery::end(posted_operation& node) noexcept {
-  if (node.delivered) {
-    if (node.is_abandoned()) {
-      node.release();  // counted before
+// Ends and counts an operation that has not run, wherever it was.
+void post_delivery::end(posted_operation& posted, ended_operations& ended) noexcept {
+  if (posted.delivered) {
+    if (posted.is_abandoned()) {
+      posted.release();  // counted before
       return;
     }
-    disarm(node);
+    disarm(posted);
   }
-  const operation_state from = node.delivered ? operation_state::armed : operation_state::queued;
-  if (node.change_by_loop(from, operation_state::closed))
+  const operation_state from = posted.delivered ? operation_state::armed : operation_state::queued;
+  if (posted.change_by_loop(from, operation_state::closed))
     ++cancelled_;
   else
     ++withdrawn_;
-  node.release();
+  if (posted.owns)
+    ended.add(posted);
+  else
+    posted.release();
+}
+
+// A notice that is refused may still write the operation's link, so the list has a link of its own.
+void ended_operations::add(posted_operation& ended) noexcept {
+  ended.begin_list();
+  (front_ == nullptr ? front_ : back_->next_ended()) = &ended;
+  back_ = &ended;
+}
+
+ended_operations::~ended_operations() {
+  while (posted_operation* const ended = front_) {
+    front_ = ended->next_ended();
+    ended->destroy_callable();
+    ended->release();
+  }
 }
 
 }  // namespace tickwheel::detail

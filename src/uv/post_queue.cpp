@@ -26,7 +26,7 @@ basic_post_queue<Sync>::basic_post_queue(std::size_t max_queued, std::size_t max
 
 template <class Sync>
 bool basic_post_queue<Sync>::take_place_slow_path(std::uint64_t mine) noexcept {
-  // may set them back when another producer was quicker, and then costs one more look
+  // may replace newer values of another thread, which then costs one more call of this function
   const std::uint64_t delivered = delivered_.load(std::memory_order_relaxed);
   const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
   known_delivered_.store(delivered, std::memory_order_relaxed);
@@ -38,20 +38,20 @@ bool basic_post_queue<Sync>::take_place_slow_path(std::uint64_t mine) noexcept {
 }
 
 template <class Sync>
-operation_state basic_post_queue<Sync>::cancel(node& posted) noexcept {
-  // in this order, as the loop may move it from queued to armed between the two, and never back
+operation_state basic_post_queue<Sync>::cancel(operation& posted) noexcept {
+  // in this order, because the loop may move it from queued to armed between the two, and never back
   if (posted.change(operation_state::queued, operation_state::cancelled)) return operation_state::cancelled;
   if (posted.change(operation_state::armed, operation_state::cancelled)) {
     notify(posted);
     return operation_state::cancelled;
   }
-  // Relaxed: what was found has been acquired, and may only have gone from cancelled to abandoned since.
+  // Relaxed: the failed exchange has acquired the state, which since then can only have changed from cancelled to abandoned.
   const operation_state end = posted.state.load(std::memory_order_relaxed);
   return end == operation_state::abandoned ? operation_state::cancelled : end;
 }
 
 template <class Sync>
-void basic_post_queue<Sync>::notify(node& cancelled) noexcept {
+void basic_post_queue<Sync>::notify(operation& cancelled) noexcept {
   switch (inbox_.push(cancelled.link)) {
     case pushed::asleep:
       wake_loop();
@@ -59,8 +59,8 @@ void basic_post_queue<Sync>::notify(node& cancelled) noexcept {
     case pushed::queued:
       break;
     case pushed::closed:
-      // The loop let go of it when it closed, unless its deadline had come by then. Which of both is settled: the loop
-      // stores `abandoned` in passes, all of them before it closed, and being refused acquired what it did before.
+      // The loop dropped its reference when it closed, unless the deadline had come before. The state tells which: the loop
+      // stores `abandoned` only before it closes, and the refused push has acquired what the loop did before that.
       if (cancelled.is_abandoned()) cancelled.release();
       break;
   }

@@ -59,8 +59,10 @@ void timer_service::close() noexcept {
   if (!is_open()) return;
   driver& source = timers().source();
   timers().close();
-  dispatcher_.posts().close();
-  timers().entries().clear([this](wheel_entry& entry) noexcept { dispatcher_.posts().forget(timer::from(entry)); });
+  detail::post_delivery& posts = dispatcher_.posts();
+  detail::ended_operations ended;  // their callables are destroyed last, and may destroy the service
+  posts.close(ended);
+  timers().entries().clear([&](wheel_entry& entry) noexcept { posts.forget(timer::from(entry), ended); });
   timers().alive().forget_unref();
   refresh_stats();
   stats_.remote_accepted = stats_.remote_ran + stats_.remote_withdrawn + stats_.remote_cancelled;

@@ -1,26 +1,27 @@
-// Timers from other threads: a remote_handle posts to a service from any thread, and cancels there, too.
+// Timers from other threads: a remote_handle posts to a service from any thread, and a remote_timer cancels on any thread.
 //
-// Use it where worker threads hand results back to the loop, or set deadlines for it. A posted call runs on the loop thread
-// once its delay has passed since the call. On the loop thread itself a `timer` is cheaper.
+// Use it where worker threads hand results back to the loop, or set deadlines for it. A posted callable runs on the loop
+// thread. On the loop thread itself a `timer` is cheaper.
 //
 //   tickwheel::remote_handle loop = timers.remote();               // on the loop thread, or before others are started
 //   std::thread worker{[loop, job] {
-//     const result* r = job->compute();
-//     if (loop.post(0s, [job, r]() noexcept { job->done(*r); }) != 0) job->give_up();
+//     std::unique_ptr<result> r = job->compute();
+//     auto done = [job, r = std::move(r)]() noexcept { job->done(*r); };
+//     if (loop.post(std::move(done)) != 0) job->give_up();
 //   }};
 //
 //   tickwheel::remote_timer deadline;
-//   loop.arm(30s, [job]() noexcept { job->too_slow(); }, deadline);
-//   if (deadline.cancel() == tickwheel::remote_timer::outcome::cancelled) { ... }   // then it will never run
+//   if (loop.arm(30s, [job]() noexcept { job->too_slow(); }, deadline) != 0) job->give_up();
+//   if (deadline.cancel() == tickwheel::remote_timer::outcome::cancelled) { ... }   // then it never runs
 //
-// A loop that is not alive does not poll, and what is posted to it waits: give it a `remote_hold` while somebody still
+// A loop that is not alive does not poll, so posted callables wait. A `remote_hold` keeps the loop alive while a thread still
 // intends to post.
 //
 //   auto hold = timers.hold();                                     // on the loop thread
-//   std::thread worker{[loop, hold = std::move(hold)] { ... loop.post(...); }};   // gone with the thread's function
+//   std::thread worker{[loop, hold = std::move(hold)] { ... loop.post(...); }};   // released with the thread's function
 //
-// None of this may be called in a signal handler: it allocates, and may wait for a mutex. A handler that wants to reach
-// the loop uses uv_signal_t.
+// Do not call any of this in a signal handler: it allocates, and may wait for a mutex. A signal handler reaches the loop through
+// uv_signal_t.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -38,52 +39,56 @@
 
 namespace tickwheel {
 
-/// How large a callable may be that is posted, in bytes: six words. It travels in the node, a block of 128 bytes.
+/// The size in bytes up to which a callable is posted without an allocation of its own: six words. The callable travels in the
+/// node of its operation, a block of 128 bytes.
 inline constexpr std::size_t remote_callable_size = detail::callable_size;
 
-/// What can be posted to another thread: callable without arguments and noexcept, since libuv's C frames, which call it,
-/// cannot be unwound; trivially copyable and destructible, since closing the service drops it without running anything of
-/// it; and small enough for the node. A lambda that captures pointers and numbers is. Hand over what is not by a pointer.
-template <class F>
-concept remote_callable = std::is_trivially_copyable_v<F> && std::is_copy_constructible_v<F> &&
-                              std::is_trivially_destructible_v<F> && sizeof(F) <= remote_callable_size
-                          && alignof(F) <= alignof(std::max_align_t) && std::is_nothrow_invocable_v<F&>;
-
-/// A timer that was armed by `remote_handle::arm`, to cancel it from any thread.
+/// A callable that can be posted to another thread.
 ///
-/// It keeps 128 bytes until it is destroyed, assigned to or released. *Thread safety:* `cancel` may be called on any
-/// thread and on several at once; for all else it is an object like any other. *Complexity:* O(1), no allocation;
-/// cancelling may ring the loop. *Lifetime:* movable; destroying or assigning to it cancels. May outlive service and loop.
+/// It takes no arguments and is noexcept, because libuv's C frames, which call it, cannot be unwound. Moving and destroying it
+/// throw nothing. It owns what it captures: the loop's thread runs it and destroys it.
+template <class F>
+concept remote_callable = std::is_object_v<F> && std::is_nothrow_move_constructible_v<F> &&
+    std::is_nothrow_destructible_v<F> && std::is_nothrow_invocable_v<F&>;
+
+/// A timer that `remote_handle::arm` armed. It can be cancelled on any thread.
+///
+/// *Thread safety:* any thread may call `cancel`, several at once. All other functions are those of an ordinary object.
+/// *Complexity:* O(1), no allocation; cancelling may wake the loop. *Errors:* none. *Lifetime:* movable; destroying it or
+/// assigning to it cancels. It may outlive the service and the loop. It keeps a block of 128 bytes until it is destroyed,
+/// assigned to or released, but never the callable.
 class TICKWHEEL_API remote_timer {
  public:
-  /// What became of a timer.
+  /// How a timer ended.
   enum class outcome {
-    cancelled,  ///< by this timer: its handler has not run and never will
-    too_late,   ///< the handler runs, or has run; also for one that was never armed, moved from, or released
-    closed,     ///< the service was closed first: the handler has not run and never will
+    cancelled,  ///< by this timer: its callable has not run and never will
+    too_late,   ///< its callable runs or has run; or it was never armed, moved from or released
+    closed,     ///< the service was closed first: its callable has not run and never will
   };
 
-  /// Not armed.
+  /// Makes a timer that is not armed.
   remote_timer() noexcept = default;
   ~remote_timer() {
     cancel();
     release();
   }
-  /// Leaves `from` as one that was never armed.
+  /// Leaves `from` as a timer that was never armed.
   remote_timer(remote_timer&& from) noexcept
       : operation_{std::exchange(from.operation_, nullptr)}, queue_{std::exchange(from.queue_, nullptr)} {}
-  /// Cancels the one it had.
+  /// Cancels this timer first.
   remote_timer& operator=(remote_timer&& from) noexcept {
     remote_timer{std::move(from)}.swap(*this);
     return *this;
   }
 
-  /// Exactly one of this, the handler and the closing of the service wins, and the answer says which; asked again it is the
-  /// same. Within the timer's own handler: too_late. A timer that is cancelled is let go when the loop next takes what
-  /// was posted, not at its deadline. Does not wait for a handler that runs: after `too_late` it may still be running.
+  /// Cancels the timer, and returns how it ended. Exactly one of this call, the callable and the closing of the service wins.
+  /// Later calls return the same. Returns `too_late` within the timer's own callable.
+  ///
+  /// The callable is destroyed on the loop's thread, when the loop next takes posted operations, not at the deadline. This call
+  /// does not wait for a callable that runs: after `too_late` it may still be running.
   outcome cancel() noexcept;
 
-  /// Lets go of the timer and leaves it armed.
+  /// Gives up the timer and leaves it armed.
   void release() noexcept;
 
  private:
@@ -102,25 +107,31 @@ class TICKWHEEL_API remote_timer {
   detail::post_queue* queue_ = nullptr;            // one reference
 };
 
-/// Posts to one service; `timer_service::remote` gives it.
+/// Posts to one service. `timer_service::remote` returns it.
 ///
-/// *Thread safety:* any thread, several at once; assigning to it is not. Not in a signal handler. *Complexity:* `post` is
-/// O(1): one allocation, one clock read unless the delay is zero or less, two atomic operations, and no lock. The first post
-/// since the loop found nothing also takes a mutex that only closing contends for, and wakes the loop. *Lifetime:* may outlive
-/// service and loop, and then answers UV_ECANCELED.
+/// *Thread safety:* any thread, several at once, except assignment. Not in a signal handler. *Complexity:* `post` is O(1): one
+/// allocation, one clock read unless the delay is zero or less, two atomic operations, and no lock. A callable larger than
+/// `remote_callable_size` costs a second allocation. The first post after the loop found nothing also wakes the loop, under a
+/// mutex that only closing contends for. *Errors:* a UV_ code. *Lifetime:* may outlive the service and the loop, and then
+/// returns UV_ECANCELED.
 ///
-/// *Order:* what is posted without a delay, or with one that has passed by the time stamp of the pass that delivers it, runs
-/// in the order of posting. That holds for one thread's posts, and for those of two threads of which one was made when the
-/// other had returned. After a block a delay that has passed waits for input, as a timer does, and then runs among the timers.
-/// Posts that were made before the stamp as of which timers are judged are delivered before them; later ones take turns with
-/// timers.
+/// *Callables:* each is a `remote_callable`, moved in, or copied if it is an lvalue. An accepted callable is destroyed exactly
+/// once, on the loop's thread: after it ran, when the loop takes its cancel, or when the service closes. Its destructor may do
+/// what a handler may, closing and destroying the service included. A refused callable is left to the caller as it was. If the
+/// service closes during the call, it may have been moved out and back in between.
 ///
-/// *Memory:* nodes are allocated by the posting thread and freed by the loop's, one each. The memory of a burst is bounded by
-/// `max_queued` and `max_armed`, and goes back to the allocator as it runs. Nothing is cached here. In a program that links
-/// mimalloc, operator new, and so each node, is mimalloc's, which is made for such blocks.
+/// *Order:* callables without a delay run in the order of posting. So do those whose delay has passed by the time stamp of the
+/// pass that delivers them. The order holds for the posts of one thread, and for those of two threads if one call returned
+/// before the other began. After a block, a callable whose delay has passed waits for input as a timer does, and then runs
+/// among the timers. Posts made before the stamp as of which timers are judged are delivered before those timers run. Later
+/// posts and timers take turns.
+///
+/// *Memory:* the posting thread allocates a node per operation, and the loop's thread frees it. `max_queued` and `max_armed`
+/// bound the memory of a burst, which goes back to the allocator as the burst runs. Nothing is cached. A program that links
+/// mimalloc gets its nodes from it, because they come from operator new; mimalloc is made for blocks that another thread frees.
 class remote_handle {
  public:
-  /// Empty: every post answers UV_ECANCELED.
+  /// Makes an empty handle: every post returns UV_ECANCELED.
   remote_handle() noexcept = default;
   ~remote_handle() {
     if (queue_ != nullptr) queue_->release();
@@ -131,55 +142,56 @@ class remote_handle {
   }
   /// Leaves `from` empty.
   remote_handle(remote_handle&& from) noexcept : queue_{std::exchange(from.queue_, nullptr)} {}
-  /// From now on posts where `from` does.
+  /// From now on posts to the service of `from`.
   remote_handle& operator=(remote_handle from) noexcept {
     std::swap(queue_, from.queue_);
     return *this;
   }
 
-  /// Runs `call` on the loop thread once `after` has passed since this call, on the steady clock: never early, late as a
-  /// `timer` may be. Zero or less: in the next pass, behind the I/O that waits by then. What is too long for the clock
-  /// saturates: still armed, in effect for ever. What is posted in a handler runs in a later pass.
+  /// Runs `call` on the loop's thread in the next pass, after the input that waits by then. A callable that is posted in a
+  /// handler runs in a later pass.
   ///
-  /// 0: it will run, or be counted in `service_stats::remote_cancelled` when the service closes first.
-  /// UV_EAGAIN: `max_queued` operations wait to be taken, or `max_armed` have not ended; try later, or say no yourself.
-  /// UV_ECANCELED: the service is closed, or the handle empty. UV_ENOMEM. On an error nothing has changed.
+  /// Returns 0: `call` will run, or count in `service_stats::remote_cancelled` if the service closes first.
+  /// UV_EAGAIN: the queue is full (`max_queued`), or `max_armed` operations have not ended. Retry later, or reject the request.
+  /// UV_ECANCELED: the service is closed, or this handle is empty.
+  /// UV_ENOMEM: no memory for the node or for a large callable.
+  /// After an error nothing has changed, and `call` is the caller's.
+  template <class F>
+  int post(F&& call) const noexcept {
+    return post_at(clock::time_point::min(), std::forward<F>(call));
+  }
+
+  /// As `post(call)`, once `after`, any std::chrono duration, has passed since this call, on the steady clock. Never early;
+  /// late as a `timer` may be. Zero or less is no delay. A delay that is too long for the clock saturates: `call` is armed, in
+  /// effect for ever. Reads the clock unless `after` is zero or less. Returns as `post(call)`.
   template <class D, class F>
-  int post(D after, F call) const noexcept {
+  int post(D after, F&& call) const noexcept {
     clock::time_point due;
     if (const int error = due_after(after, due)) return error;
-    return post_at(due, call);
+    return post_at(due, std::forward<F>(call));
   }
 
-  /// As `post`, at an absolute time; reads no clock. For who has a time stamp at hand: one reading of the clock serves a
-  /// whole batch of posts, and on a loop's thread that loop's `now()` does. A time that has passed: in the next pass.
+  /// As `post(call)`, at an absolute time. A time that has passed is no delay. Reads no clock: one time stamp serves a batch of
+  /// posts, and on a loop's thread that loop's `now()` does. Returns as `post(call)`.
   template <class F>
-  int post_at(clock::time_point when, F call) const noexcept {
-    detail::posted_operation* posted = nullptr;
-    if (const int error = prepare(when, call, posted)) return error;
-    return queue_->submit(*posted);
+  int post_at(clock::time_point when, F&& call) const noexcept {
+    return submit<false>(when, std::forward<F>(call), nullptr);
   }
 
-  /// As `post`, and `out` can cancel it. What `out` had is cancelled, as by assigning to it, once the new one is accepted;
-  /// on an error `out` is as it was. `out` is written before this returns, but maybe after `call` has run: `call` itself
-  /// must not touch it without more ado.
+  /// As `post(after, call)`, and `out` can cancel it. Cancels the former timer of `out` once the new one is accepted. After an
+  /// error `out` is unchanged. Writes `out` before it returns, but maybe after `call` has run: `call` itself must not use `out`
+  /// without further synchronization. Returns as `post(call)`.
   template <class D, class F>
-  int arm(D after, F call, remote_timer& out) const noexcept {
+  int arm(D after, F&& call, remote_timer& out) const noexcept {
     clock::time_point due;
     if (const int error = due_after(after, due)) return error;
-    return arm_at(due, call, out);
+    return arm_at(due, std::forward<F>(call), out);
   }
 
-  /// As `arm`, at an absolute time, as `post_at`.
+  /// As `arm`, at an absolute time; see `post_at`.
   template <class F>
-  int arm_at(clock::time_point when, F call, remote_timer& out) const noexcept {
-    detail::posted_operation* posted = nullptr;
-    if (const int error = prepare(when, call, posted)) return error;
-    // the timer's reference: counted while nobody else has the node
-    posted->references.store(2, std::memory_order_relaxed);
-    if (const int error = queue_->submit(*posted)) return error;
-    out = remote_timer{*posted, *queue_};
-    return 0;
+  int arm_at(clock::time_point when, F&& call, remote_timer& out) const noexcept {
+    return submit<true>(when, std::forward<F>(call), &out);
   }
 
  private:
@@ -194,50 +206,67 @@ class remote_handle {
   }
 
   template <class F>
-  int prepare(clock::time_point due, const F& call, detail::posted_operation*& posted) const noexcept {
+  static constexpr void check_callable() noexcept {
+    using callable = std::decay_t<F>;
+    static_assert(std::is_invocable_v<callable&>, "a callable that is posted to another thread takes no arguments");
+    static_assert(!std::is_invocable_v<callable&> || std::is_nothrow_invocable_v<callable&>,
+                  "a callable that is posted to another thread must be noexcept: libuv's C frames cannot be unwound");
+    static_assert(std::is_nothrow_move_constructible_v<callable> && std::is_nothrow_destructible_v<callable>,
+                  "a callable that is posted to another thread must move and be destroyed without exceptions");
     static_assert(
-        std::is_trivially_copyable_v<F> && std::is_copy_constructible_v<F> && std::is_trivially_destructible_v<F>,
-        "what is posted to another thread is trivially copyable and destructible: capture pointers and "
-        "numbers, not objects that own something");
-    static_assert(sizeof(F) <= remote_callable_size,
-                  "what is posted to another thread has at most remote_callable_size bytes: hand over the rest by a "
-                  "pointer");
-    static_assert(alignof(F) <= alignof(std::max_align_t), "what is posted to another thread is not over-aligned");
-    static_assert(std::is_nothrow_invocable_v<F&>,
-                  "what is posted to another thread is called without arguments and is noexcept: libuv's C frames "
-                  "cannot be unwound");
-    if (queue_ == nullptr) return UV_ECANCELED;
-    const int error = queue_->reserve(due, posted);
-    if constexpr (remote_callable<F>) {  // else one of the above has said what is wrong
-      if (error == 0) posted->call_with(call);
+        !std::is_lvalue_reference_v<F> || std::is_nothrow_constructible_v<callable, F>,
+        "a callable that is posted to another thread cannot be copied without exceptions: pass it with std::move");
+  }
+
+  template <bool Cancellable, class F>
+  int submit(clock::time_point due, F&& call, [[maybe_unused]] remote_timer* out) const noexcept {
+    using callable = std::decay_t<F>;
+    check_callable<F>();
+    // if it is false, `check_callable` has said why, and a second message would only repeat it
+    if constexpr (remote_callable<callable> && std::is_nothrow_constructible_v<callable, F>) {
+      if (queue_ == nullptr) return UV_ECANCELED;
+      detail::posted_operation* made = nullptr;
+      if (const int error = queue_->reserve(due, made)) return error;
+      if (!made->template hold<callable>(std::forward<F>(call))) {
+        queue_->discard(*made);
+        return UV_ENOMEM;
+      }
+      // the timer's reference: counted while no other thread knows the operation
+      if constexpr (Cancellable) made->references.store(2, std::memory_order_relaxed);
+      if (!queue_->push(*made)) {
+        made->template give_back<callable>(std::forward<F>(call));
+        queue_->discard(*made);
+        return UV_ECANCELED;
+      }
+      if constexpr (Cancellable) *out = remote_timer{*made, *queue_};
     }
-    return error;
+    return 0;
   }
 
   detail::post_queue* queue_ = nullptr;  // one reference
 };
 
-/// Keeps a loop alive while somebody still intends to post to it; `timer_service::hold` gives one, on the loop thread.
+/// Keeps a loop alive while a thread still intends to post to it. `timer_service::hold` returns one, on the loop thread.
 ///
-/// *Thread safety:* may be copied, moved and released on any thread; one object as any other. *Complexity:* O(1); the last
-/// release rings the loop, which then delivers what was posted before, and may end. *Lifetime:* may outlive service and
-/// loop; without effect once the service is closed. It holds the loop whether or not the service was told to `unref`.
+/// *Thread safety:* any thread may copy, move and release its own object. *Complexity:* O(1); the last release wakes the loop,
+/// which then delivers the operations posted before, and may end. *Errors:* none. *Lifetime:* may outlive the service and the
+/// loop. Has no effect once the service is closed. It holds the loop even if the service was told to `unref`.
 class remote_hold {
  public:
   /// Holds nothing.
   remote_hold() noexcept = default;
   ~remote_hold() { release(); }
-  /// One hold more, of the same loop.
+  /// Adds a hold of the same loop.
   remote_hold(const remote_hold& from) noexcept : queue_{from.queue_} { add(); }
-  /// Leaves `from` holding nothing.
+  /// Leaves `from` without a hold.
   remote_hold(remote_hold&& from) noexcept : queue_{std::exchange(from.queue_, nullptr)} {}
-  /// Lets go of what it held.
+  /// Releases its own hold first.
   remote_hold& operator=(remote_hold from) noexcept {
     std::swap(queue_, from.queue_);
     return *this;
   }
 
-  /// Lets go; idempotent.
+  /// Releases the hold. Does nothing if there is none.
   void release() noexcept {
     if (queue_ == nullptr) return;
     queue_->drop_hold();
@@ -245,7 +274,7 @@ class remote_hold {
     queue_ = nullptr;
   }
 
-  /// True until it is released or moved from.
+  /// Returns true until it is released or moved from.
   explicit operator bool() const noexcept { return queue_ != nullptr; }
 
  private:

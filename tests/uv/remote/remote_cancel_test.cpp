@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -308,12 +307,6 @@ TEST_F(cancelling, and_closing_in_the_same_pass_frees_the_timer_once) {
 
 // What only threads can do to each other, here step by step: who cancels is interrupted between winning and saying so.
 TEST_F(cancelling, and_being_slow_to_say_so_frees_the_timer_once) {
-  struct inside {
-    tickwheel::detail::posted_operation* node;
-    tickwheel::detail::post_queue* queue;
-  };
-  static_assert(sizeof(inside) == sizeof(remote_timer));
-  using tickwheel::detail::operation_state;
   const auto before = allocations::outstanding();
   for (const bool comes_due : {false, true}) {
     for (const bool closes : {false, true}) {
@@ -323,12 +316,11 @@ TEST_F(cancelling, and_being_slow_to_say_so_frees_the_timer_once) {
                     10ms, [this]() noexcept { ++ran; }, t),
                 0);
       other.turn();
-      inside of_timer{};
-      std::memcpy(&of_timer, &t, sizeof t);
-      ASSERT_TRUE(of_timer.node->change(operation_state::armed, operation_state::cancelled));
+      cancel_in_steps cancel{t};
+      ASSERT_TRUE(cancel.win());
       if (comes_due) other.advance(20ms);
       if (closes) other.timers.close();
-      of_timer.queue->notify(*of_timer.node);
+      cancel.tell_loop();
       other.advance(0ns);
       EXPECT_EQ(t.cancel(), outcome::cancelled);
       EXPECT_EQ(other.timers.stats().remote_withdrawn, 1U);

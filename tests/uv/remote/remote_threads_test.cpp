@@ -1,6 +1,7 @@
 // Several threads at once: producers against the loop, against close, and those who cancel against what fires. Run them
 // under ThreadSanitizer, too: `./dev test --thread`.
 #include "../../support/allocation_probe.hpp"
+#include "../support/counted_callable.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/long_runs.hpp"
 #include "../support/probe.hpp"
@@ -17,6 +18,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -77,25 +79,44 @@ struct accounts {
   std::uint64_t cancelled = 0;
 };
 
-// `at` of the ledger is for this producer alone.
-accounts produce(const remote_handle& handle, unsigned char* at, std::size_t count, unsigned seed) {
+// Notes that it ran, and owns something.
+template <std::size_t Size>
+struct noted_run {
+  unsigned char* note;
+  counted_callable<Size> counted;
+  void operator()() noexcept { ++*note; }
+};
+
+// Only this producer uses `at` of the ledger.
+accounts produce(const remote_handle& handle, unsigned char* at, callable_log& log, std::size_t count, unsigned seed) {
   accounts mine;
   std::minstd_rand random{seed};
   std::array<remote_timer, 16> timers;
   for (std::size_t i = 0; i < count;) {
     unsigned char* const note = at + i;
     const auto delay = std::chrono::microseconds{random() % 3 == 0 ? 0 : random() % 400};
-    const auto run = [note]() noexcept { ++*note; };
     const std::size_t k = random() % 32;
+    const auto submit = [&](auto run) {
+      int answer = 0;
+      if (k < timers.size()) {
+        if (timers[k].cancel() == outcome::cancelled) ++mine.cancelled;
+        answer = handle.arm(delay, std::move(run), timers[k]);
+        // a timer that was cancelled above and not replaced must not be counted again
+        if (answer != 0) timers[k] = remote_timer{};
+      } else {
+        answer = handle.post(delay, std::move(run));
+      }
+      if constexpr (!std::is_trivially_copyable_v<decltype(run)>)
+        if (answer != 0) run.counted.forget();
+      return answer;
+    };
     int answer = 0;
-    if (k < timers.size()) {
-      if (timers[k].cancel() == outcome::cancelled) ++mine.cancelled;
-      answer = handle.arm(delay, run, timers[k]);
-      // what had been cancelled above and could not be replaced must not be counted again
-      if (answer != 0) timers[k] = remote_timer{};
-    } else {
-      answer = handle.post(delay, run);
-    }
+    if (i % 4 == 0)
+      answer = submit(noted_run<16>{note, counted_callable<16>{log}});
+    else if (i % 4 == 1)
+      answer = submit(noted_run<128>{note, counted_callable<128>{log}});
+    else
+      answer = submit([note]() noexcept { ++*note; });
     if (answer == UV_ECANCELED) break;
     if (answer == 0) {
       ++mine.accepted;
@@ -122,11 +143,12 @@ TEST(producers, against_close_every_accepted_operation_has_one_end) {
       timer_service timers;
       ASSERT_EQ(timers.open(loop, {.work_per_pass = 1 + random() % 256, .max_queued = 1 + random() % 4096}), 0);
       ledger book{producers * size};
+      callable_log log;
       std::array<accounts, producers> sums;
       std::vector<std::thread> threads;
       for (unsigned p = 0; p < producers; ++p)
         threads.emplace_back([&, p, handle = timers.remote(), hold = timers.hold()] {
-          sums[p] = produce(handle, &book.ran[p * size], size, round * producers + p + 1);
+          sums[p] = produce(handle, &book.ran[p * size], log, size, round * producers + p + 1);
         });
       const std::uint64_t enough = random() % (producers * size);
       const auto until = tickwheel::clock::now() + 1s;
@@ -147,6 +169,7 @@ TEST(producers, against_close_every_accepted_operation_has_one_end) {
       ASSERT_EQ(s.remote_withdrawn, cancelled) << "round " << round;
       ASSERT_EQ(s.remote_ran, ran) << "round " << round;
       ASSERT_EQ(book.sum(), ran) << "nothing runs after close";
+      ASSERT_TRUE(log.all_ended()) << "round " << round;
       for (const unsigned char r : book.ran) ASSERT_LE(r, 1) << "nothing runs twice";
       ASSERT_EQ(s.armed, s.fired + s.cancelled + s.pending);
       done += accepted;
@@ -216,11 +239,10 @@ TEST(cancelling_on_another_thread, against_close_frees_each_timer_once) {
   for (std::size_t r = 0; r < rounds; ++r) {
     manual_service service;
     std::vector<remote_timer> all(count);
+    callable_log log;
     const remote_handle handle = service.timers.remote();
     for (std::size_t i = 0; i < count; ++i)
-      ASSERT_EQ(handle.arm(
-                    std::chrono::milliseconds{1 + i}, []() noexcept {}, all[i]),
-                0);
+      ASSERT_EQ(handle.arm(std::chrono::milliseconds{1 + i}, counted_callable<>{log}, all[i]), 0);
     service.turn();
     std::atomic<bool> go{false};
     std::size_t cancelled = 0;
@@ -238,6 +260,7 @@ TEST(cancelling_on_another_thread, against_close_frees_each_timer_once) {
     for (unsigned i = 0; i < r % 8; ++i) service.time.advance(4ms);
     service.timers.close();
     other.join();
+    ASSERT_TRUE(log.all_ended());
     const auto& s = service.timers.stats();
     ASSERT_EQ(s.remote_withdrawn, cancelled);
     ASSERT_EQ(s.remote_cancelled, closed);

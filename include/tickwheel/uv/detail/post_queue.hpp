@@ -1,16 +1,18 @@
-// The post queue is what a service, its remote_handles, its remote_timers and its holds share: where operations from other
-// threads are queued, counted, and announced.
+// The post queue is what a service shares with its remote_handles, its remote_timers and its holds. Operations of other threads
+// are queued in it, counted, and announced to the loop.
 //
-// It is reference counted and outlives service and loop, so that a handle which is left over finds a closed inbox instead
-// of freed memory.
+// It counts its references and may outlive the service and the loop. A handle that is left over finds a closed inbox, not freed
+// memory.
 //
-// Counting. Producers count what they are about to push, the loop counts what it has delivered and what has ended; the
-// difference is what is queued, or not yet ended. So no counter has two kinds of writers, and the loop's are stores. A
-// producer compares with what it knows to have been delivered and to have ended, and looks at the loop's line only when
-// that does not suffice. A refused one takes its count back; until it has, others may be refused that would just have fit.
+// Counting. Threads that post count the operations they are about to push. The loop counts the operations it has delivered, and
+// those that have ended. The differences are the number of queued operations and the number of unended ones. So each counter is
+// written by one kind of thread, and the loop's are stores. A thread that posts compares with an older copy of the loop's
+// counts, and reads the loop's own line only if the copy does not suffice. A refused thread takes its count back. Until then
+// other threads may be refused although there is just room for them.
 //
-// Waking. Who pushes into an inbox that is asleep rings, and who drops the last hold, under a mutex that `close` takes, too:
-// uv_async_send may not race uv_close. Nobody else takes it, but for drivers whose clock is their own.
+// Waking. Two threads wake the loop: the one whose push finds the inbox asleep, and the one that drops the last hold. They do
+// it under a mutex that `close` locks as well, because uv_async_send must not race uv_close. Only drivers with a clock of their
+// own use the mutex for anything else.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -30,14 +32,14 @@
 
 namespace tickwheel::detail {
 
-/// *Thread safety:* any thread, unless a function says that it is the loop's. *Complexity:* O(1); one allocation a node.
+/// *Thread safety:* any thread, except the functions of the loop. *Complexity:* O(1); one allocation per operation.
 template <class Sync>
 class TICKWHEEL_API basic_post_queue {
  public:
-  using node = basic_posted_operation<Sync>;
+  using operation = basic_posted_operation<Sync>;
   using chain = basic_inbox_chain<Sync>;
 
-  /// One reference. Null without memory. Limits beyond what a 64-bit count reaches are none.
+  /// Returns a queue with one reference, or null without memory. A limit above the range of a 64-bit count is no limit.
   static basic_post_queue* make(std::size_t max_queued, std::size_t max_unended) noexcept;
 
   basic_post_queue(const basic_post_queue&) = delete;
@@ -48,9 +50,10 @@ class TICKWHEEL_API basic_post_queue {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  // --- producers ---
+  // --- threads that post ---
 
-  /// When what is posted now is due once `after` has passed: reads the clock, unless that is at once. 0, or UV_ECANCELED.
+  /// Sets `due` to the time that is `after` from now. Reads the clock, unless `after` is zero or less. Returns 0, or
+  /// UV_ECANCELED if the service is closed.
   int due_after(std::chrono::nanoseconds after, clock::time_point& due) noexcept {
     due = clock::time_point::min();
     if (after.count() <= 0) return 0;
@@ -60,11 +63,11 @@ class TICKWHEEL_API basic_post_queue {
     return 0;
   }
 
-  /// A node that is due at `due`, and a place for it. 0, or the code of remote_handle::post.
-  int reserve(clock::time_point due, node*& made) noexcept {
+  /// Makes an operation that is due at `due`, and reserves a place for it. Returns 0, or an error of `remote_handle::post`.
+  int reserve(clock::time_point due, operation*& made) noexcept {
     if (inbox_.is_closed()) return UV_ECANCELED;
     if (!take_place()) return UV_EAGAIN;
-    made = new (std::nothrow) node;
+    made = new (std::nothrow) operation;
     if (made == nullptr) {
       give_place_back();
       return UV_ENOMEM;
@@ -73,58 +76,62 @@ class TICKWHEEL_API basic_post_queue {
     return 0;
   }
 
-  /// Pushes what `reserve` gave. 0, or UV_ECANCELED, and the node is freed.
-  int submit(node& made) noexcept {
+  /// Pushes an operation that `reserve` made, and wakes the loop if the inbox was asleep. Returns false if the service is
+  /// closed. The operation is then still the caller's.
+  bool push(operation& made) noexcept {
     const pushed what = inbox_.push(made.link);
     if (what == pushed::queued) [[likely]]
-      return 0;
-    if (what == pushed::asleep) {
-      wake_loop();
-      return 0;
-    }
-    give_place_back();
-    delete &made;
-    return UV_ECANCELED;
+      return true;
+    if (what == pushed::closed) return false;
+    wake_loop();
+    return true;
   }
 
-  /// Returns the state in which the node ends: `cancelled`, by this call or an earlier one, `ran`, or `closed`. Requires: the
-  /// caller has a reference to the node.
-  operation_state cancel(node& posted) noexcept;
-  /// The second half of a cancel: tells the loop that a node which it had armed was cancelled.
-  void notify(node& cancelled) noexcept;
+  /// Frees an operation that was not pushed, and gives its place back.
+  void discard(operation& made) noexcept {
+    give_place_back();
+    delete &made;
+  }
+
+  /// Returns the state in which the operation ends: `cancelled`, by this call or an earlier one, `ran`, or `closed`. Requires:
+  /// the caller has a reference to the operation.
+  operation_state cancel(operation& posted) noexcept;
+  /// The second half of a cancel: tells the loop that an operation was cancelled after the loop had armed it.
+  void notify(operation& cancelled) noexcept;
 
   // --- holds ---
 
   void add_hold() noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
-  /// The last one to go rings.
+  /// Wakes the loop if this was the last hold.
   void drop_hold() noexcept {
-    // release: what was posted before is taken by the pass that finds no hold left; acquire: as for a push that wakes,
-    // the flag of the bell is seen as the loop left it
+    // release: the pass that finds no hold left takes what was posted before. acquire: as for a push that wakes the loop, the
+    // flag of uv_async_send is seen as the loop left it
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) wake_loop();
   }
-  /// The loop's. Does for holds what `take_all` and `sleep` do for the inbox, and so acquires, releases, and is a
-  /// read-modify-write.
+  /// Called by the loop. Acquires, releases and is a read-modify-write, because it does for holds what `take_all` and `sleep`
+  /// do for the inbox.
   bool has_holds() noexcept { return holds_.fetch_add(0, std::memory_order_acq_rel) != 0; }
 
   // --- the loop ---
 
-  /// Before others know of it: who is rung.
-  void open(driver& rings) noexcept {
-    driver_ = &rings;
-    steady_ = rings.on_steady_clock();
+  /// From now on `driver` is woken. Requires: no other thread knows the queue.
+  void open(driver& woken) noexcept {
+    driver_ = &woken;
+    steady_ = woken.on_steady_clock();
   }
+  /// As `inbox::take_all`.
   chain take_all() noexcept { return inbox_.take_all(); }
   /// As `inbox::sleep`.
   bool sleep() noexcept { return inbox_.sleep(); }
   bool seems_empty() const noexcept { return inbox_.seems_empty(); }
   void count_delivered() noexcept { add_one(delivered_); }
   void count_ended() noexcept { add_one(ended_); }
-  /// Nothing is accepted, and the driver is not rung any more, from here on. The last chain.
+  /// Returns what is queued. From now on nothing is accepted, and the driver is not woken.
   chain close() noexcept;
 
   // --- statistics ---
 
-  /// Including those that are just being refused.
+  /// Includes operations that are being refused at this moment.
   std::uint64_t accepted() const noexcept { return accepted_.load(std::memory_order_relaxed); }
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
@@ -147,13 +154,13 @@ class TICKWHEEL_API basic_post_queue {
   bool take_place_slow_path(std::uint64_t mine) noexcept;
   void give_place_back() noexcept { accepted_.fetch_sub(1, std::memory_order_relaxed); }
 
-  // Signed, since `done` may count operations that were accepted after this one. Relaxed everywhere: these are numbers
-  // to compare, through which nothing else is read.
+  // Signed, because `done` may count operations that were accepted after this one. The counts are relaxed everywhere: they are
+  // only compared, and order nothing else.
   static bool exceeds(std::uint64_t accepted, std::uint64_t done, std::int64_t limit) noexcept {
     return static_cast<std::int64_t>(accepted - done) > limit;
   }
-  static void add_one(atomic<std::uint64_t>& only_ours) noexcept {
-    only_ours.store(only_ours.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  static void add_one(atomic<std::uint64_t>& of_loop) noexcept {
+    of_loop.store(of_loop.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
   bool read_clock(clock::time_point& now) noexcept {
@@ -166,22 +173,22 @@ class TICKWHEEL_API basic_post_queue {
 
   static constexpr std::size_t cache_line = 64;
 
-  // the producers' line, which the loop takes twice a pass at most
+  // written by the threads that post, and at most twice per pass by the loop
   alignas(cache_line) basic_inbox<Sync> inbox_;
   atomic<std::uint64_t> accepted_{0};
   atomic<std::uint64_t> known_delivered_{0};  // at most `delivered_`
   atomic<std::uint64_t> known_ended_{0};      // at most `ended_`
 
-  // what never changes once it is open
+  // does not change after `open`
   alignas(cache_line) const std::int64_t max_queued_;
   const std::int64_t max_unended_;
   plain<bool> steady_{false};
 
-  // the loop's
-  alignas(cache_line) atomic<std::uint64_t> delivered_{0};  // taken from the queue, whatever became of it
-  atomic<std::uint64_t> ended_{0};                          // ran, or let go after it was cancelled
+  // written by the loop
+  alignas(cache_line) atomic<std::uint64_t> delivered_{0};  // taken from the inbox, whatever became of them
+  atomic<std::uint64_t> ended_{0};                          // ran, or cancelled and taken
 
-  // what is rarely touched
+  // rarely used
   alignas(cache_line) atomic<std::uint32_t> references_{1};
   atomic<std::uint32_t> holds_{0};
   atomic<std::uint64_t> refused_{0};

@@ -1,11 +1,13 @@
-// What an operation from another thread is on its way: one block of memory, from the call that posts it until it has run,
-// was cancelled, or the service has closed.
+// An operation that another thread posted. It is one block of memory from the call that posts it until it has run, was
+// cancelled, or was closed with the service.
 //
-// It belongs to the loop, which has one reference, and to its remote_timer if it has one. The loop's reference travels
-// with the node: through the inbox, into the wheel, and for a node that was cancelled in the wheel through the inbox once
-// more, as a notice that it can be let go.
+// The loop has a reference to it, and so does its remote_timer, if it has one. The loop's reference travels with the operation:
+// through the inbox and into the wheel. If the operation is cancelled in the wheel, it travels through the inbox once more, as
+// the notice.
 //
-// Everything but `state` and `references` is written before the push and afterwards by the loop alone.
+// The thread that posts writes everything before the push. Afterwards other threads touch only `state`, `references` and, for a
+// notice, `link`. Only the loop runs the callable and destroys it, so a thread that drops the last reference frees nothing but
+// memory.
 #pragma once
 
 #include <tickwheel/uv/detail/inbox.hpp>
@@ -15,24 +17,34 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace tickwheel::detail {
 
-/// One word decides between the loop, who cancels, and close. Each change is a compare-and-exchange from the state that
-/// is expected, but for `abandoned`, before which the loop is the only one left to change anything.
+/// One word decides between the loop, a thread that cancels, and close. Each change is a compare-and-exchange from the expected
+/// state. The exception is `abandoned`: only the loop can change the state then.
 enum class operation_state : std::uint8_t {
   queued,     ///< on its way to the loop. Next: armed, ran, cancelled, closed
   armed,      ///< in the wheel. Next: ran, cancelled, closed
-  ran,        ///< its handler runs or has run
+  ran,        ///< its callable runs or has run
   cancelled,  ///< by its remote_timer; if it was armed, a notice is on its way
-  abandoned,  ///< cancelled, and its deadline came before the notice: the loop's reference is the notice's now
+  abandoned,  ///< cancelled, and its deadline came before the notice: the loop's reference belongs to the notice now
   closed,     ///< the service closed first
 };
 
-/// What a handler may take, in bytes.
+/// The size of a callable that travels in the operation itself, in bytes. A larger one has a block of its own.
 inline constexpr std::size_t callable_size = 48;
+
+/// True if the operation has room for a `Callable`.
+template <class Callable>
+inline constexpr bool fits_in_operation = sizeof(Callable) <= callable_size &&
+                                          alignof(Callable) <= alignof(std::max_align_t);
+
+/// An argument of `basic_posted_operation::operate`.
+enum class callable_use : bool { destroy, run_and_destroy };
 
 template <class Sync>
 struct basic_posted_operation {
@@ -41,17 +53,18 @@ struct basic_posted_operation {
   template <class T>
   using plain = typename Sync::template plain<T>;
 
-  basic_inbox_link<Sync> link;  // first, so that a link's address is its node's
+  basic_inbox_link<Sync> link;  // first, so that a link's address is its operation's
   atomic<operation_state> state{operation_state::queued};
-  plain<bool> delivered{false};         // the loop's: it has had it, and whatever comes now is the notice
+  plain<bool> delivered{false};         // the loop's: it has taken the operation before, so the next one is the notice
+  plain<bool> owns{false};              // the callable has something to destroy
   atomic<std::uint32_t> references{1};  // the loop's
   plain<clock::time_point> due{};       // time_point::min(): as soon as it is taken
-  plain<void (*)(void* callable) noexcept> run{nullptr};
-  // The two lines are each mostly one thread's: who posts writes the first, with four words of the callable, and the loop
-  // makes the timer in the second. The other way round a burst took a fifth longer.
+  plain<void (*)(void* callable, callable_use) noexcept> operate{nullptr};
+  // Each of the two lines is mostly used by one thread: the thread that posts writes the first, with four words of the
+  // callable, and the loop makes the timer in the second. The other way round a burst took a fifth longer.
   alignas(std::max_align_t) std::byte callable[callable_size];
-  // a `timer`, made by the loop when it arms the node and destroyed by it before it lets go, so that a thread that frees
-  // a node never unlinks anything from the wheel
+  // A `timer` while the operation is armed. The loop makes it, and destroys it before it drops its reference, so a thread that
+  // frees an operation never unlinks anything from the wheel. Once the service is closed, `next_ended`.
   alignas(timer) std::byte waiting[sizeof(timer)];
 
   static basic_posted_operation& of(basic_inbox_link<Sync>& l) noexcept {
@@ -64,19 +77,76 @@ struct basic_posted_operation {
 
   timer& wait() noexcept { return *std::launder(reinterpret_cast<timer*>(waiting)); }
 
-  template <class F>
-  void call_with(const F& f) noexcept {
-    ::new (static_cast<void*>(callable)) F(f);
-    run = [](void* at) noexcept { (*std::launder(static_cast<F*>(at)))(); };
+  // --- the callable ---
+
+  /// Makes a `Callable` of `from`. Returns false if there is no memory for a large one; `from` is then unchanged.
+  template <class Callable, class From>
+  bool hold(From&& from) noexcept {
+    if constexpr (fits_in_operation<Callable>) {
+      ::new (static_cast<void*>(callable)) Callable(std::forward<From>(from));
+      operate = [](void* at, [[maybe_unused]] callable_use use) noexcept {
+        Callable& held = *std::launder(static_cast<Callable*>(at));
+        if constexpr (std::is_trivially_destructible_v<Callable>) {
+          held();
+        } else {
+          if (use == callable_use::run_and_destroy) held();
+          held.~Callable();
+        }
+      };
+      owns = !std::is_trivially_destructible_v<Callable>;
+    } else {
+      auto* const block = ::new (std::nothrow) Callable(std::forward<From>(from));
+      if (block == nullptr) return false;
+      ::new (static_cast<void*>(callable)) Callable*(block);
+      operate = [](void* at, callable_use use) noexcept {
+        Callable* const held = *std::launder(static_cast<Callable**>(at));
+        if (use == callable_use::run_and_destroy) (*held)();
+        ::delete held;
+      };
+      owns = true;
+    }
+    return true;
   }
 
-  /// True when it was `from` and is `to` now. Acquires, so that who wins sees what led to `from`, and releases what it
-  /// did before; who loses acquires what the winner did.
+  /// Undoes `hold`, which was called with `from`. Requires: the operation was not pushed.
+  template <class Callable, class From>
+  void give_back(From&& from) noexcept {
+    constexpr bool was_copied =
+        std::is_lvalue_reference_v<From> || std::is_const_v<From> || std::is_trivially_copyable_v<Callable>;
+    if constexpr (!was_copied) {
+      Callable& held = this->template held<Callable>();
+      if constexpr (std::is_nothrow_move_assignable_v<Callable>) {
+        from = std::move(held);
+      } else {  // most lambdas cannot be assigned
+        std::destroy_at(std::addressof(from));
+        std::construct_at(std::addressof(from), std::move(held));
+      }
+    }
+    if constexpr (!std::is_trivially_destructible_v<Callable> || !fits_in_operation<Callable>) destroy_callable();
+  }
+
+  /// Runs the callable, then destroys it. Both may do what a handler may.
+  void run() noexcept { operate(callable, callable_use::run_and_destroy); }
+  /// Destroys a callable that has not run. Its destructor may do what a handler may.
+  void destroy_callable() noexcept {
+    if (owns) operate(callable, callable_use::destroy);
+  }
+
+  /// The link of a list of operations that were closed. Requires: `waiting` holds no timer.
+  void begin_list() noexcept { ::new (static_cast<void*>(waiting)) basic_posted_operation*(nullptr); }
+  basic_posted_operation*& next_ended() noexcept {
+    return *std::launder(reinterpret_cast<basic_posted_operation**>(waiting));
+  }
+
+  // --- state and references ---
+
+  /// Returns true if the state was `from` and is `to` now. The winner acquires what led to `from`, and releases what it did
+  /// before. The loser acquires what the winner did.
   bool change(operation_state from, operation_state to) noexcept {
     return state.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_acquire);
   }
 
-  /// As `change`, by the loop. Without a remote_timer, as most nodes are, nobody else can come in between.
+  /// As `change`, by the loop. Most operations have no remote_timer, and then nobody else can come in between.
   bool change_by_loop(operation_state from, operation_state to) noexcept {
     if (references.load(std::memory_order_acquire) != 1) return change(from, to);
     if (state.load(std::memory_order_relaxed) != from) return false;
@@ -84,23 +154,36 @@ struct basic_posted_operation {
     return true;
   }
 
-  /// Called by the loop for a cancelled node that leaves the wheel before its notice comes. Releases: a thread that cancels
+  /// Called by the loop for a cancelled operation that leaves the wheel before its notice comes. Releases: a thread that cancels
   /// again sees what the thread did that cancelled first.
   void abandon() noexcept { state.store(operation_state::abandoned, std::memory_order_release); }
-  /// Called by the loop, and by a thread whose notice was refused. Relaxed: only the loop abandons, and the refusal has
-  /// acquired what the loop did before it closed.
+  /// Called by the loop, and by a thread whose notice was refused. Relaxed: only the loop abandons, and the refusal has acquired
+  /// what the loop did before it closed.
   bool is_abandoned() const noexcept { return state.load(std::memory_order_relaxed) == operation_state::abandoned; }
 
-  /// Gives up a reference. The last one frees the node, having acquired what all others did with it. Without others
-  /// there is nothing to be counted down: most nodes never have any.
+  /// Adds a reference. Requires: the caller knows that one is left meanwhile.
+  void retain() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
+  /// Drops a reference. The last one frees the operation, after it has acquired what all others did with it. A single reference
+  /// is not counted down: most operations never have another.
   void release() noexcept {
     if (references.load(std::memory_order_acquire) == 1 || references.fetch_sub(1, std::memory_order_acq_rel) == 1)
       delete this;
   }
+
+ private:
+  template <class Callable>
+  Callable& held() noexcept {
+    if constexpr (fits_in_operation<Callable>)
+      return *std::launder(reinterpret_cast<Callable*>(callable));
+    else
+      return **std::launder(reinterpret_cast<Callable**>(callable));
+  }
 };
 
-static_assert(std::is_standard_layout_v<posted_operation>, "links and timers are found by their place in the node");
-static_assert(std::is_trivially_destructible_v<posted_operation>, "the loop has destroyed the timer by then");
-static_assert(sizeof(void*) != 8 || sizeof(posted_operation) == 128, "a node is two cache lines");
+static_assert(std::is_standard_layout_v<posted_operation>,
+              "links and timers are found by their place in the operation");
+static_assert(std::is_trivially_destructible_v<posted_operation>,
+              "the loop has destroyed the timer and the callable by then");
+static_assert(sizeof(void*) != 8 || sizeof(posted_operation) == 128, "an operation is two cache lines");
 
 }  // namespace tickwheel::detail

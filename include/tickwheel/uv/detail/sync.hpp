@@ -1,6 +1,6 @@
-// The parts that the code between threads is built from: atomics, a mutex, and the plain data that one thread hands to another.
+// The parts of the code between threads: atomics, a mutex, and the plain data that one thread hands to another.
 //
-// The library uses those of the standard. They are a template parameter of the inbox, the nodes and the post_queue, so that
+// The library uses the standard's. They are a template parameter of the inbox, the post queue and its operations, so that
 // tests/weak_memory can pass others, which explore what the C++ memory model allows.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace tickwheel::detail {
 
-/// The standard's.
+/// The parts of the standard library.
 struct TICKWHEEL_API std_sync {
   template <class T>
   using atomic = std::atomic<T>;
-  /// Data that several threads use, but never two at once if one of them writes.
+  /// Data that several threads use. While one of them writes it, no other thread uses it.
   template <class T>
   using plain = T;
   using mutex = std::mutex;
@@ -32,7 +32,7 @@ struct basic_posted_operation;
 template <class Sync>
 class TICKWHEEL_API basic_post_queue;
 
-// The library's.
+// The types that the library uses.
 using inbox_link = basic_inbox_link<std_sync>;
 using inbox_chain = basic_inbox_chain<std_sync>;
 using inbox = basic_inbox<std_sync>;
