@@ -137,7 +137,8 @@ class client {
     state_ = state::open;
     uv_tcp_nodelay(&socket_, 1);
     send();
-    if (!silent_) send_timer_.start(on_.asked.interval);  // not refused: the service is open, and bounds nothing
+    // cannot fail: the service is open and has no limit, and the interval is positive
+    if (!silent_) (void)send_timer_.start(on_.asked.interval);
   }
 
   void send() noexcept {

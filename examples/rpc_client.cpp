@@ -122,7 +122,7 @@ class link {
   /// 0 or a UV_ code.
   int open() noexcept {
     if (const int error = pending_.open(on_.asked.calls)) return error;
-    reconnect_.start();
+    if (const int error = reconnect_.start()) return error;
     connect();
     return 0;
   }
@@ -167,7 +167,8 @@ class link {
     uv_tcp_nodelay(&socket_, 1);
     connected_ = true;
     ++on_.counted.connections;
-    reconnect_.start();  // what is lost next is lost for the first time
+    (void)
+        reconnect_.start();  // the next loss is a first one; cannot fail: the service is open, and there is no deadline
   }
 
   // The answers that were on their way will not come. Idempotent.
@@ -178,7 +179,7 @@ class link {
     uv_close(handle, [](uv_handle_t* h) {
       auto& self = *static_cast<link*>(h->data);
       self.has_socket_ = false;
-      if (!self.closing_) self.reconnect_.retry();
+      if (!self.closing_) (void)self.reconnect_.retry();  // cannot fail: its attempts, time and budget have no limit
     });
     pending_.fail_all(UV_ECONNRESET);
   }

@@ -157,7 +157,7 @@ class connection {
     std::memmove(in_, in_ + done, size_);
     if (!full) return;
     uv_read_stop(stream());
-    retry_.arm(1ms);  // not refused: the service is open, and bounds nothing
+    (void)retry_.arm(1ms);  // cannot fail: the service is open, and has no limit
   }
 
   void retry() noexcept {

@@ -61,6 +61,16 @@
 #include <stdint.h>
 #include <uv.h>
 
+/* Marks a call that can fail. gcc and clang warn if the result is not used (-Wunused-result, on by default). gcc warns in spite of
+ * a cast to void. A program that defines this macro as empty before it includes this header gets no such warning. */
+#ifndef TICKWHEEL_MUST_CHECK
+#if defined(__GNUC__)
+#define TICKWHEEL_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define TICKWHEEL_MUST_CHECK
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -92,7 +102,7 @@ struct tw_service_s {
  *
  * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle
  * finds no descriptor. On an error nothing is to be closed. */
-TICKWHEEL_API int tw_service_init(uv_loop_t* loop, tw_service_t* service);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_init(uv_loop_t* loop, tw_service_t* service);
 
 /* What wakes a loop for its timers: the option `wakeup`. */
 enum tw_wake_by {
@@ -130,8 +140,8 @@ typedef struct tw_service_options_s {
  * multiple of 8; UV_ENOTSUP for an option, or a `wakeup`, that this library does not know yet. With TW_WAKE_BY_TIMERFD
  * UV_ENOTSUP where there is none, UV_EMFILE or UV_ENFILE when there is no descriptor for it, and UV_ENOSPC when the user may
  * have no more descriptors polled: then the loop must turn once before uv_loop_close, which answers UV_EBUSY until it has. */
-TICKWHEEL_API int tw_service_init_with(uv_loop_t* loop, tw_service_t* service, const tw_service_options_t* options,
-                                       size_t size);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_init_with(uv_loop_t* loop, tw_service_t* service,
+                                                            const tw_service_options_t* options, size_t size);
 
 /* Stops all timers, at once: no callback of theirs runs any more, and to start one answers UV_ECANCELED. So does what other
  * threads post from now on; what they had posted is dropped. `cb`, which may be null, is called in the loop's closing phase
@@ -163,7 +173,7 @@ TICKWHEEL_API void tw_service_use_on_this_thread(tw_service_t* service);
 /* In the child of a fork, after uv_loop_fork, and not in a callback of a timer: the forking thread is the loop's, and timers
  * run there as in the parent; timer_service::after_fork, in tickwheel/uv/timer_service.hpp, says what of other threads' does
  * not. 0; UV_EINVAL; UV_ECANCELED when it is closing, or closed. */
-TICKWHEEL_API int tw_service_after_fork(tw_service_t* service);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_after_fork(tw_service_t* service);
 
 /* What a service counted since it was opened; `armed == fired + cancelled + pending`. Posts that wait for their time count as
  * timers; what is called remote counts all posts, and no timers. service_stats in tickwheel/uv/service_stats.hpp says
@@ -190,7 +200,8 @@ typedef struct tw_service_stats_s {
 /* Writes what was counted to `stats`. `size` is sizeof *stats: a later version may count more, and what this one does not know
  * is 0. Copies some 8 KB of histograms. 0; UV_EINVAL for null; UV_ECANCELED when it is closed: between tw_service_close and its
  * callback one can ask for the last time. */
-TICKWHEEL_API int tw_service_stats(const tw_service_t* service, tw_service_stats_t* stats, size_t size);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_stats(const tw_service_t* service, tw_service_stats_t* stats,
+                                                        size_t size);
 
 /* How late callbacks of timers ran, in steps of a tick, and how long callbacks took: what `fraction` (0 to 1) of them did not
  * exceed, or up to 1/8 more; 1: the longest. 0 when there was none. */
@@ -210,7 +221,7 @@ struct tw_timer_s {
 
 /* A timer that is not active. Requires: it was not initialised, or was closed and its callback has come.
  * 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed, and then there is nothing to close. */
-TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
 
 /* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless that is 0. A timeout of 0 is
  * due in the next pass over the timers, never in the one now running; the poll before it does not wait. One that is active
@@ -221,8 +232,10 @@ TICKWHEEL_API int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
  *
  * 0; UV_EINVAL when `timer` or `cb` is null or the timer is closing; UV_ECANCELED when the service is, or is closed; UV_ENOBUFS
  * when max_armed timers are active and this is not one of them. On an error nothing has changed. */
-TICKWHEEL_API int tw_timer_start(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout, uint64_t repeat);
-TICKWHEEL_API int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout_ns, uint64_t repeat_ns);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_start(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout,
+                                                      uint64_t repeat);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout_ns,
+                                                         uint64_t repeat_ns);
 
 /* The callback does not run until the timer is started again, even when it was due already. 0, also when it was not active;
  * UV_EINVAL for null. */
@@ -230,7 +243,7 @@ TICKWHEEL_API int tw_timer_stop(tw_timer_t* timer);
 
 /* Starts it anew with its repeat as timeout; without effect when that is 0, or the timer is closing. 0; UV_EINVAL when it
  * was never started; UV_ECANCELED and UV_ENOBUFS as tw_timer_start. */
-TICKWHEEL_API int tw_timer_again(tw_timer_t* timer);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_again(tw_timer_t* timer);
 
 /* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with
  * every message: it is counted from this iteration of the loop, for which the clock is read once, and costs a few comparisons
@@ -292,24 +305,26 @@ typedef void (*tw_remote_cb)(void* arg);
 
 /* On the loop's thread, or before others are started. 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed. On an
  * error it is empty: to post answers UV_ECANCELED, and it need not be released. */
-TICKWHEEL_API int tw_remote_init(tw_service_t* service, tw_remote_t* remote);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_init(tw_service_t* service, tw_remote_t* remote);
 /* Any thread. 0, or UV_EINVAL. Requires: `to` is not yet initialised, or empty. */
-TICKWHEEL_API int tw_remote_copy(const tw_remote_t* from, tw_remote_t* to);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_copy(const tw_remote_t* from, tw_remote_t* to);
 /* Any thread; leaves it empty. Null: nothing. */
 TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
 
 /* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call; 0: in the next pass. 0: it will run,
  * unless the service closes first. UV_EINVAL; UV_EAGAIN when max_queued wait to be taken by the loop, or max_armed have not
  * ended; UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. On an error `cb` is not called. */
-TICKWHEEL_API int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout);
-TICKWHEEL_API int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
+                                                      uint64_t timeout);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
+                                                         uint64_t timeout_ns);
 
 /* As tw_remote_post, and `timer` can cancel it; UV_EINVAL also when that is null. It need not be initialised, is overwritten,
  * and on an error is empty. It is written before this returns, but maybe after `cb` has run. */
-TICKWHEEL_API int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout,
-                                tw_remote_timer_t* timer);
-TICKWHEEL_API int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout_ns,
-                                   tw_remote_timer_t* timer);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
+                                                     uint64_t timeout, tw_remote_timer_t* timer);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
+                                                        uint64_t timeout_ns, tw_remote_timer_t* timer);
 
 /* What became of a posted timer. */
 enum tw_outcome {
@@ -325,7 +340,7 @@ TICKWHEEL_API int tw_remote_timer_cancel(tw_remote_timer_t* timer);
 TICKWHEEL_API void tw_remote_timer_release(tw_remote_timer_t* timer);
 
 /* On the loop's thread. 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed. On an error it is empty. */
-TICKWHEEL_API int tw_hold_init(tw_service_t* service, tw_hold_t* hold);
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_hold_init(tw_service_t* service, tw_hold_t* hold);
 /* Any thread; leaves it empty. What was posted before is delivered before the loop may end. Null: nothing. */
 TICKWHEEL_API void tw_hold_release(tw_hold_t* hold);
 

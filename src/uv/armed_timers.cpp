@@ -52,7 +52,7 @@ void armed_timers::close() noexcept {
 
 int armed_timers::arm_after(wheel_entry& entry, std::chrono::nanoseconds after,
                             std::chrono::nanoseconds slack) noexcept {
-  if (!is_open()) return UV_ECANCELED;
+  if (!is_open()) return refuse_when_closed();
   armed_after_ = true;
   const clock::time_point now = driver_->now();
   if (after.count() <= 0 && slack.count() <= 0) return arm_immediate(entry, now);
@@ -93,9 +93,17 @@ int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noe
   return 0;
 }
 
+// Without any call of `open`, the program forgot it.
+int armed_timers::refuse_when_closed() const noexcept {
+#ifndef NDEBUG
+  require(open_expected_, "a timer was armed on a service that was never opened (call timer_service::open first)");
+#endif
+  return UV_ECANCELED;
+}
+
 // Finds a place for a timer that is to be armed. Returns 0, or why there is none.
 int armed_timers::admit(wheel_entry& entry) noexcept {
-  if (!is_open()) return UV_ECANCELED;
+  if (!is_open()) return refuse_when_closed();
   check_thread();
   if (entry.armed()) return 0;
   if (alive_.places_left(*wheel_) == 0) {

@@ -11,6 +11,7 @@ namespace tickwheel {
 timer_service::~timer_service() { close(); }
 
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
+  timers().expect_open();
   if (is_open()) return UV_EALREADY;
   if (options.problem() != nullptr) return UV_EINVAL;
   // the driver last: one that is made and not used takes an iteration of the loop to go
@@ -27,6 +28,7 @@ int timer_service::open(uv_loop_t& loop, const service_options& options) noexcep
 }
 
 int timer_service::open(driver& on, const service_options& options) noexcept {
+  timers().expect_open();
   if (is_open()) return UV_EALREADY;
   if (options.problem() != nullptr || on.now() < clock::time_point{}) return UV_EINVAL;
   if (on.bound() != nullptr) return UV_EBUSY;

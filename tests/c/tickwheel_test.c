@@ -1366,7 +1366,7 @@ static void on_another_thread(void (*call)(void*)) {
 }
 static void start_elsewhere(void* unused) {
   (void)unused;
-  start(&misused, 1, 0);
+  ignore(start(&misused, 1, 0));
 }
 static void stop_elsewhere(void* unused) {
   (void)unused;
@@ -1374,7 +1374,7 @@ static void stop_elsewhere(void* unused) {
 }
 static void again_elsewhere(void* unused) {
   (void)unused;
-  tw_timer_again(&misused.timer);
+  ignore(tw_timer_again(&misused.timer));
 }
 static void touch_elsewhere(void* unused) {
   (void)unused;
@@ -1402,7 +1402,7 @@ static void close_elsewhere(void* unused) {
 }
 static void hold_elsewhere(void* unused) {
   (void)unused;
-  tw_hold_init(&service, &hold);
+  ignore(tw_hold_init(&service, &hold));
 }
 static void service_ref_elsewhere(void* unused) {
   (void)unused;
@@ -1419,7 +1419,7 @@ static void service_close_elsewhere(void* unused) {
 static void init_elsewhere(void* unused) {
   tw_timer_t t;
   (void)unused;
-  tw_timer_init(&service, &t);
+  ignore(tw_timer_init(&service, &t));
 }
 
 static const struct {

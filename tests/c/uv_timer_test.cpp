@@ -62,8 +62,10 @@ struct pair {
     self.ran_at = turned_loop::now();
     const in_callback next = std::exchange(self.tw_next, {});
     if (next.what == in_callback::stop) tw_timer_stop(t);
-    if (next.what == in_callback::start) tw_timer_start(t, on_tw, next.time, tw_timer_get_repeat(t));
-    if (next.what == in_callback::again) tw_timer_again(t);
+    int answer = 0;
+    if (next.what == in_callback::start) answer = tw_timer_start(t, on_tw, next.time, tw_timer_get_repeat(t));
+    if (next.what == in_callback::again) answer = tw_timer_again(t);
+    EXPECT_EQ(answer, 0);
     if (next.what == in_callback::set_repeat) tw_timer_set_repeat(t, next.time);
   }
 

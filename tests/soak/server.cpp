@@ -104,7 +104,7 @@ class server::connection {
     auto* const self = new connection{on};
     if (uv_accept(listener, self->stream()) != 0 || uv_read_start(self->stream(), give_buffer, on_read) != 0)
       return self->close();
-    self->idle_.start(first_message);
+    if (self->idle_.start(first_message) != 0) self->close();
   }
 
   /// Idempotent.
@@ -158,10 +158,10 @@ class server::connection {
   void on_hello(const message& m) noexcept {
     slot_ = m.slot;
     generation_ = m.generation;
-    idle_.start(std::chrono::milliseconds{m.limit_ms});
+    if (idle_.start(std::chrono::milliseconds{m.limit_ms}) != 0) return close();
     if (m.age_ms == 0) return;
     aged_at_ = clock::now() + std::chrono::milliseconds{m.age_ms};
-    age_.start(tickwheel::deadline::after(std::chrono::milliseconds{m.age_ms}));
+    if (age_.start(tickwheel::deadline::after(std::chrono::milliseconds{m.age_ms})) != 0) close();
   }
 
   void on_age() noexcept {
@@ -290,7 +290,7 @@ void server::start() {
 }
 
 void server::stop() noexcept {
-  remote_.post(0s, [this]() noexcept { wind_up(); });
+  if (remote_.post(0s, [this]() noexcept { wind_up(); }) != 0) with_.wrong.report("a server could not be told to stop");
 }
 
 void server::join() {
@@ -319,7 +319,7 @@ void server::publish() noexcept { with_.stalled[number_] = loop_.timers().stalle
 // A callback that takes too long, as every server has one. Some are longer than the shortest limit.
 void server::block() noexcept {
   std::this_thread::sleep_for(std::chrono::milliseconds{20 + random_() % 400});
-  block_timer_.arm(std::chrono::milliseconds{2000 + random_() % 4000});
+  (void)block_timer_.arm(std::chrono::milliseconds{2000 + random_() % 4000});  // cannot fail: the service has no limit
 }
 
 void server::wind_up() noexcept {

@@ -64,16 +64,16 @@ class timer : private wheel_entry {
   /// of zero or less is none.
   ///
   /// 0; UV_ENOBUFS when `max_armed` timers are armed and this is not one of them; UV_ECANCELED when the service is
-  /// closed. On an error nothing has changed. Reads the clock.
+  /// closed. On an error nothing has changed. Reads the clock. A debug build stops if `open` was never called on the service.
   template <class D, class S = clock::duration>
-  int arm(D after, S slack = {}) noexcept {
+  [[nodiscard]] int arm(D after, S slack = {}) noexcept {
     return timers().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
   }
 
   /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time at or
   /// before `now()`, as that was read last, is a zero delay (see `arm`). Reads no clock but to move the loop's wakeup, and for
   /// `now()` when no timer is armed.
-  int arm_at(clock::time_point when) noexcept {
+  [[nodiscard]] int arm_at(clock::time_point when) noexcept {
     if (!is_plain() || when <= timers_of_plain().time().stamp()) [[unlikely]]
       return timers().arm_at(*this, when);
     // a stamp is not before the origin of the ticks
@@ -114,7 +114,7 @@ class timer : private wheel_entry {
  protected:
   /// `arm_at` for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block. Returns
   /// 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
-  int arm_verdict_at(clock::time_point when) noexcept {
+  [[nodiscard]] int arm_verdict_at(clock::time_point when) noexcept {
     if (!is_plain()) [[unlikely]]
       return timers().arm_slow_path(*this, timers().ticks().ceil(when));
     return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil(when));
@@ -128,7 +128,7 @@ class timer : private wheel_entry {
   void keep_place() noexcept { timers().alive().keep_place(*this, timers().entries()); }
   /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has not kept
   /// its place. Requires: the service is open.
-  int arm_in_place_at(clock::time_point when) noexcept {
+  [[nodiscard]] int arm_in_place_at(clock::time_point when) noexcept {
     if (!timers().alive().keeps_place(*this)) return arm_verdict_at(when);
     arm_again_at(when);
     return 0;
@@ -290,10 +290,10 @@ class interval_timer : private timer {
   /// First call one `period`, a duration, from now. Starting a started one begins anew. A period shorter than a tick comes once
   /// a tick. 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
   template <class D>
-  int start(D period) noexcept {
+  [[nodiscard]] int start(D period) noexcept {
     const auto every = detail::to_nanoseconds(period);
     if (every.count() <= 0) return UV_EINVAL;
-    if (!service().is_open()) return UV_ECANCELED;
+    if (!service().is_open()) return timer::arm(every);  // UV_ECANCELED
     const clock::time_point first = detail::add_saturating(service().read_clock(), every);
     if (const int error = timer::arm_at(first)) return error;
     period_ = every;

@@ -271,8 +271,10 @@ TEST(sleep_for, is_refused_at_once_by_a_closed_service) {
   EXPECT_EQ(result, UV_ECANCELED);
 }
 
-TEST(sleep_for, is_refused_at_once_by_a_service_that_was_never_opened) {
+TEST(sleep_for, is_refused_at_once_by_a_service_that_could_not_be_opened) {
   timer_service timers;
+  tickwheel::manual_driver time{tickwheel::clock::time_point{-1ns}};
+  ASSERT_EQ(timers.open(time), UV_EINVAL);
   int result = unset;
   const routine r = sleep_into(result, timers, 10ms);
   EXPECT_EQ(result, UV_ECANCELED);

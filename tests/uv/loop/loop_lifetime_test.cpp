@@ -139,11 +139,11 @@ TEST_F(loop_lifetime, after_the_user_closed_all_handles_leaves_arming_harmless) 
   probe other{timers};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
   close_each(loop.get());
-  other.timeout.arm(2ms);
+  other.arm(2ms);
   EXPECT_EQ(p.timeout.arm(0s), 0);
   loop.run();
   EXPECT_EQ(p.timeout.arm(0s), 0);
-  other.timeout.arm(2ms);
+  other.arm(2ms);
   p.timeout.cancel();
   loop.run();
   EXPECT_TRUE(is_valid(timers));
@@ -244,7 +244,7 @@ TEST_F(loop_lifetime, lets_the_user_close_only_some_of_the_handles) {
         },
         &state);
     uv_run(loop.get(), UV_RUN_NOWAIT);
-    p.timeout.arm(1ms);
+    p.arm(1ms);
     timers.close();
     loop.run();
   }

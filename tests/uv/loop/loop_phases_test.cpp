@@ -240,7 +240,7 @@ TEST(a_timer_that_arms_itself_with_zero, lets_io_callbacks_run) {
   ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   socket_pair pair;
   probe p{timers};
-  p.then = [&] { p.timeout.arm(0s); };
+  p.then = [&] { p.arm(0s); };
   ASSERT_EQ(p.timeout.arm(0s), 0);
   int rounds = 0;
   pair.peer_sends();
@@ -268,7 +268,7 @@ TEST(a_timer_that_arms_itself_with_zero, runs_at_most_once_an_iteration) {
   p.then = [&] {
     EXPECT_NE(iterations, iteration_of_last);
     iteration_of_last = iterations;
-    if (p.fired < 50) p.timeout.arm(0s);
+    if (p.fired < 50) p.arm(0s);
   };
   ASSERT_EQ(p.timeout.arm(0s), 0);
   loop.run();
@@ -283,7 +283,7 @@ TEST(a_due_timer_that_blocks_and_arms_itself_with_zero, lets_io_callbacks_run) {
   socket_pair pair;
   probe p{timers};
   p.then = [&] {
-    p.timeout.arm(0s);
+    p.arm(0s);
     block_for(3ms);
   };
   ASSERT_EQ(p.timeout.arm(0s), 0);

@@ -144,7 +144,7 @@ TEST(never_early, holds_for_millions_of_fires_while_each_phase_and_a_handler_blo
       else
         loop.once_in(all_phases[where], block);
     }
-    if (asked < fires / fires_between_blocks) blocker.timeout.arm(1ms);
+    if (asked < fires / fires_between_blocks) blocker.arm(1ms);
   };
   ASSERT_EQ(blocker.timeout.arm(1ms), 0);
   loop.run(2min);
@@ -229,7 +229,7 @@ TEST(the_iterations_time, is_never_ahead_of_the_true_time_nor_far_behind_it_in_a
   probe p{timers};
   p.then = [&] {
     look();
-    if (p.fired < 50) p.timeout.arm(3ms);
+    if (p.fired < 50) p.arm(3ms);
   };
   ASSERT_EQ(p.timeout.arm(3ms), 0);
   loop.each_prepare(look);

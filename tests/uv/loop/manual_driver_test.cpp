@@ -41,7 +41,7 @@ TEST(manual_driver, stops_at_each_wakeup_on_its_way) {
 TEST(manual_driver, runs_what_handlers_arm_on_its_way) {
   manual_service service;
   probe p{service.timers};
-  p.then = [&] { p.timeout.arm(1s); };
+  p.then = [&] { p.arm(1s); };
   ASSERT_EQ(p.timeout.arm(1s), 0);
   service.advance(10s + 10 * service.tick());
   EXPECT_EQ(p.fired, 10);
@@ -116,7 +116,7 @@ TEST(manual_driver, ends_an_advance_though_a_handler_takes_longer_than_it_is_arm
   manual_service service;
   probe p{service.timers};
   p.then = [&] {
-    if (p.fired < 1000) p.timeout.arm(1ms);
+    if (p.fired < 1000) p.arm(1ms);
     service.time.block(2ms);
   };
   ASSERT_EQ(p.timeout.arm(1ms), 0);

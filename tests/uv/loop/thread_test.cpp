@@ -25,7 +25,7 @@ class wrong_thread_death : public testing::Test {
 TEST_F(wrong_thread_death, stops_arming_and_names_the_thread) {
   manual_service service;
   probe p{service.timers};
-  EXPECT_DEATH(on_another_thread([&] { p.timeout.arm(1s); }), "tickwheel: .*thread");
+  EXPECT_DEATH(on_another_thread([&] { p.arm(1s); }), "tickwheel: .*thread");
 }
 
 TEST_F(wrong_thread_death, stops_cancelling_and_names_the_thread) {
@@ -85,7 +85,7 @@ TEST(two_loops_on_two_threads, have_timers_of_their_own) {
     ASSERT_EQ(timers.open(loop), 0);
     probe p{timers};
     p.then = [&] {
-      if (p.fired < 50) p.timeout.arm(500us);
+      if (p.fired < 50) p.arm(500us);
     };
     ASSERT_EQ(p.timeout.arm(1ms), 0);
     loop.run();

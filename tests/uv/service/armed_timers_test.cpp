@@ -20,6 +20,7 @@ struct armed_timers_test : ::testing::Test {
   ~armed_timers_test() override { timers.drop_wheel(); }
 
   void open(std::size_t max_armed) {
+    timers.expect_open();
     ASSERT_EQ(timers.make_wheel({}), 0);
     timers.open(loop, {.max_armed = max_armed});
   }
@@ -145,6 +146,14 @@ TEST_F(armed_timers_test, arm_is_refused_when_closed) {
   EXPECT_EQ(timers.arm_at(a, loop.time + 5ms), UV_ECANCELED);
   EXPECT_EQ(timers.arm_tick(a, 5), UV_ECANCELED);
   EXPECT_FALSE(a.armed());
+}
+
+TEST_F(armed_timers_test, arm_before_any_open_stops_debug_build) {
+#ifndef NDEBUG
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  armed_timers fresh;
+  EXPECT_DEATH(fresh.arm_after(a, 5ms, 0ns), "never opened");
+#endif
 }
 
 TEST_F(armed_timers_test, slack_gathers_timers_on_one_tick) {

@@ -18,6 +18,10 @@ using tickwheel::wheel_geometry;
 
 namespace {
 
+struct ticker {
+  void on_tick() noexcept {}
+} ticker_;
+
 int answer_to(const service_options& options) {
   manual_driver time;
   timer_service on_driver;
@@ -273,12 +277,34 @@ TEST(close, makes_arming_answer_that_it_was_cancelled) {
   EXPECT_FALSE(p.timeout.armed());
 }
 
+// Without NDEBUG. A program that calls `open`, whatever that answers, gets UV_ECANCELED.
+TEST(never_opened_death, arming_stops_a_debug_build) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  timer_service never_opened;
+  probe p{never_opened};
+  tickwheel::interval_timer<&ticker::on_tick> interval{never_opened, ticker_};
+  const std::function<int()> arms[] = {[&] { return p.timeout.arm(1ms); },
+                                       [&] { return p.timeout.arm(0s); },
+                                       [&] { return p.timeout.arm(0s, 1ms); },
+                                       [&] { return p.timeout.arm_at(tickwheel::clock::now()); },
+                                       [&] { return p.timeout.arm_at(tickwheel::clock::time_point::max()); },
+                                       [&] { return interval.start(1s); }};
+  for (const auto& arm : arms) {
+#ifdef NDEBUG
+    EXPECT_EQ(arm(), UV_ECANCELED);
+#else
+    EXPECT_DEATH((void)arm(), "tickwheel: a timer was armed on a service that was never opened");
+#endif
+  }
+  manual_driver time{tickwheel::clock::time_point{-1ns}};
+  EXPECT_EQ(never_opened.open(time), UV_EINVAL);
+  for (const auto& arm : arms) EXPECT_EQ(arm(), UV_ECANCELED) << "after a failed open";
+}
+
 TEST(close, of_a_service_that_was_never_opened_or_is_closed_does_nothing) {
   timer_service never_opened;
   never_opened.close();
-  probe p{never_opened};
-  EXPECT_EQ(p.timeout.arm(1ms), UV_ECANCELED);
-  EXPECT_FALSE(p.timeout.cancel());
+  EXPECT_FALSE(probe{never_opened}.timeout.cancel());
   manual_service service;
   service.timers.close();
   service.timers.close();

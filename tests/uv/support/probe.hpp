@@ -11,11 +11,30 @@
 #include <string>
 #include <utility>
 
+/// Arms `t` and fails the test at the line of the call if that is refused.
+template <class D, class S = tickwheel::clock::duration>
+void expect_arm(tickwheel::timer& t, D after, S slack = {}, const char* file = __builtin_FILE(),
+                int line = __builtin_LINE()) {
+  if (const int answer = t.arm(after, slack)) ADD_FAILURE_AT(file, line) << "arm answered " << uv_err_name(answer);
+}
+
 /// Notes how often and when its timer fired, then does what the test wants done in the handler.
 class probe {
  public:
   explicit probe(tickwheel::timer_service& timers, std::function<void()> what = {})
       : timeout{timers, *this}, then{std::move(what)}, timers_{timers} {}
+  /// An armed one. The test fails if arming is refused.
+  probe(tickwheel::timer_service& timers, std::chrono::nanoseconds after, std::function<void()> what = {},
+        const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : probe{timers, std::move(what)} {
+    expect_arm(timeout, after, {}, file, line);
+  }
+
+  /// Arms it and fails the test at the line of the call if that is refused.
+  template <class D, class S = tickwheel::clock::duration>
+  void arm(D after, S slack = {}, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    expect_arm(timeout, after, slack, file, line);
+  }
 
   int fired = 0;
   tickwheel::clock::time_point at{};  // when it fired last, by the service's clock

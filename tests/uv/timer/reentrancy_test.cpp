@@ -327,7 +327,7 @@ TEST(carried_timer, that_is_destroyed_between_two_passes_leaves_the_rest_to_run)
 TEST(carried_timer, waits_in_order_when_new_ones_are_armed_with_zero_meanwhile) {
   manual_service service{{.work_per_pass = 1}};
   probe hungry{service.timers};
-  hungry.then = [&] { hungry.timeout.arm(0s); };
+  hungry.then = [&] { hungry.arm(0s); };
   std::deque<probe> set;
   ASSERT_EQ(hungry.timeout.arm(0s), 0);
   for (int i = 0; i < ready; ++i) ASSERT_EQ(set.emplace_back(service.timers).timeout.arm(1ms), 0);

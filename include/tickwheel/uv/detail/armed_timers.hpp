@@ -42,6 +42,8 @@ class TICKWHEEL_API armed_timers {
   /// From here on, arming answers UV_ECANCELED. The driver is not used any more.
   void close() noexcept;
   bool is_open() const noexcept { return driver_ != nullptr; }
+  /// `open` is about to be called, and may fail. Arming before that stops a debug build; afterwards it answers UV_ECANCELED.
+  void expect_open() noexcept { open_expected_ = true; }
 
   driver& source() const noexcept { return *driver_; }
   const loop_clock& time() const noexcept { return clock_; }
@@ -119,6 +121,7 @@ class TICKWHEEL_API armed_timers {
 
  private:
   int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
+  int refuse_when_closed() const noexcept;
   int admit(wheel_entry&) noexcept;
   void skip_idle_time() noexcept;
   void wake_sooner() noexcept;
@@ -131,6 +134,7 @@ class TICKWHEEL_API armed_timers {
   tick wake_ = never;             // 0: see begin_pass
   timeline timeline_;
   bool armed_after_ = false;
+  bool open_expected_ = false;
   alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of a service in three bits
   std::uint64_t refused_ = 0;
 };
