@@ -225,7 +225,7 @@ call::call(client_context& on, link& over)
 void call::begin() noexcept {
   open_ = true;
   ++on_.counted.begun;
-  until_ = deadline::after(on_.asked.timeout, on_.loop.timers().now());
+  until_ = deadline::after(on_.asked.timeout, on_.loop.timers());
   // One in a hundred asks for more work than there is time for, and is to be refused before any of it is done.
   const bool too_much = on_.random() % 100 == 0;
   const auto longest = static_cast<std::uint64_t>(microseconds{on_.asked.work}.count());
@@ -236,7 +236,7 @@ void call::begin() noexcept {
 
 void call::attempt() noexcept {
   if (retry_.attempts() > 1) ++on_.counted.retries;
-  const auto mine = deadline::after(on_.asked.attempt_timeout, on_.loop.timers().now());
+  const auto mine = deadline::after(on_.asked.attempt_timeout, on_.loop.timers());
   if (const int error = link_.send(*this, work_, tighter(until_, mine))) on_failed(error);
 }
 
@@ -250,14 +250,14 @@ void call::on_failed(int) noexcept { try_again(); }
 
 void call::try_again() noexcept {
   switch (retry_.retry()) {
-    case 0:
+    case tickwheel::retry_result::scheduled:
       return;
-    case UV_EAGAIN:
+    case tickwheel::retry_result::out_of_budget:
       return end(&figures::refused_by_budget);
-    case UV_ERANGE:
+    case tickwheel::retry_result::out_of_attempts:
       return end(&figures::refused_by_attempts);
     default:
-      return end(&figures::expired);  // UV_ETIMEDOUT: no other attempt would begin in time
+      return end(&figures::expired);  // past_deadline: no other attempt would begin in time
   }
 }
 

@@ -32,6 +32,9 @@
 #error "tickwheel needs C++20: compile with -std=c++20 or newer"
 #endif
 
+// first, so that compile errors about timers name few files
+#include <tickwheel/uv/timer.hpp>
+
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/net/all_idle_timeout.hpp>
 #include <tickwheel/net/backoff.hpp>
@@ -41,7 +44,6 @@
 #include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/jitter.hpp>
-#include <tickwheel/net/load_factor.hpp>
 #include <tickwheel/net/minimum_rate.hpp>
 #include <tickwheel/net/pending_calls.hpp>
 #include <tickwheel/net/phase_timeouts.hpp>
@@ -52,6 +54,5 @@
 #include <tickwheel/uv/offload.hpp>
 #include <tickwheel/uv/prometheus.hpp>
 #include <tickwheel/uv/remote.hpp>
-#include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 #include <tickwheel/version.hpp>

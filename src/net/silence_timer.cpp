@@ -1,27 +1,27 @@
-#include <tickwheel/net/silence_timer.hpp>
+#include <tickwheel/net/detail/silence_timer.hpp>
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
-namespace tickwheel {
+namespace tickwheel::detail {
 
-int silence_timer::begin(const idle_limit& limit, int looks) noexcept {
+int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   if (limit.problem() != nullptr) return UV_EINVAL;
   if (!service().is_open()) return UV_ECANCELED;
   // for the whole iteration, so that a touch that follows is not older than the start
   const clock::time_point now = service().update_now();
-  if (const int error = timer::arm_in_place_at(detail::add_saturating(now, limit.minimum() / looks))) return error;
+  if (const int error = timer::arm_in_place_at(add_saturating(now, limit.minimum() / checks))) return error;
   ask_before_moving(&soonest);
   limit_ = limit;
-  looks_ = looks;
+  checks_ = checks;
   last_ = service().responsive_now();
   noticed_at_ = never_noticed;
   paused_at_ = not_paused;
   return 0;
 }
 
-bool silence_timer::judge() noexcept {
+bool silence_timer::check_expired() noexcept {
   if (paused_at_ != not_paused) {
-    look_again();
+    check_later();
     return false;
   }
   const clock::time_point now = service().responsive_judged_at();
@@ -37,26 +37,26 @@ bool silence_timer::judge() noexcept {
 }
 
 // The wheel asks when it moves the timer down, a tenth of a second or so before it is due. One that was touched since is put
-// off then, and not called: else all that were started together would come up together, however many were touched.
+// off then, and not called: else all that were started together would expire together, however many were touched.
 tick silence_timer::soonest(void* service, wheel_entry& entry) noexcept {
   const timer& t = timer::from(entry);
   if (!is_patient(t)) return entry.deadline();
   const auto& self = static_cast<const silence_timer&>(t);
-  if (self.looks_ != 1) return entry.deadline();  // it comes up to look at what nobody tells it
+  if (self.checks_ != 1) return entry.deadline();  // it expires to check for activity that nobody tells it of
   const auto& timers = *static_cast<const timer_service*>(service);
-  return tick_of(timers, detail::add_saturating(self.counts_from() + timers.stalled_for(), self.limit_.minimum()));
+  return tick_of(timers, add_saturating(self.counts_from() + timers.stalled_for(), self.limit_.minimum()));
 }
 
-void silence_timer::note_first() noexcept { last_ = service().responsive_now(); }
+void silence_timer::touch_first() noexcept { last_ = service().responsive_now(); }
 
-void silence_timer::look_again() noexcept { wait(service().judged_at(), std::chrono::nanoseconds{}); }
+void silence_timer::check_later() noexcept { wait(service().judged_at(), std::chrono::nanoseconds{}); }
 
 int silence_timer::notify_again() noexcept {
   if (limit_.problem() != nullptr) return UV_EINVAL;
   if (armed()) return 0;
   if (!service().is_open()) return UV_ECANCELED;
   paused_at_ = not_paused;
-  return arm_in_place_at(detail::add_saturating(counts_from() + service().stalled_for(), longest_step()));
+  return arm_in_place_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
 }
 
 void silence_timer::pause() noexcept {
@@ -80,13 +80,13 @@ void silence_timer::resume() noexcept {
 }
 
 // What is left of the limit is the earliest time at which it can run out. A scaled one may shrink to its minimum before
-// that, so it is looked at when that has passed, and once a minimum from then on.
+// that, so it is checked when that has passed, and once per minimum from then on.
 void silence_timer::wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept {
   const std::chrono::nanoseconds least = limit_.minimum();
-  std::chrono::nanoseconds rest = detail::add_saturating(limit_.now(), -silence);
-  if (limit_.is_scaled()) rest = std::min(rest, silence < least ? detail::add_saturating(least, -silence) : least);
-  if (looks_ != 1) rest = std::min(rest, longest_step());
-  timer::arm_again_at(detail::add_saturating(now, rest));
+  std::chrono::nanoseconds rest = add_saturating(limit_.now(), -silence);
+  if (limit_.is_scaled()) rest = std::min(rest, silence < least ? add_saturating(least, -silence) : least);
+  if (checks_ != 1) rest = std::min(rest, longest_step());
+  timer::arm_again_at(add_saturating(now, rest));
 }
 
-}  // namespace tickwheel
+}  // namespace tickwheel::detail

@@ -91,7 +91,7 @@ void server::call::on_failed(int error) noexcept {
   if (!going_on_) on_.with_.wrong.report("a call failed that had ended");
   if (error == UV_ETIMEDOUT && now < due_) on_.with_.wrong.report("a call expired %.3f ms early", in_ms(due_ - now));
   attempt_due_ = now + (retry_.attempts() == 1 ? 5ms : 10ms);
-  if (retry_.retry() == 0)
+  if (retry_.retry() == tickwheel::retry_result::scheduled)
     ++on_.with_.retries;
   else
     end(on_.with_.gave_up);

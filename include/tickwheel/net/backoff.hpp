@@ -1,7 +1,7 @@
 // How long to wait before the next try: exponentially longer each time, up to a cap, and not all at once.
 //
 //   tickwheel::backoff wait{{.base = 100ms, .cap = 10s}};
-//   void on_connect_failed() noexcept { reconnect_.arm(wait.next()); }     // up to 100, 200, 400 ms ... 10 s
+//   int on_connect_failed() noexcept { return reconnect_.arm(wait.next()); }     // up to 100, 200, 400 ms ... 10 s
 //   void on_connected() noexcept { wait.reset(); }
 //
 // Clients that lost the same server at the same time must not come back at the same time: jitter spreads them.

@@ -6,7 +6,7 @@
 // differ.
 //
 //   void on_request(request& r) noexcept {
-//     r.until = tickwheel::deadline::after(2s, timers.now());
+//     r.until = tickwheel::deadline::after(2s, timers);
 //     look_up(r.user, r.until);
 //   }
 //   void look_up(const user& u, tickwheel::deadline until) noexcept {
@@ -14,7 +14,7 @@
 //     const auto mine = tighter(until, tickwheel::deadline::after(300ms, now));
 //     if (mine.passed(now)) return refuse(u);              // before any work is done
 //     send(u, mine.remaining(now));
-//     answer_timeout.start(mine);                          // a deadline_timer
+//     if (answer_timeout.start(mine) != 0) refuse(u);      // a deadline_timer
 //   }
 //
 // It reads no clock by itself: the caller says what time it is, or that it is to be read. Within a loop that is
@@ -28,6 +28,7 @@
 
 #include <chrono>
 #include <compare>
+#include <concepts>
 
 namespace tickwheel {
 
@@ -53,7 +54,15 @@ struct deadline {
     return {detail::add_saturating(now, detail::to_nanoseconds(budget))};
   }
 
-  /// As above, from the true time. Reads the clock, the steady one: not for code that is tested with a manual_driver.
+  /// As above, from `timers.now()`: the time of the loop iteration, which on a manual_driver is manual time. `timers` is a
+  /// timer_service.
+  template <class D, class Service>
+  requires requires(const Service& timers) {
+    { timers.now() } -> std::convertible_to<clock::time_point>;
+  }
+  static deadline after(D budget, const Service& timers) noexcept { return after(budget, timers.now()); }
+
+  /// As above, from the true time. Reads the steady clock: not for code that is tested on manual time.
   template <class D>
   static deadline after(D budget) noexcept {
     return after(budget, clock::now());
@@ -64,7 +73,7 @@ struct deadline {
 
   /// True from that very moment on: nothing is left then.
   constexpr bool passed(clock::time_point now) const noexcept { return !is_never() && now >= when; }
-  /// As above, at the true time. Reads the clock.
+  /// As above, at the true time. Reads the steady clock: not for code that is tested on manual time.
   bool passed() const noexcept { return passed(clock::now()); }
 
   /// What is left of the budget; zero once it has passed, and never less. `nanoseconds::max()` for one that never does.
@@ -77,7 +86,7 @@ struct deadline {
       return std::chrono::nanoseconds::max();
     return when - now;
   }
-  /// As above, at the true time. Reads the clock.
+  /// As above, at the true time. Reads the steady clock: not for code that is tested on manual time.
   std::chrono::nanoseconds remaining() const noexcept { return remaining(clock::now()); }
 
   /// The earlier one is less: `std::min` of several is the tightest.

@@ -26,15 +26,16 @@ namespace tickwheel {
 ///
 /// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` reads the clock unless it is told the time. *Errors:* as
 /// `start` says. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
-class deadline_timer : private timer {
+class deadline_timer : private timer, private detail::member_call<deadline_timer<Member, F>, Member> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::member_handler<decltype(Member)>::owner;
+  using deadline_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
+  using typename deadline_timer::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as this does; usually it is the object that embeds it.
-  deadline_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
+  deadline_timer(timer_service& service, owner& self) noexcept
+      : timer{service, handler()}, deadline_timer::member_call{self} {}
 
   /// Calls the handler once `until` has passed: never before, late as `timer::arm` says. Starting a started one moves
   /// it. `deadline::never()` is accepted: it is armed as any other, holds the loop and its place among the armed
@@ -42,13 +43,13 @@ class deadline_timer : private timer {
   ///
   /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has
   /// changed: the handler does not run for it, and a deadline from before still holds. Reads the clock.
-  int start(tickwheel::deadline until) noexcept {
+  [[nodiscard]] int start(tickwheel::deadline until) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     return start(until, service().read_clock());
   }
 
   /// As above, with the time to judge by, such as `timer_service::now()`. Reads no clock.
-  int start(tickwheel::deadline until, clock::time_point now) noexcept {
+  [[nodiscard]] int start(tickwheel::deadline until, clock::time_point now) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     if (until.passed(now)) return UV_ETIMEDOUT;
     return timer::arm_at(until.when);
@@ -64,13 +65,14 @@ class deadline_timer : private timer {
   using timer::ref;      ///< as of `timer`
   using timer::unref;    ///< as of `timer`
 
-  /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &run; }
-
  private:
-  static void run(wheel_entry& entry) noexcept { (static_cast<deadline_timer&>(timer::from(entry)).self_.*Member)(); }
-
-  owner& self_;
+  friend typename deadline_timer::member_call;
 };
 
+namespace detail {
+
+template <auto Member, class F>
+inline constexpr bool stays_in_place<deadline_timer<Member, F>> = true;
+
+}  // namespace detail
 }  // namespace tickwheel

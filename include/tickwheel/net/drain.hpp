@@ -15,7 +15,7 @@
 //   };
 //
 //   class server {
-//     void on_sigterm() { close_listener(); drain_.start({.hard_stop = 30s, .spread = 5s}); }
+//     int on_sigterm() { close_listener(); return drain_.start({.hard_stop = 30s, .spread = 5s}); }
 //     void on_drained() noexcept;                                     // may destroy the server
 //     tickwheel::drain<&server::on_drained> drain_{timers, *this};
 //   };
@@ -152,20 +152,16 @@ class TICKWHEEL_API drain_group : private timer {
 ///
 /// The owner is called in a pass, also when there was no member to begin with, and then is not draining any more. It is
 /// not called before every member has left, those included that were told to stop and take their time.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
-class drain : public drain_group {
+class drain : public drain_group, private detail::member_call<drain<Member, F>, Member> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::member_handler<decltype(Member)>::owner;
+  using typename drain::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as this does; `service` outlives every `start`.
-  drain(timer_service& service, owner& self) noexcept : drain_group{service, &all_gone}, self_{self} {}
-
- private:
-  static void all_gone(drain_group& group) noexcept { (static_cast<drain&>(group).self_.*Member)(); }
-
-  owner& self_;
+  drain(timer_service& service, owner& self) noexcept
+      : drain_group{service, [](drain_group& group) noexcept { static_cast<drain&>(group).call(); }},
+        drain::member_call{self} {}
 };
 
 /// Makes the object that embeds it a member of a drain, from its construction to its destruction. It is idle at first. The
@@ -174,15 +170,18 @@ class drain : public drain_group {
 ///
 /// *Thread safety, complexity:* as `drain`. *Errors:* none. *Lifetime:* stays where it is; may be destroyed at any time, in any
 /// handler, before or after its drain.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_argument_handler<Member, drain_call>
-class drain_member : private drain_group::member {
+class drain_member : private drain_group::member,
+                     private detail::member_call<drain_member<Member, F>, Member, drain_call> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::argument_handler<decltype(Member), drain_call>::owner;
+  using typename drain_member::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
-  drain_member(drain_group& of, owner& self) noexcept : drain_group::member{of, &told}, self_{self} { of.join(*this); }
+  drain_member(drain_group& of, owner& self) noexcept
+      : drain_group::member{of, &told}, drain_member::member_call{self} {
+    of.join(*this);
+  }
   ~drain_member() { leave(); }
   drain_member(const drain_member&) = delete;
   drain_member& operator=(const drain_member&) = delete;
@@ -207,11 +206,9 @@ class drain_member : private drain_group::member {
   bool in_flight() const noexcept { return is_busy; }
 
  private:
-  static void told(drain_group::member& m, drain_call call) noexcept {
-    (static_cast<drain_member&>(m).self_.*Member)(call);
+  static void told(drain_group::member& m, drain_call why) noexcept {
+    static_cast<drain_member&>(m).member_call::call(why);
   }
-
-  owner& self_;
 };
 
 }  // namespace tickwheel

@@ -4,8 +4,8 @@
 // of their sessions come within a second, too, for ever after.
 //
 //   tickwheel::jitter spread{0.2};
-//   max_age_.arm(spread(1h));                // 60 to 72 minutes
-//   keep_alive_.start(spread(75s, 5s));      // 75 to 80 seconds
+//   error = max_age_.arm(spread(1h));                // 60 to 72 minutes
+//   error = keep_alive_.start(spread(75s, 5s));      // 75 to 80 seconds
 //
 // It goes with anything that takes a delay. For the delays between retries see `backoff`.
 #pragma once

@@ -5,9 +5,8 @@
 //
 //   class upload {
 //    public:
-//     explicit upload(tickwheel::timer_service& timers) : rate_{timers, *this} {
-//       rate_.start({.bytes_per_second = 240, .grace = 5s});
-//     }
+//     explicit upload(tickwheel::timer_service& timers) : rate_{timers, *this} {}
+//     int begin() { return rate_.start({.bytes_per_second = 240, .grace = 5s}); }
 //     void on_read(std::size_t bytes) { rate_.progress(bytes); }
 //     void on_peer_not_wanted_now() { rate_.pause(); }     // we stopped reading: it cannot send
 //     void on_peer_wanted_again() { rate_.resume(); }
@@ -43,7 +42,7 @@ struct rate_limits {
   /// How far the peer may fall behind, from any moment on: hence also how long it may be silent, whatever it sent before.
   /// Must be positive.
   std::chrono::nanoseconds grace = std::chrono::seconds{5};
-  /// How often the timer looks; oftener, up to 16 times, where the credit may be over sooner. Must be positive.
+  /// How often the timer checks; oftener, up to 16 times, where the credit may be over sooner. Must be positive.
   std::chrono::nanoseconds interval = std::chrono::seconds{1};
 
   /// The first field that cannot be, and why; null when all can.
@@ -59,18 +58,19 @@ struct rate_limits {
 ///
 /// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `progress` and
 /// `pause`. *Complexity:* `progress` is an addition and a compare, and the first in a loop iteration may read
-/// the clock; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing allocates. The timer comes
-/// up once an interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be destroyed at any time, in its handler
+/// the clock; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing allocates. The timer
+/// expires once per interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be destroyed at any time, in its handler
 /// too.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
-class minimum_rate : private timer {
+class minimum_rate : private timer, private detail::member_call<minimum_rate<Member, F>, Member> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::member_handler<decltype(Member)>::owner;
+  using minimum_rate::member_call::handler;         ///< tells its handler from others; see `timer::handler`
+  using typename minimum_rate::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
-  minimum_rate(timer_service& service, owner& self) noexcept : timer{service, &check}, self_{self} {}
+  minimum_rate(timer_service& service, owner& self) noexcept
+      : timer{service, handler()}, minimum_rate::member_call{self} {}
 
   /// Demands `limits` from now on, with the full grace. Starting a started one begins anew, not paused.
   ///
@@ -138,29 +138,21 @@ class minimum_rate : private timer {
   using timer::ref;      ///< as of `timer`
   using timer::unref;    ///< as of `timer`
 
-  /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &check; }
-
  private:
+  friend typename minimum_rate::member_call;
+
   // When the credit may be over, or an interval has passed. Not at every instant that the credit may be over, as a peer
-  // that is just fast enough has hardly any left: it would be looked at without end.
+  // that is just fast enough has hardly any left: it would be checked without end.
   clock::time_point next_check(clock::time_point last) const noexcept {
     return detail::add_saturating(last, std::clamp(credit_, limits_.interval / 16, limits_.interval));
   }
 
-  static void check(wheel_entry& entry) noexcept {
-    auto& self = static_cast<minimum_rate&>(timer::from(entry));
-    timer_service& service = self.service();
-    if (self.paused_) {
-      self.timer::arm_again_at(clock::time_point::max());  // keeps the place among the armed ones until `resume`
-      return;
-    }
-    self.count_to(service.responsive_judged_at());
-    if (self.credit_.count() > 0) {
-      self.timer::arm_again_at(self.next_check(service.judged_at()));
-      return;
-    }
-    (self.self_.*Member)();
+  void expired() noexcept {
+    // a paused one keeps its place among the armed ones until `resume`
+    if (paused_) return timer::arm_again_at(clock::time_point::max());
+    count_to(service().responsive_judged_at());
+    if (credit_.count() > 0) return timer::arm_again_at(next_check(service().judged_at()));
+    this->call();
   }
 
   // What came since the last check counts as if it had come just now: to the peer's favour.
@@ -175,7 +167,6 @@ class minimum_rate : private timer {
     credit_ = std::min(detail::add_saturating(credit_, detail::to_nanoseconds(earned)), limits_.grace);
   }
 
-  owner& self_;
   rate_limits limits_{};
   std::chrono::nanoseconds credit_{};
   std::uint64_t bytes_ = 0;         // since the last check
@@ -184,4 +175,10 @@ class minimum_rate : private timer {
   bool paused_ = false;
 };
 
+namespace detail {
+
+template <auto Member, class F>
+inline constexpr bool stays_in_place<minimum_rate<Member, F>> = true;
+
+}  // namespace detail
 }  // namespace tickwheel

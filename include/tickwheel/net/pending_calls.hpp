@@ -199,7 +199,7 @@ requires noexcept_failure_handler<Member>
 class pending_calls : private detail::call_table {
  public:
   /// Derives from `pending_call`.
-  using call = typename detail::argument_handler<decltype(Member), int>::owner;
+  using call = typename detail::member_handler<decltype(Member), int>::owner;
 
   /// Closed: `open` it.
   pending_calls() noexcept : call_table{&fail} {}
@@ -221,12 +221,12 @@ class pending_calls : private detail::call_table {
   /// UV_EEXIST when a pending one has this id; UV_EALREADY when `c` is pending; UV_ECANCELED when this or the service
   /// is closed. On an error nothing has changed but the count of refused ones, and the handler does not run for it.
   /// Reads the clock.
-  int start(call& c, std::uint64_t id, tickwheel::deadline until) noexcept {
+  [[nodiscard]] int start(call& c, std::uint64_t id, tickwheel::deadline until) noexcept {
     return call_table::start(c, id, until, nullptr);
   }
 
   /// As above, with the time to judge by, such as `timer_service::now()`. Reads no clock.
-  int start(call& c, std::uint64_t id, tickwheel::deadline until, clock::time_point now) noexcept {
+  [[nodiscard]] int start(call& c, std::uint64_t id, tickwheel::deadline until, clock::time_point now) noexcept {
     return call_table::start(c, id, until, &now);
   }
 

@@ -5,9 +5,8 @@
 //
 //   class session {
 //    public:
-//     explicit session(tickwheel::timer_service& timers) : phases_{timers, *this} {
-//       phases_.start({.header = 10s, .body = 30s, .keep_alive = 60s, .max_age = 1h});
-//     }
+//     explicit session(tickwheel::timer_service& timers) : phases_{timers, *this} {}
+//     int begin() { return phases_.start({.header = 10s, .body = 30s, .keep_alive = 60s, .max_age = 1h}); }
 //     void on_read() { phases_.on_bytes(); ... }         // each time: the first byte of a request begins the phase
 //     void on_header_complete() { phases_.on_header_end(); }
 //     void on_request_complete() { phases_.on_request_end(); }
@@ -111,15 +110,16 @@ struct phase_limits {
 /// *Thread safety:* as `timer`. *Complexity:* O(1), no allocation; `start` reads the clock, entering a phase
 /// does not: it counts from the time stamp of the loop iteration. *Errors:* only `start` can fail; what it was granted
 /// is kept until it is cancelled or runs out. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_argument_handler<Member, request_phase>
-class phase_timeouts : private timer {
+class phase_timeouts : private timer, private detail::member_call<phase_timeouts<Member, F>, Member, request_phase> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::argument_handler<decltype(Member), request_phase>::owner;
+  using phase_timeouts::member_call::handler;         ///< tells its handler from others; see `timer::handler`
+  using typename phase_timeouts::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
-  phase_timeouts(timer_service& service, owner& self) noexcept : timer{service, &visit}, self_{self} {}
+  phase_timeouts(timer_service& service, owner& self) noexcept
+      : timer{service, handler()}, phase_timeouts::member_call{self} {}
 
   /// A connection begins, in the header phase: a peer that sends nothing at all is not waited for longer than for one
   /// that is slow. Starting a started one begins anew, as a new connection would.
@@ -189,10 +189,9 @@ class phase_timeouts : private timer {
   using timer::ref;      ///< as of `timer`
   using timer::unref;    ///< as of `timer`
 
-  /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &visit; }
-
  private:
+  friend typename phase_timeouts::member_call;
+
   std::chrono::nanoseconds limit_of(request_phase phase) const noexcept {
     switch (phase) {
       case request_phase::header:
@@ -231,23 +230,24 @@ class phase_timeouts : private timer {
     timer::arm_again_at(next_end());
   }
 
-  static void visit(wheel_entry& entry) noexcept {
-    auto& self = static_cast<phase_timeouts&>(timer::from(entry));
-    const clock::time_point end = self.next_end();
-    if (self.service().judged_at() < end) {
-      self.timer::arm_again_at(end);  // our stalls moved it
-      return;
-    }
-    const request_phase which = end < self.phase_end() ? request_phase::max_age : self.phase_;
-    self.phase_ = request_phase::none;
-    (self.self_.*Member)(which);
+  void expired() noexcept {
+    const clock::time_point end = next_end();
+    if (service().judged_at() < end) return timer::arm_again_at(end);  // our stalls moved it
+    const request_phase which = end < phase_end() ? request_phase::max_age : phase_;
+    phase_ = request_phase::none;
+    this->call(which);
   }
 
-  owner& self_;
   phase_limits limits_{};
   clock::time_point begun_{};       // when the phase began, on responsive time
   clock::time_point too_old_at_{};  // on the plain clock
   request_phase phase_ = request_phase::none;
 };
 
+namespace detail {
+
+template <auto Member, class F>
+inline constexpr bool stays_in_place<phase_timeouts<Member, F>> = true;
+
+}  // namespace detail
 }  // namespace tickwheel

@@ -12,7 +12,7 @@
 //       return 0;
 //     }
 //     void on_failed(int error) noexcept {
-//       if (retry_.retry() != 0) give_up(error);      // too late, too often, or too many
+//       if (retry_.retry() != tickwheel::retry_result::scheduled) give_up(error);      // too late, too often, or too many
 //     }
 //     void on_answer() noexcept { retry_.cancel(); }
 //    private:
@@ -55,16 +55,27 @@ struct retry_options {
   }
 };
 
+/// The answer of `retry_timer::retry`. All but the first mean: give up.
+enum class retry_result : std::uint8_t {
+  scheduled,        ///< the handler will be called, once
+  past_deadline,    ///< the next attempt would not begin before the deadline
+  out_of_attempts,  ///< there were as many attempts as there may be
+  out_of_budget,    ///< the budget is empty
+  limit_reached,    ///< `max_armed` timers are armed
+  already_waiting,  ///< it is waiting for the next attempt: one failure was reported twice
+  not_started,      ///< not started, cancelled, or the service is closed
+};
+
 /// Calls a member function of its owner when it is time for another attempt.
 ///
-/// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` and `retry` read the clock. *Errors:* UV_ codes, as each
-/// function says. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
-template <auto Member, class = decltype(Member)>
+/// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` and `retry` read the clock. *Errors:* `start` answers a UV_
+/// code, `retry` a `retry_result`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
-class retry_timer : private timer {
+class retry_timer : private timer, private detail::member_call<retry_timer<Member, F>, Member> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::member_handler<decltype(Member)>::owner;
+  using retry_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
+  using typename retry_timer::member_call::owner;  ///< the class that `Member` is of
 
   /// With a `budget`, what is started deposits in it, and each retry takes from it. Requires: `self` lives as long as
   /// this does, and so does `budget`, unless null; `options` are valid (checked; the process stops with what
@@ -76,8 +87,8 @@ class retry_timer : private timer {
   /// As above, with the jitter of `seed`, to see it again.
   retry_timer(timer_service& service, owner& self, const retry_options& options, retry_budget* budget,
               std::uint64_t seed) noexcept
-      : timer{service, &run},
-        self_{self},
+      : timer{service, handler()},
+        retry_timer::member_call{self},
         budget_{budget},
         backoff_{options.backoff, seed},
         most_{options.max_attempts} {
@@ -88,7 +99,7 @@ class retry_timer : private timer {
   /// A new operation begins, whose first attempt the caller makes now. One that was going on is forgotten, so that a
   /// pooled object is used again by starting it. 0; UV_ETIMEDOUT when `until` has passed, and nothing should be
   /// attempted; UV_ECANCELED when the service is closed. On an error nothing has changed.
-  int start(tickwheel::deadline until = tickwheel::deadline::never()) noexcept {
+  [[nodiscard]] int start(tickwheel::deadline until = tickwheel::deadline::never()) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     if (until.passed(service().read_clock())) return UV_ETIMEDOUT;
     timer::cancel();
@@ -103,35 +114,28 @@ class retry_timer : private timer {
   /// The attempt has failed: calls the handler for the next one after the backoff's delay, or after `at_least`, any
   /// std::chrono duration, if that is longer: what the server asked for.
   ///
-  ///   0              it will be called, once
-  ///   UV_ETIMEDOUT   it would not begin before the deadline
-  ///   UV_ERANGE      there were as many attempts as there may be
-  ///   UV_EAGAIN      the budget is empty
-  ///   UV_ENOBUFS     `max_armed` timers are armed
-  ///   UV_EALREADY    it is waiting for the next attempt: one failure was reported twice
-  ///   UV_ECANCELED   not started, cancelled, or the service is closed
-  ///
-  /// On an error nothing has changed, and the caller gives up. When it is called the deadline may be about to pass, or, if the
-  /// loop was late, have passed. An attempt that starts with a `pending_calls` or a `deadline_timer` is told so.
+  /// On any answer but `scheduled` nothing has changed, and the caller gives up. When the handler is called the deadline may be
+  /// about to pass, or, if the loop was late, have passed. An attempt that starts with a `pending_calls` or a `deadline_timer`
+  /// is told so.
   template <class D = std::chrono::nanoseconds>
-  int retry(D at_least = D::zero()) noexcept {
-    if (!going_on_ || !service().is_open()) return UV_ECANCELED;
-    if (timer::armed()) return UV_EALREADY;
-    if (most_ != retry_options::unlimited && attempts_ >= most_) return UV_ERANGE;
+  [[nodiscard]] retry_result retry(D at_least = D::zero()) noexcept {
+    if (!going_on_ || !service().is_open()) return retry_result::not_started;
+    if (timer::armed()) return retry_result::already_waiting;
+    if (most_ != retry_options::unlimited && attempts_ >= most_) return retry_result::out_of_attempts;
     const auto now = service().read_clock();
     backoff next = backoff_;
     const auto when = detail::add_saturating(now, std::max(next.next(), detail::to_nanoseconds(at_least)));
-    if (until_.passed(when)) return UV_ETIMEDOUT;
-    if (const int error = timer::arm_at(when)) return error;
+    if (until_.passed(when)) return retry_result::past_deadline;
+    if (timer::arm_at(when) != 0) return retry_result::limit_reached;  // the service is open, so it is that
     if (budget_ != nullptr && !budget_->withdraw(now)) {  // last, so that nothing else wastes what it takes
       timer::cancel();
-      return UV_EAGAIN;
+      return retry_result::out_of_budget;
     }
     backoff_ = next;
-    return 0;
+    return retry_result::scheduled;
   }
 
-  /// The operation is over: no attempt follows, and `retry` answers UV_ECANCELED, until it is started again. True when
+  /// The operation is over: no attempt follows, and `retry` answers `not_started`, until it is started again. True when
   /// it was waiting for one.
   bool cancel() noexcept {
     going_on_ = false;
@@ -156,17 +160,14 @@ class retry_timer : private timer {
   using timer::ref;      ///< as of `timer`
   using timer::unref;    ///< as of `timer`
 
-  /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &run; }
-
  private:
-  static void run(wheel_entry& entry) noexcept {
-    auto& self = static_cast<retry_timer&>(timer::from(entry));
-    if (self.attempts_ != std::numeric_limits<unsigned>::max()) ++self.attempts_;
-    (self.self_.*Member)();
+  friend typename retry_timer::member_call;
+
+  void expired() noexcept {
+    if (attempts_ != std::numeric_limits<unsigned>::max()) ++attempts_;
+    this->call();
   }
 
-  owner& self_;
   retry_budget* budget_;
   backoff backoff_;
   tickwheel::deadline until_;
@@ -175,4 +176,10 @@ class retry_timer : private timer {
   bool going_on_ = false;
 };
 
+namespace detail {
+
+template <auto Member, class F>
+inline constexpr bool stays_in_place<retry_timer<Member, F>> = true;
+
+}  // namespace detail
 }  // namespace tickwheel

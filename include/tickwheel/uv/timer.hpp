@@ -21,6 +21,8 @@
 #pragma once
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/member_call.hpp>
+#include <tickwheel/uv/detail/stays_in_place.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <chrono>
@@ -195,30 +197,21 @@ class timer : private wheel_entry {
 
 static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
 
-namespace detail {
-
-template <class>
-struct member_handler {
-  static constexpr bool is_noexcept = false;
-};
-template <class R, class Owner>
-struct member_handler<R (Owner::*)() noexcept> {
-  static constexpr bool is_noexcept = true;
-  /// The class that `Member` is of.
-  using owner = Owner;
-};
-
-}  // namespace detail
-
 /// `Member` is a pointer to a member function without arguments that is declared noexcept: libuv's C frames, which call
 /// it, cannot be unwound. Declare the handler before the timer, and do not overload it.
 template <auto Member>
-concept noexcept_member_handler = detail::member_handler<decltype(Member)>::is_noexcept;
+concept noexcept_member_handler = detail::valid(!detail::takes_arguments<decltype(Member)>,
+                                                "the handler takes arguments, but must take none") &&
+    detail::valid(detail::member_handler<decltype(Member)>::is_noexcept,
+                  "the handler is not a noexcept member function");
 
 /// `F` can be called without arguments, or with the timer, and is noexcept: libuv's C frames, which call it, cannot be
 /// unwound.
 template <class F>
-concept noexcept_handler = std::is_nothrow_invocable_v<F&> || std::is_nothrow_invocable_v<F&, timer&>;
+concept noexcept_handler = detail::valid(std::is_invocable_v<F&> || std::is_invocable_v<F&, timer&>,
+                                         "the handler takes arguments, but may take only a timer&") &&
+    detail::valid(std::is_nothrow_invocable_v<F&> || std::is_nothrow_invocable_v<F&, timer&>,
+                  "the handler is not noexcept");
 
 // What is made for a `Member` has its type as a parameter, too, which is never given: of a template that is told apart by
 // pointers to members alone, gcc (12, and others) lets all source files share one, though their classes are in unnamed
@@ -227,23 +220,19 @@ concept noexcept_handler = std::is_nothrow_invocable_v<F&> || std::is_nothrow_in
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
 ///
 /// *Thread safety, complexity, errors, lifetime:* as `timer`.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
-class member_timer : public timer {
+class member_timer : public timer, private detail::member_call<member_timer<Member, F>, Member> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::member_handler<decltype(Member)>::owner;
+  using member_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
+  using typename member_timer::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as the timer does; usually it is the object that embeds it.
-  member_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
-
-  /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &run; }
+  member_timer(timer_service& service, owner& self) noexcept
+      : timer{service, handler()}, member_timer::member_call{self} {}
 
  private:
-  static void run(wheel_entry& entry) noexcept { (static_cast<member_timer&>(timer::from(entry)).self_.*Member)(); }
-
-  owner& self_;
+  friend typename member_timer::member_call;
 };
 
 /// A timer that calls a callable it holds. One that is to arm itself again takes the timer as its argument:
@@ -277,15 +266,16 @@ class callback_timer : public timer {
 /// missed while the loop was busy is skipped, not made up for: one late call, then the next on its time.
 ///
 /// *Thread safety, errors, lifetime:* as `timer`. *Complexity:* O(1), no allocation; `start` and each call read the clock.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
-class interval_timer : private timer {
+class interval_timer : private timer, private detail::member_call<interval_timer<Member, F>, Member> {
  public:
-  /// The class that `Member` is of.
-  using owner = typename detail::member_handler<decltype(Member)>::owner;
+  using interval_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
+  using typename interval_timer::member_call::owner;  ///< the class that `Member` is of
 
   /// Requires: `self` lives as long as the timer does.
-  interval_timer(timer_service& service, owner& self) noexcept : timer{service, &run}, self_{self} {}
+  interval_timer(timer_service& service, owner& self) noexcept
+      : timer{service, handler()}, interval_timer::member_call{self} {}
 
   /// First call one `period`, a duration, from now. Starting a started one begins anew. A period shorter than a tick comes once
   /// a tick. 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
@@ -310,22 +300,32 @@ class interval_timer : private timer {
   using timer::ref;      ///< as of `timer`
   using timer::unref;    ///< as of `timer`
 
-  /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &run; }
-
  private:
-  static void run(wheel_entry& entry) noexcept {
-    auto& self = static_cast<interval_timer&>(timer::from(entry));
-    const auto missed = (self.service().read_clock() - self.next_) / self.period_;
-    self.next_ = detail::add_saturating(self.next_ + missed * self.period_, self.period_);
+  friend typename interval_timer::member_call;
+
+  void expired() noexcept {
+    const auto missed = (service().read_clock() - next_) / period_;
+    next_ = detail::add_saturating(next_ + missed * period_, period_);
     // armed before the call, so that the handler may cancel, restart or destroy it
-    self.timer::arm_again_at(self.next_);
-    (self.self_.*Member)();
+    timer::arm_again_at(next_);
+    this->call();
   }
 
-  owner& self_;
   std::chrono::nanoseconds period_{};
   clock::time_point next_{};  // kept in time, not in ticks, so that rounding does not add up
 };
+
+namespace detail {
+
+template <>
+inline constexpr bool stays_in_place<timer> = true;
+template <auto Member, class F>
+inline constexpr bool stays_in_place<member_timer<Member, F>> = true;
+template <class F>
+inline constexpr bool stays_in_place<callback_timer<F>> = true;
+template <auto Member, class F>
+inline constexpr bool stays_in_place<interval_timer<Member, F>> = true;
+
+}  // namespace detail
 
 }  // namespace tickwheel

@@ -23,6 +23,7 @@ using tickwheel::deadline;
 using tickwheel::jitter_kind;
 using tickwheel::retry_budget;
 using tickwheel::retry_options;
+using tickwheel::retry_result;
 using time_point = tickwheel::clock::time_point;
 
 // delays of exactly 100, 200, 400 and 800 ms, then 1 s
@@ -73,7 +74,7 @@ TEST(retry_timer, attempts_again_after_the_delay_and_not_before) {
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(), 0);
   const auto begin = service.time.now();
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_TRUE(o.retry.armed());
   EXPECT_GE(o.retry.deadline(), begin + 100ms);
   service.advance(100ms - 1ns);
@@ -88,10 +89,10 @@ TEST(retry_timer, attempts_again_after_the_delay_and_not_before) {
 TEST(retry_timer, waits_longer_each_time) {
   manual_service service;
   operation o{service.timers, {.max_attempts = 6, .backoff = exact}};
-  o.then = [&] { o.retry.retry(); };
+  o.then = [&] { (void)o.retry.retry(); };
   ASSERT_EQ(o.retry.start(), 0);
   auto before = service.time.now();
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   service.advance(1h);
   const std::chrono::nanoseconds delays[]{100ms, 200ms, 400ms, 800ms, 1s};
   ASSERT_EQ(o.again.size(), std::size(delays));
@@ -106,28 +107,28 @@ TEST(retry_timer, makes_no_more_attempts_than_it_may) {
   manual_service service;
   operation o{service.timers, {.max_attempts = 3, .backoff = exact}};
   ASSERT_EQ(o.retry.start(), 0);
-  int last = 0;
+  auto last = retry_result::scheduled;
   o.then = [&] { last = o.retry.retry(); };
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   service.advance(1h);
   EXPECT_EQ(o.again.size(), 2U);
   EXPECT_EQ(o.retry.attempts(), 3U);
-  EXPECT_EQ(last, UV_ERANGE);
+  EXPECT_EQ(last, retry_result::out_of_attempts);
 }
 
 TEST(retry_timer, of_a_single_attempt_never_tries_again) {
   manual_service service;
   operation o{service.timers, {.max_attempts = 1}};
   ASSERT_EQ(o.retry.start(), 0);
-  EXPECT_EQ(o.retry.retry(), UV_ERANGE);
+  EXPECT_EQ(o.retry.retry(), retry_result::out_of_attempts);
 }
 
 TEST(retry_timer, of_unlimited_attempts_goes_on) {
   manual_service service;
   operation o{service.timers, {.max_attempts = retry_options::unlimited, .backoff = exact}};
-  o.then = [&] { EXPECT_EQ(o.retry.retry(), 0); };
+  o.then = [&] { EXPECT_EQ(o.retry.retry(), retry_result::scheduled); };
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   service.advance(1000s);
   EXPECT_GT(o.again.size(), 990U);
 }
@@ -138,7 +139,7 @@ TEST(retry_timer, refuses_at_once_an_attempt_that_could_not_begin_in_time) {
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(in(service, 100ms)), 0);
-  EXPECT_EQ(o.retry.retry(), UV_ETIMEDOUT);
+  EXPECT_EQ(o.retry.retry(), retry_result::past_deadline);
   EXPECT_FALSE(o.retry.armed());
   service.advance(1h);
   EXPECT_EQ(o.again.size(), 0U);
@@ -148,18 +149,18 @@ TEST(retry_timer, makes_an_attempt_that_begins_just_in_time) {
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(in(service, 100ms + 1ns)), 0);
-  EXPECT_EQ(o.retry.retry(), 0);
+  EXPECT_EQ(o.retry.retry(), retry_result::scheduled);
 }
 
 TEST(retry_timer, judges_each_attempt_by_what_is_left) {
   manual_service service;
   operation o{service.timers};
-  std::vector<int> answers;
+  std::vector<retry_result> answers;
   o.then = [&] { answers.push_back(o.retry.retry()); };
   ASSERT_EQ(o.retry.start(in(service, 600ms)), 0);
   answers.push_back(o.retry.retry());  // at 100 ms, then at 300 ms; at 700 ms it would be too late
   service.advance(1h);
-  EXPECT_EQ(answers, (std::vector<int>{0, 0, UV_ETIMEDOUT}));
+  EXPECT_EQ(answers, (std::vector{retry_result::scheduled, retry_result::scheduled, retry_result::past_deadline}));
 }
 
 TEST(retry_timer, judges_by_the_true_time) {
@@ -167,7 +168,7 @@ TEST(retry_timer, judges_by_the_true_time) {
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(in(service, 200ms)), 0);
   service.time.block(100ms);
-  EXPECT_EQ(o.retry.retry(), UV_ETIMEDOUT);
+  EXPECT_EQ(o.retry.retry(), retry_result::past_deadline);
 }
 
 TEST(retry_timer, refuses_to_start_when_the_deadline_has_passed) {
@@ -185,7 +186,7 @@ TEST(retry_timer, waits_as_long_as_the_server_asked_for) {
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(5s), 0);
+  ASSERT_EQ(o.retry.retry(5s), retry_result::scheduled);
   service.advance(5s - 1ns);
   EXPECT_EQ(o.again.size(), 0U);
   service.advance(1ns + service.tick());
@@ -196,7 +197,7 @@ TEST(retry_timer, waits_no_less_than_its_backoff_whatever_the_server_asked_for) 
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(-1h), 0);
+  ASSERT_EQ(o.retry.retry(-1h), retry_result::scheduled);
   service.advance(100ms - 1ns);
   EXPECT_EQ(o.again.size(), 0U);
 }
@@ -205,8 +206,8 @@ TEST(retry_timer, refuses_a_wait_that_the_server_asked_for_beyond_the_deadline) 
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(in(service, 1s)), 0);
-  EXPECT_EQ(o.retry.retry(1s), UV_ETIMEDOUT);
-  EXPECT_EQ(o.retry.retry(std::chrono::hours::max()), UV_ETIMEDOUT);
+  EXPECT_EQ(o.retry.retry(1s), retry_result::past_deadline);
+  EXPECT_EQ(o.retry.retry(std::chrono::hours::max()), retry_result::past_deadline);
 }
 
 TEST(retry_timer, says_until_when_it_tries) {
@@ -227,8 +228,8 @@ TEST(retry_timer, takes_each_retry_from_the_budget_and_is_refused_when_it_is_emp
   operation b{service.timers, {.backoff = exact}, &budget};
   ASSERT_EQ(a.retry.start(), 0);
   ASSERT_EQ(b.retry.start(), 0);
-  EXPECT_EQ(a.retry.retry(), 0);
-  EXPECT_EQ(b.retry.retry(), UV_EAGAIN);
+  EXPECT_EQ(a.retry.retry(), retry_result::scheduled);
+  EXPECT_EQ(b.retry.retry(), retry_result::out_of_budget);
   EXPECT_FALSE(b.retry.armed());
   service.advance(1h);
   EXPECT_EQ(a.again.size(), 1U);
@@ -241,9 +242,9 @@ TEST(retry_timer, deposits_for_each_operation_it_starts) {
   ASSERT_TRUE(budget.withdraw(service.time.now()));
   operation o{service.timers, {.backoff = exact}, &budget};
   ASSERT_EQ(o.retry.start(), 0);
-  EXPECT_EQ(o.retry.retry(), UV_EAGAIN);
+  EXPECT_EQ(o.retry.retry(), retry_result::out_of_budget);
   ASSERT_EQ(o.retry.start(), 0);
-  EXPECT_EQ(o.retry.retry(), 0);
+  EXPECT_EQ(o.retry.retry(), retry_result::scheduled);
 }
 
 TEST(retry_timer, that_is_refused_for_another_reason_takes_nothing_from_the_budget) {
@@ -257,9 +258,9 @@ TEST(retry_timer, that_is_refused_for_another_reason_takes_nothing_from_the_budg
   ASSERT_EQ(too_late.retry.start(in(service, 1ms)), 0);
   ASSERT_EQ(too_often.retry.start(), 0);
   ASSERT_EQ(too_many.retry.start(), 0);
-  EXPECT_EQ(too_late.retry.retry(), UV_ETIMEDOUT);
-  EXPECT_EQ(too_often.retry.retry(), UV_ERANGE);
-  EXPECT_EQ(too_many.retry.retry(), UV_ENOBUFS);
+  EXPECT_EQ(too_late.retry.retry(), retry_result::past_deadline);
+  EXPECT_EQ(too_often.retry.retry(), retry_result::out_of_attempts);
+  EXPECT_EQ(too_many.retry.retry(), retry_result::limit_reached);
   EXPECT_EQ(budget.available(service.time.now()), 5U);
   EXPECT_EQ(budget.withdrawn(), 0U);
 }
@@ -270,10 +271,10 @@ TEST(a_refusal, changes_nothing) {
   ASSERT_TRUE(budget.withdraw(service.time.now()));
   operation o{service.timers, {.max_attempts = 4, .backoff = exact}, &budget};
   ASSERT_EQ(o.retry.start(), 0);
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(o.retry.retry(), UV_EAGAIN);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(o.retry.retry(), retry_result::out_of_budget);
   service.advance(100ms);  // which earns one
   const auto now = service.time.now();
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_LE(o.retry.deadline(), now + 100ms + service.tick()) << "the first delay still, not the eleventh";
   EXPECT_EQ(o.retry.attempts(), 1U);
 }
@@ -285,7 +286,7 @@ TEST(retry_timer, cancelled_does_not_try_again) {
   operation o{service.timers};
   EXPECT_FALSE(o.retry.cancel());
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_TRUE(o.retry.cancel());
   EXPECT_FALSE(o.retry.cancel());
   service.advance(1h);
@@ -298,7 +299,7 @@ TEST(retry_timer, cancelled_refuses_a_failure_that_is_reported_later) {
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(), 0);
   EXPECT_FALSE(o.retry.cancel());
-  EXPECT_EQ(o.retry.retry(), UV_ECANCELED);
+  EXPECT_EQ(o.retry.retry(), retry_result::not_started);
   service.advance(1h);
   EXPECT_EQ(o.again.size(), 0U);
 }
@@ -306,33 +307,33 @@ TEST(retry_timer, cancelled_refuses_a_failure_that_is_reported_later) {
 TEST(retry_timer, that_was_not_started_has_nothing_to_try_again) {
   manual_service service;
   operation o{service.timers};
-  EXPECT_EQ(o.retry.retry(), UV_ECANCELED);
+  EXPECT_EQ(o.retry.retry(), retry_result::not_started);
 }
 
 TEST(retry_timer, that_waits_already_refuses_a_failure_that_is_reported_twice) {
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   const auto due = o.retry.deadline();
   service.advance(10ms);
-  EXPECT_EQ(o.retry.retry(), UV_EALREADY);
+  EXPECT_EQ(o.retry.retry(), retry_result::already_waiting);
   EXPECT_EQ(o.retry.deadline(), due);
 }
 
 TEST(retry_timer, started_again_counts_and_waits_from_the_beginning) {
   manual_service service;
   operation o{service.timers};
-  o.then = [&] { o.retry.retry(); };
+  o.then = [&] { (void)o.retry.retry(); };
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   service.advance(400ms);  // it waits for the third retry
   ASSERT_TRUE(o.retry.armed());
   ASSERT_EQ(o.retry.start(in(service, 1s)), 0);
   EXPECT_FALSE(o.retry.armed());
   EXPECT_EQ(o.retry.attempts(), 1U);
   const auto begin = service.time.now();
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_LE(o.retry.deadline(), begin + 100ms + service.tick());
 }
 
@@ -340,7 +341,7 @@ TEST(retry_timer, whose_start_is_refused_goes_on_with_what_it_did) {
   manual_service service;
   operation o{service.timers};
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_EQ(o.retry.start(in(service, 0s)), UV_ETIMEDOUT);
   EXPECT_TRUE(o.retry.armed());
   service.advance(1s);
@@ -355,7 +356,7 @@ TEST(retry_timer, cancelled_by_another_of_the_same_pass_does_not_try_again) {
   b.then = [&] { a.retry.cancel(); };
   for (operation* o : {&a, &b}) {
     ASSERT_EQ(o->retry.start(), 0);
-    ASSERT_EQ(o->retry.retry(), 0);
+    ASSERT_EQ(o->retry.retry(), retry_result::scheduled);
   }
   service.advance(1h);
   EXPECT_EQ(a.again.size() + b.again.size(), 1U);
@@ -369,7 +370,7 @@ TEST(retry_timer, may_be_cancelled_and_started_in_its_handler) {
     EXPECT_EQ(o.retry.start(), 0);
   };
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   service.advance(1h);
   EXPECT_EQ(o.retry.attempts(), 1U);
 }
@@ -379,7 +380,7 @@ TEST(retry_timer, may_be_destroyed_with_its_owner_in_its_handler) {
   auto o = std::make_unique<operation>(service.timers);
   o->then = [&] { o.reset(); };
   ASSERT_EQ(o->retry.start(), 0);
-  ASSERT_EQ(o->retry.retry(), 0);
+  ASSERT_EQ(o->retry.retry(), retry_result::scheduled);
   service.advance(1h);
   EXPECT_EQ(o, nullptr);
 }
@@ -387,15 +388,15 @@ TEST(retry_timer, may_be_destroyed_with_its_owner_in_its_handler) {
 TEST(retry_timer, may_close_the_service_in_its_handler) {
   manual_service service;
   operation o{service.timers};
-  int answer = 0;
+  auto answer = retry_result::scheduled;
   o.then = [&] {
     service.timers.close();
     answer = o.retry.retry();
   };
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   service.time.advance(1h);
-  EXPECT_EQ(answer, UV_ECANCELED);
+  EXPECT_EQ(answer, retry_result::not_started);
   EXPECT_EQ(o.retry.start(), UV_ECANCELED);
 }
 
@@ -405,7 +406,7 @@ TEST(retry_timer, outlives_its_service_to_be_asked_cancelled_and_destroyed) {
   ASSERT_EQ(timers->open(time), 0);
   operation o{*timers};
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   timers.reset();
   EXPECT_FALSE(o.retry.armed());
   EXPECT_FALSE(o.retry.cancel());
@@ -416,7 +417,7 @@ TEST(retry_timer, does_not_hold_the_loop_when_it_is_told_so) {
   operation o{service.timers};
   o.retry.unref();
   ASSERT_EQ(o.retry.start(), 0);
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_FALSE(service.time.alive());
 }
 
@@ -429,7 +430,7 @@ TEST(retry_timer, waits_for_the_times_of_its_seed) {
   tickwheel::backoff expected{options.backoff, 42};
   ASSERT_EQ(o.retry.start(), 0);
   const auto due = service.time.now() + expected.next();
-  ASSERT_EQ(o.retry.retry(), 0);
+  ASSERT_EQ(o.retry.retry(), retry_result::scheduled);
   EXPECT_GE(o.retry.deadline(), due);
   EXPECT_LT(o.retry.deadline(), due + service.tick());
 }
@@ -442,7 +443,7 @@ TEST(retry_timer, allocates_nothing) {
   const auto before = allocations::count();
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(o.retry.start(in(service, 1s)), 0);
-    o.retry.retry();
+    (void)o.retry.retry();  // the budget refuses some
     service.time.advance(200ms);
   }
   EXPECT_EQ(allocations::count(), before);

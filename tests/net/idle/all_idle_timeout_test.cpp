@@ -145,7 +145,7 @@ TEST(all_idle_timeout, scales_with_load) {
   manual_service service;
   tickwheel::load_factor load;
   peer p{service.timers};
-  load.set(0.5);
+  ASSERT_EQ(load.set(0.5), 0);
   ASSERT_EQ(p.idle.start(tickwheel::idle_limit::scaled(10s, 50s, load)), 0);
   service.advance(30s - 1ns);
   EXPECT_EQ(p.evicted, 0);

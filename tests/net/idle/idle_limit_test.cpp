@@ -29,11 +29,11 @@ TEST(idle_limit, that_is_scaled_goes_from_its_maximum_to_its_minimum_as_the_load
   load_factor load;
   const idle_limit limit = idle_limit::scaled(10s, 50s, load);
   EXPECT_EQ(limit.now(), 50s);
-  load.set(0.25);
+  ASSERT_EQ(load.set(0.25), 0);
   EXPECT_EQ(limit.now(), 40s);
-  load.set(0.5);
+  ASSERT_EQ(load.set(0.5), 0);
   EXPECT_EQ(limit.now(), 30s);
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   EXPECT_EQ(limit.now(), 10s);
 }
 
@@ -42,12 +42,12 @@ TEST(idle_limit, that_is_scaled_over_the_longest_range_stays_within_it) {
   const idle_limit limit = idle_limit::scaled(1ns, nanoseconds::max(), load);
   EXPECT_EQ(limit.problem(), nullptr);
   for (const double each : {0.0, std::numeric_limits<double>::denorm_min(), 1e-17, 0.5, 1 - 1e-16, 1.0}) {
-    load.set(each);
+    ASSERT_EQ(load.set(each), 0);
     EXPECT_GE(limit.now(), 1ns) << each;
   }
-  load.set(0);
+  ASSERT_EQ(load.set(0), 0);
   EXPECT_EQ(limit.now(), nanoseconds::max());
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   EXPECT_EQ(limit.now(), 1ns);
 }
 
@@ -74,7 +74,7 @@ TEST(a_scaled_timeout, comes_after_the_limit_of_the_load) {
   for (const auto& [part, limit] : {std::pair{0.0, 50s}, {0.25, 40s}, {0.5, 30s}, {1.0, 10s}}) {
     manual_service service;
     load_factor load;
-    load.set(part);
+    ASSERT_EQ(load.set(part), 0);
     connection c{service.timers};
     ASSERT_EQ(c.idle.start(idle_limit::scaled(10s, 50s, load)), 0);
     EXPECT_EQ(c.idle.limit(), limit);
@@ -91,7 +91,7 @@ TEST(a_scaled_timeout, that_is_armed_follows_a_rising_load_when_it_comes_up_next
   connection c{service.timers};
   ASSERT_EQ(c.idle.start(idle_limit::scaled(10s, 5min, load)), 0);
   service.advance(95s);
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   EXPECT_EQ(c.evicted, 0);
   service.advance(5s + 10 * service.tick());  // it comes up each minimum, a tick late at most
   EXPECT_EQ(c.evicted, 1);
@@ -105,7 +105,7 @@ TEST(a_scaled_timeout, that_was_touched_is_looked_at_a_minimum_after_that) {
   service.advance(5s);
   c.idle.touch();
   service.advance(7s);  // it has come up at 10 s, with half of the minimum left
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   service.advance(3s - 1ns);
   EXPECT_EQ(c.evicted, 0);
   service.advance(1ns + 2 * service.tick());
@@ -115,11 +115,11 @@ TEST(a_scaled_timeout, that_was_touched_is_looked_at_a_minimum_after_that) {
 TEST(a_scaled_timeout, that_is_armed_follows_a_falling_load_at_once) {
   manual_service service;
   load_factor load;
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   connection c{service.timers};
   ASSERT_EQ(c.idle.start(idle_limit::scaled(10s, 5min, load)), 0);
   service.advance(10s - 1ns);
-  load.set(0);
+  ASSERT_EQ(load.set(0), 0);
   service.advance(290s);
   EXPECT_EQ(c.evicted, 0);
   service.advance(1ns + service.tick());
@@ -134,7 +134,7 @@ TEST(a_scaled_timeout, is_never_early_and_at_most_a_minimum_late_whatever_the_lo
   const auto begin = service.time.now();
   nanoseconds shortest = 50s;  // of the limits there were since it is silent
   for (int second = 0; c.evicted == 0; ++second) {
-    load.set((second * 37 % 100) / 100.0);
+    ASSERT_EQ(load.set((second * 37 % 100) / 100.0), 0);
     shortest = std::min(shortest, c.idle.limit());
     service.advance(1s);
     ASSERT_LE(second, 60);
@@ -152,7 +152,7 @@ TEST(a_scaled_timeout, counts_from_the_last_touch) {
     service.advance(9s);
     c.idle.touch();
   }
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   service.advance(10s - 1ns);
   EXPECT_EQ(c.evicted, 0);
   service.advance(1ns + service.tick());
@@ -173,11 +173,11 @@ TEST(a_scaled_timeout, that_notices_again_does_so_after_the_limit_of_the_load) {
   load_factor load;
   connection c{service.timers};
   c.then = [&] { EXPECT_EQ(c.idle.notify_again(), 0); };
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   ASSERT_EQ(c.idle.start(idle_limit::scaled(10s, 50s, load)), 0);
   service.advance(10s + service.tick());
   EXPECT_EQ(c.evicted, 1);
-  load.set(0);
+  ASSERT_EQ(load.set(0), 0);
   service.advance(50s - 2 * service.tick());
   EXPECT_EQ(c.evicted, 1);
   service.advance(4 * service.tick());
@@ -192,7 +192,7 @@ TEST(a_scaled_timeout, that_is_paused_has_left_what_it_had_left_at_the_load_afte
   service.advance(8s);
   c.idle.pause();
   service.advance(1h);
-  load.set(0.5);
+  ASSERT_EQ(load.set(0.5), 0);
   c.idle.resume();
   service.advance(22s - 1ns);
   EXPECT_EQ(c.evicted, 0);
@@ -225,7 +225,7 @@ TEST(a_load_factor, of_many_connections_is_set_once_for_all) {
     for (std::size_t i = 0; i < all.size(); i += 2) all[i].idle.touch();
   }
   for (const connection& c : all) ASSERT_EQ(c.evicted, 0);
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   for (int second = 0; second < 10; ++second) {
     service.time.advance(1s);
     for (std::size_t i = 0; i < all.size(); i += 2) all[i].idle.touch();

@@ -386,7 +386,7 @@ TEST(idle_timeout, allocates_nothing) {
   connection c{service.timers};
   const auto before = allocations::count();
   for (int i = 0; i < 1000; ++i) {
-    c.idle.start(50ms);
+    (void)c.idle.start(50ms);
     c.idle.touch();
     service.time.advance(20ms);
     c.idle.touch();

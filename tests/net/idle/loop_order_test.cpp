@@ -108,7 +108,7 @@ TEST_P(a_block, of_a_loop_with_a_pass_in_each_iteration_lets_a_byte_be_heard_tha
     awaited peer{timers, by};
     peer.start(limit);
     tickwheel::callback_timer busy{timers, [&](tickwheel::timer& self) noexcept {
-                                     if (peer.heard == 0 && !peer.timed_out) self.arm(0ns);
+                                     if (peer.heard == 0 && !peer.timed_out) (void)self.arm(0ns);
                                      loop.block(200us);  // more than a tick: due by the next iteration
                                    }};
     ASSERT_EQ(busy.arm(0ns), 0);

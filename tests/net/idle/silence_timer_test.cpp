@@ -1,5 +1,5 @@
 // What all idle timeouts can do, shown with the one that is touched: repeated notices, pauses, and use in a pool.
-#include <tickwheel/net/silence_timer.hpp>
+#include <tickwheel/net/idle_timeout.hpp>
 
 #include "../../support/allocation_probe.hpp"
 #include "../../uv/support/probe.hpp"

@@ -260,7 +260,7 @@ TEST(write_idle_timeout, scales_with_load) {
   ASSERT_EQ(s.idle.start(tickwheel::idle_limit::scaled(10s, 50s, load)), 0);
   service.advance(25s);
   s.idle.set_queued(1);
-  load.set(1);
+  ASSERT_EQ(load.set(1), 0);
   service.advance(10s - 1ns);
   EXPECT_EQ(s.evicted, 0);
   service.advance(10s);
@@ -293,7 +293,7 @@ TEST(write_idle_timeout, allocates_nothing) {
   manual_service service;
   sender s{service.timers};
   const auto before = allocations::count();
-  s.idle.start(50ms);
+  ASSERT_EQ(s.idle.start(50ms), 0);
   for (std::size_t i = 1000; i > 0; --i) {
     s.idle.set_queued(i);
     service.time.advance(20ms);

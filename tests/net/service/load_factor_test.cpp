@@ -1,4 +1,4 @@
-#include <tickwheel/net/load_factor.hpp>
+#include <tickwheel/net/idle_limit.hpp>
 
 #include <gtest/gtest.h>
 

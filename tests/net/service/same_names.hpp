@@ -67,7 +67,7 @@ void expect_handlers_of_this_file() {
   EXPECT_EQ(s.until.start(soon()), 0);
   EXPECT_EQ(called_in(), here) << "deadline_timer";
   EXPECT_EQ(s.again.start(), 0);
-  EXPECT_EQ(s.again.retry(), 0);
+  EXPECT_EQ(s.again.retry(), tickwheel::retry_result::scheduled);
   EXPECT_EQ(called_in(), here) << "retry_timer";
   EXPECT_EQ(s.idle.start(500ms), 0);
   EXPECT_EQ(called_in(), here) << "idle_timeout";

@@ -25,6 +25,11 @@ class queued_bytes {
   std::size_t bytes_ = 0;
 };
 
+/// In place of `queued_bytes` where nothing is queued.
+struct no_queue {
+  static constexpr bool none() noexcept { return false; }
+};
+
 /// `Queued` is nullptr, or a pointer to a const noexcept member function of `Owner` that answers a number of bytes.
 template <auto Queued, class Owner>
 concept queued_bytes_of = std::same_as<decltype(Queued), std::nullptr_t> ||
@@ -35,6 +40,6 @@ inline constexpr bool can_be_asked = !std::same_as<decltype(Queued), std::nullpt
 
 /// How often to ask: a peer that stops right after it was asked is then noticed a quarter of the limit late.
 template <auto Queued>
-inline constexpr int looks_a_limit = can_be_asked<Queued> ? 4 : 1;
+inline constexpr int checks_per_limit = can_be_asked<Queued> ? 4 : 1;
 
 }  // namespace tickwheel::detail

@@ -1,0 +1,75 @@
+// The timer behind all idle timeouts: it expires once nothing has happened for a limit.
+//
+// Activity does not move it. It expires at the earliest time at which the limit can have run out, checks when something
+// happened last, and waits for the rest.
+#pragma once
+
+#include <tickwheel/core/export.h>
+#include <tickwheel/net/idle_limit.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tickwheel::detail {
+
+/// Knows the limit, the pauses and the count of timeouts. What counts as activity is up to `basic_idle_timeout`, which has the
+/// documentation of what is public here. 104 bytes.
+class TICKWHEEL_API silence_timer : public timer {
+ public:
+  /// Requires: `run` is not null; `service` outlives every start.
+  silence_timer(timer_service& service, callback run) noexcept : timer{service, run, patient{}} {}
+
+  bool cancel() noexcept {
+    paused_at_ = not_paused;
+    return timer::cancel();
+  }
+  std::chrono::nanoseconds limit() const noexcept { return limit_.now(); }
+  [[nodiscard]] int notify_again() noexcept;
+  unsigned consecutive_timeouts() const noexcept { return last_ < noticed_at_ ? consecutive_timeouts_ : 0; }
+  void pause() noexcept;
+  void resume() noexcept;
+  bool paused() const noexcept { return paused_at_ != not_paused && armed(); }
+  std::chrono::nanoseconds silence() const noexcept { return service().responsive_judged_at() - last_; }
+
+  /// Starts it, or begins anew: 0 or UV_ code as `idle_timeout::start`. It expires `checks` times per limit: more than once if
+  /// there is activity that only a check can see.
+  [[nodiscard]] int begin(const idle_limit& limit, int checks) noexcept;
+
+  /// Something happened: stores the time stamp of this loop iteration, and nothing else.
+  void touch() noexcept {
+    service().check_thread_in_debug();
+    if (service().has_now()) [[likely]]
+      last_ = service().responsive_now();
+    else
+      touch_first();
+  }
+
+  /// For an expiry: returns true if the limit has run out and the handler is to be called. Otherwise it waits for the rest.
+  bool check_expired() noexcept;
+
+  /// For an expiry, instead of `check_expired`, if silence does not count now: checks again before the limit can have run out.
+  void check_later() noexcept;
+
+ private:
+  static constexpr clock::time_point not_paused = clock::time_point::max();
+  static constexpr clock::time_point never_noticed = clock::time_point::min();
+
+  static tick soonest(void* service, wheel_entry&) noexcept;
+  clock::time_point counts_from() const noexcept { return std::max(last_, noticed_at_); }
+  std::chrono::nanoseconds longest_step() const noexcept { return limit_.minimum() / checks_; }
+  void touch_first() noexcept;  // of a loop iteration: kept out of the way, because it reads the clock
+  void wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept;
+
+  // All on responsive time. A touch writes `last_` and nothing else; a comparison shows what it put an end to.
+  clock::time_point last_{};                      // the last activity
+  clock::time_point noticed_at_ = never_noticed;  // the last call of the handler
+  clock::time_point paused_at_ = not_paused;
+  idle_limit limit_{std::chrono::nanoseconds{}};
+  unsigned consecutive_timeouts_ = 0;
+  int checks_ = 1;
+};
+
+static_assert(sizeof(void*) != 8 || sizeof(silence_timer) <= 104);
+
+}  // namespace tickwheel::detail
