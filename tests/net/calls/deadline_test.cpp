@@ -1,5 +1,7 @@
-// A deadline is a value: no service, no loop.
+// A deadline is a value.
 #include <tickwheel/net/deadline.hpp>
+#include <tickwheel/uv/manual_driver.hpp>
+#include <tickwheel/uv/timer_service.hpp>
 
 #include <gtest/gtest.h>
 
@@ -20,14 +22,14 @@ constexpr time_point noon{12h};
 
 static_assert(sizeof(deadline) == 8 && std::is_trivially_copyable_v<deadline>, "it is passed by value");
 
-TEST(deadline, has_its_whole_budget_left_when_it_is_set) {
+TEST(deadline, has_whole_budget_at_first) {
   EXPECT_EQ(deadline::after(2s, noon).remaining(noon), 2s);
   EXPECT_FALSE(deadline::after(2s, noon).passed(noon));
 }
 
-TEST(deadline, has_less_left_as_time_goes_by) { EXPECT_EQ(deadline::after(2s, noon).remaining(noon + 500ms), 1500ms); }
+TEST(deadline, remaining_time_shrinks) { EXPECT_EQ(deadline::after(2s, noon).remaining(noon + 500ms), 1500ms); }
 
-TEST(deadline, passes_when_nothing_is_left_and_not_before) {
+TEST(deadline, passes_when_nothing_remains_and_not_before) {
   const auto d = deadline::after(2s, noon);
   EXPECT_FALSE(d.passed(noon + 2s - 1ns));
   EXPECT_EQ(d.remaining(noon + 2s - 1ns), 1ns);
@@ -35,44 +37,42 @@ TEST(deadline, passes_when_nothing_is_left_and_not_before) {
   EXPECT_EQ(d.remaining(noon + 2s), 0ns);
 }
 
-TEST(deadline, that_has_passed_has_nothing_left_rather_than_less) {
-  EXPECT_EQ(deadline::after(2s, noon).remaining(noon + 1h), 0ns);
-}
+TEST(deadline, passed_one_has_zero_remaining) { EXPECT_EQ(deadline::after(2s, noon).remaining(noon + 1h), 0ns); }
 
-TEST(deadline, with_a_budget_of_zero_or_less_has_passed) {
+TEST(deadline, budget_of_zero_or_less_has_passed) {
   EXPECT_TRUE(deadline::after(0s, noon).passed(noon));
   EXPECT_TRUE(deadline::after(-1s, noon).passed(noon));
   EXPECT_TRUE(deadline::after(nanoseconds::min(), noon).passed(noon));
 }
 
-TEST(deadline, with_a_budget_that_is_not_a_number_has_passed) {
+TEST(deadline, budget_of_nan_has_passed) {
   constexpr std::chrono::duration<double> nan{std::numeric_limits<double>::quiet_NaN()};
   EXPECT_TRUE(deadline::after(nan, noon).passed(noon));
 }
 
-TEST(deadline, with_a_budget_of_less_than_a_nanosecond_is_rounded_up) {
+TEST(deadline, budget_below_nanosecond_is_rounded_up) {
   EXPECT_EQ(deadline::after(std::chrono::duration<double, std::nano>{0.25}, noon).remaining(noon), 1ns);
 }
 
-TEST(deadline, with_a_budget_beyond_the_clock_is_never) {
+TEST(deadline, budget_beyond_clock_is_never) {
   EXPECT_TRUE(deadline::after(std::chrono::hours::max(), noon).is_never());
   EXPECT_TRUE(deadline::after(nanoseconds::max(), noon).is_never());
   EXPECT_EQ(deadline::after(nanoseconds::max(), noon), deadline::never());
 }
 
-TEST(deadline, that_is_never_does_not_pass_and_has_all_time_left) {
+TEST(deadline, never_does_not_pass) {
   EXPECT_FALSE(deadline::never().passed(time_point::max()));
   EXPECT_EQ(deadline::never().remaining(time_point::max()), nanoseconds::max());
 }
 
-TEST(deadline, is_never_until_it_is_set) { EXPECT_EQ(deadline{}, deadline::never()); }
+TEST(deadline, default_is_never) { EXPECT_EQ(deadline{}, deadline::never()); }
 
-TEST(deadline, may_be_an_absolute_time) {
+TEST(deadline, may_be_absolute_time) {
   EXPECT_EQ(deadline::at(noon + 2s), deadline::after(2s, noon));
   EXPECT_TRUE(deadline::at(noon).passed(noon));
 }
 
-TEST(deadline, has_no_more_than_all_time_left_whatever_now_is) {
+TEST(deadline, remaining_time_saturates) {
   EXPECT_EQ(deadline::at(time_point::max() - 1ns).remaining(time_point::min()), nanoseconds::max());
   EXPECT_EQ(deadline::at(time_point::max() - 1ns).remaining(time_point{-1ns}), nanoseconds::max());
   EXPECT_EQ(deadline::at(time_point::max() - 2ns).remaining(time_point{-1ns}), nanoseconds::max() - 1ns);
@@ -80,27 +80,27 @@ TEST(deadline, has_no_more_than_all_time_left_whatever_now_is) {
   EXPECT_EQ(deadline::at(time_point{-5ns}).remaining(time_point::min()), nanoseconds::max() - 4ns);
 }
 
-TEST(the_tighter, of_two_deadlines_is_the_earlier_in_either_order) {
+TEST(deadline, tighter_is_the_earlier_one) {
   const auto parent = deadline::after(2s, noon);
   const auto own = deadline::after(300ms, noon);
   EXPECT_EQ(tighter(parent, own), own);
   EXPECT_EQ(tighter(own, parent), own);
 }
 
-TEST(the_tighter, of_a_deadline_and_never_is_the_deadline) {
+TEST(deadline, tighter_ignores_never) {
   const auto own = deadline::after(300ms, noon);
   EXPECT_EQ(tighter(own, deadline::never()), own);
   EXPECT_EQ(tighter(deadline::never(), own), own);
   EXPECT_EQ(tighter(deadline::never(), deadline::never()), deadline::never());
 }
 
-TEST(the_tighter, of_a_chain_of_calls_never_exceeds_what_the_first_was_given) {
+TEST(deadline, tighter_in_chain_never_exceeds_first) {
   auto d = deadline::after(1s, noon);
   for (auto limit : {5s, 2s, 9s}) d = tighter(d, deadline::after(limit, noon + 400ms));
   EXPECT_EQ(d.remaining(noon + 400ms), 600ms);
 }
 
-TEST(deadlines, compare_by_when_they_pass) {
+TEST(deadline, compares_by_when_it_passes) {
   const auto early = deadline::after(1s, noon);
   const auto late = deadline::after(2s, noon);
   EXPECT_LT(early, late);
@@ -108,7 +108,7 @@ TEST(deadlines, compare_by_when_they_pass) {
   EXPECT_EQ(std::min({late, early, deadline::never()}), early);
 }
 
-TEST(a_deadline_of_the_true_time, counts_from_the_clock) {
+TEST(deadline, without_now_counts_from_steady_clock) {
   const auto before = tickwheel::clock::now();
   const auto d = deadline::after(1h);
   const auto after = tickwheel::clock::now();
@@ -117,6 +117,16 @@ TEST(a_deadline_of_the_true_time, counts_from_the_clock) {
   EXPECT_FALSE(d.passed());
   EXPECT_LE(d.remaining(), 1h);
   EXPECT_TRUE(deadline::after(0s).passed());
+}
+
+TEST(deadline, after_with_service_counts_on_its_time) {
+  tickwheel::manual_driver time{noon};
+  tickwheel::timer_service timers;
+  ASSERT_EQ(timers.open(time), 0);
+  EXPECT_EQ(deadline::after(2s, timers), deadline::at(noon + 2s));
+  time.advance(1h);
+  EXPECT_EQ(deadline::after(2s, timers), deadline::at(noon + 1h + 2s));
+  EXPECT_TRUE(deadline::after(std::chrono::hours::max(), timers).is_never());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 using std::chrono::nanoseconds;
 using tickwheel::jitter;
 
-TEST(jitter, lengthens_a_delay_by_up_to_its_share) {
+TEST(jitter, adds_up_to_its_share) {
   jitter spread{0.2, 1};
   nanoseconds least = nanoseconds::max();
   nanoseconds most = 0ns;
@@ -32,7 +32,7 @@ TEST(jitter, lengthens_a_delay_by_up_to_its_share) {
   EXPECT_GT(most, 71min);
 }
 
-TEST(jitter, lengthens_a_delay_by_up_to_a_duration) {
+TEST(jitter, adds_up_to_given_duration) {
   jitter spread{0, 1};
   nanoseconds most = 0ns;
   for (int i = 0; i < 1000; ++i) {
@@ -44,25 +44,25 @@ TEST(jitter, lengthens_a_delay_by_up_to_a_duration) {
   EXPECT_GT(most, 79s);
 }
 
-TEST(jitter, of_no_share_changes_nothing) {
+TEST(jitter, share_of_zero_changes_nothing) {
   jitter spread{0, 1};
   EXPECT_EQ(spread(1h), 1h);
 }
 
-TEST(jitter, leaves_a_delay_of_zero_or_less_as_it_is) {
+TEST(jitter, delay_of_zero_or_less_is_unchanged) {
   jitter spread{1, 1};
   EXPECT_EQ(spread(0s), 0s);
   EXPECT_EQ(spread(-1s), -1s);
   EXPECT_EQ(spread(nanoseconds::min()), nanoseconds::min());
 }
 
-TEST(jitter, adds_nothing_for_a_duration_of_zero_or_less) {
+TEST(jitter, duration_of_zero_or_less_adds_nothing) {
   jitter spread{1, 1};
   EXPECT_EQ(spread(1s, 0s), 1s);
   EXPECT_EQ(spread(1s, -1s), 1s);
 }
 
-TEST(jitter, saturates) {
+TEST(jitter, saturates_at_longest_duration) {
   jitter spread{1, 1};
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(spread(std::chrono::hours::max()), nanoseconds::max());
@@ -71,13 +71,13 @@ TEST(jitter, saturates) {
   }
 }
 
-TEST(jitter, takes_any_duration_and_rounds_it_up) {
+TEST(jitter, any_duration_is_rounded_up) {
   jitter spread{0, 1};
   EXPECT_EQ(spread(std::chrono::duration<double>{0.5}), 500ms);
   EXPECT_EQ((spread(std::chrono::duration<int, std::pico>{1})), 1ns);
 }
 
-TEST(jitter, of_a_seed_gives_its_sequence_again) {
+TEST(jitter, seed_repeats_its_sequence) {
   jitter a{0.5, 9};
   jitter b{0.5, 9};
   jitter other{0.5, 10};
@@ -90,13 +90,13 @@ TEST(jitter, of_a_seed_gives_its_sequence_again) {
   EXPECT_LT(equal, 5);
 }
 
-TEST(jitter, without_a_seed_differs_from_another) {
+TEST(jitter, without_seed_two_differ) {
   jitter a{0.5};
   jitter b{0.5};
   EXPECT_TRUE(a(1h) != b(1h) || a(1h) != b(1h));
 }
 
-TEST(jitter, keeps_timers_apart_that_are_armed_together_and_fires_none_early) {
+TEST(jitter, spreads_timers_and_fires_none_early) {
   manual_service service;
   jitter spread{0.1, 1};
   std::deque<probe> all;
@@ -113,7 +113,7 @@ TEST(jitter, keeps_timers_apart_that_are_armed_together_and_fires_none_early) {
   }
 }
 
-TEST(a_share, outside_of_its_range_is_named) {
+TEST(jitter, share_outside_range_is_named) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   for (const double share : {-0.001, 1.001, nan, -nan, std::numeric_limits<double>::infinity()}) {
     ASSERT_NE(jitter::problem(share), nullptr) << share;
@@ -123,7 +123,7 @@ TEST(a_share, outside_of_its_range_is_named) {
   EXPECT_EQ(jitter::problem(1), nullptr);
 }
 
-TEST(a_jitter_of_an_impossible_share, stops_the_process_and_names_it) {
+TEST(jitter, invalid_share_stops_process_and_is_named) {
   EXPECT_DEATH(jitter(1.5), "jitter: share is not within 0..1");
   EXPECT_DEATH(jitter(-1, 7), "jitter: share is not within 0..1");
 }

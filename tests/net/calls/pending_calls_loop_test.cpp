@@ -39,7 +39,7 @@ struct call : tickwheel::pending_call {
   tickwheel::clock::time_point at{};
 };
 
-class blocked_in : public testing::TestWithParam<phase> {
+class pending_calls_loop : public testing::TestWithParam<phase> {
  protected:
   void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
 
@@ -47,7 +47,7 @@ class blocked_in : public testing::TestWithParam<phase> {
   tickwheel::timer_service timers;
 };
 
-TEST_P(blocked_in, a_phase_a_loop_takes_the_answer_that_came_before_it_looked_at_the_deadline) {
+TEST_P(pending_calls_loop, answer_during_block_is_taken) {
   call c{loop, timers};
   ASSERT_EQ(c.pending.start(c, 1, deadline::after(50ms)), 0);
   loop.once_in(GetParam(), [&] {
@@ -60,7 +60,7 @@ TEST_P(blocked_in, a_phase_a_loop_takes_the_answer_that_came_before_it_looked_at
   EXPECT_EQ(c.error, 0);
 }
 
-TEST_P(blocked_in, a_phase_a_loop_lets_a_call_without_an_answer_expire_and_not_early) {
+TEST_P(pending_calls_loop, call_without_answer_expires_after_block) {
   call c{loop, timers};
   const auto until = deadline::after(50ms);
   ASSERT_EQ(c.pending.start(c, 1, until), 0);
@@ -71,18 +71,15 @@ TEST_P(blocked_in, a_phase_a_loop_lets_a_call_without_an_answer_expire_and_not_e
   EXPECT_TRUE(until.passed(c.at));
 }
 
-INSTANTIATE_TEST_SUITE_P(phases, blocked_in, testing::ValuesIn(all_phases),
-                         [](const auto& each) { return std::string{name_of(each.param)}; });
-
-TEST(a_loop, ends_when_its_last_call_is_answered) {
-  live_loop loop;
-  tickwheel::timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_P(pending_calls_loop, loop_ends_when_last_call_is_answered) {
   call c{loop, timers};
   ASSERT_EQ(c.pending.start(c, 1, deadline::after(1h)), 0);
   c.sockets.peer_sends();
   loop.run();
   EXPECT_EQ(c.answered, 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(blocked_in, pending_calls_loop, testing::ValuesIn(all_phases),
+                         [](const auto& each) { return std::string{name_of(each.param)}; });
 
 }  // namespace

@@ -51,7 +51,7 @@ using calls = tickwheel::pending_calls<&call::on_failed>;
 /// A container on a manual service, whose invariants are checked at each step.
 class manual_calls : public manual_service {
  public:
-  explicit manual_calls(std::size_t most = 16, const tickwheel::service_options& options = {})
+  explicit manual_calls(std::size_t most = 1000, const tickwheel::service_options& options = {})
       : manual_service{options} {
     EXPECT_EQ(pending.open(most), 0);
   }
@@ -72,11 +72,16 @@ class manual_calls : public manual_service {
   calls pending;
 };
 
-// --- an answer, or the deadline --------------------------------------------------------------------------------------
-
-TEST(pending_call, is_completed_by_the_answer_with_its_id) {
+class pending_calls : public testing::Test {
+ protected:
   manual_calls on;
   call c{on.timers};
+};
+class pending_calls_start : public pending_calls {};
+class fail_all : public pending_calls {};
+class pending_calls_end : public pending_calls {};
+
+TEST_F(pending_calls, answer_with_its_id_completes_call) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_TRUE(c.pending());
   EXPECT_EQ(on.pending.pending(), 1U);
@@ -86,9 +91,7 @@ TEST(pending_call, is_completed_by_the_answer_with_its_id) {
   EXPECT_EQ(on.pending.stats().answered, 1U);
 }
 
-TEST(pending_call, expires_when_no_answer_came_and_not_before) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, call_without_answer_expires_and_not_early) {
   const auto until = on.in(1s);
   ASSERT_EQ(on.pending.start(c, 7, until), 0);
   on.advance(1s - 1ns);
@@ -101,9 +104,7 @@ TEST(pending_call, expires_when_no_answer_came_and_not_before) {
   EXPECT_EQ(on.pending.stats().expired, 1U);
 }
 
-TEST(pending_call, that_was_answered_does_not_expire) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, answered_call_does_not_expire) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   ASSERT_EQ(on.pending.complete(7), &c);
   on.advance(1h);
@@ -111,9 +112,7 @@ TEST(pending_call, that_was_answered_does_not_expire) {
   EXPECT_EQ(on.timers.stats().fired, 0U);
 }
 
-TEST(an_answer, that_comes_after_the_deadline_is_recognised_as_late) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, late_answer_is_unmatched) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   on.advance(2s);
   EXPECT_EQ(on.pending.complete(7), nullptr);
@@ -122,26 +121,20 @@ TEST(an_answer, that_comes_after_the_deadline_is_recognised_as_late) {
   EXPECT_EQ(c.failed, 1);
 }
 
-TEST(an_answer, that_comes_a_second_time_is_recognised) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, repeated_answer_is_unmatched) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_EQ(on.pending.complete(7), &c);
   EXPECT_EQ(on.pending.complete(7), nullptr);
   EXPECT_EQ(on.pending.stats().unmatched, 1U);
 }
 
-TEST(an_answer, that_nobody_asked_for_is_recognised) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, answer_with_unknown_id_is_unmatched) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_EQ(on.pending.complete(8), nullptr);
   EXPECT_TRUE(c.pending());
 }
 
-TEST(an_answer, that_comes_between_the_deadline_and_the_pass_still_counts) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, answer_between_deadline_and_pass_counts) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   on.time.block(2s);  // it was waiting in the socket
   EXPECT_EQ(on.pending.complete(7), &c);
@@ -149,8 +142,7 @@ TEST(an_answer, that_comes_between_the_deadline_and_the_pass_still_counts) {
   EXPECT_EQ(c.failed, 0);
 }
 
-TEST(answers, find_their_calls_in_any_order) {
-  manual_calls on{1000};
+TEST_F(pending_calls, answers_find_their_calls_in_any_order) {
   std::deque<call> all;
   for (std::uint64_t id = 0; id < 1000; ++id)
     ASSERT_EQ(on.pending.start(all.emplace_back(on.timers), id * 1024, on.in(1s)), 0);
@@ -162,8 +154,7 @@ TEST(answers, find_their_calls_in_any_order) {
   EXPECT_EQ(on.pending.pending(), 0U);
 }
 
-TEST(ids, may_be_any_number) {
-  manual_calls on;
+TEST_F(pending_calls, id_may_be_any_number) {
   constexpr auto last = std::numeric_limits<std::uint64_t>::max();
   call zero{on.timers};
   call most{on.timers};
@@ -175,9 +166,7 @@ TEST(ids, may_be_any_number) {
   EXPECT_EQ(on.pending.complete(0), &zero);
 }
 
-TEST(find, leaves_the_call_pending) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, find_leaves_call_pending) {
   EXPECT_EQ(on.pending.find(7), nullptr);
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_EQ(on.pending.find(7), &c);
@@ -185,9 +174,7 @@ TEST(find, leaves_the_call_pending) {
   EXPECT_EQ(on.pending.stats().unmatched, 0U);
 }
 
-TEST(pending_call, says_when_it_expires) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, call_tells_when_it_expires) {
   const auto until = on.in(1s);
   ASSERT_EQ(on.pending.start(c, 7, until), 0);
   EXPECT_GE(c.expires_at(), until.when);
@@ -196,20 +183,14 @@ TEST(pending_call, says_when_it_expires) {
   EXPECT_EQ(c.expires_at(), tickwheel::clock::time_point::max());
 }
 
-TEST(pending_call, whose_deadline_is_never_waits_for_its_answer) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, call_without_deadline_waits_for_answer) {
   ASSERT_EQ(on.pending.start(c, 7, deadline::never()), 0);
   on.advance(24h * 365);
   EXPECT_EQ(on.pending.complete(7), &c);
   EXPECT_EQ(c.failed, 0);
 }
 
-// --- what is refused -------------------------------------------------------------------------------------------------
-
-TEST(start, refuses_a_deadline_that_has_passed_and_the_handler_does_not_run) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls_start, passed_deadline_is_refused_without_handler) {
   EXPECT_EQ(on.pending.start(c, 7, on.in(0s)), UV_ETIMEDOUT);
   EXPECT_EQ(on.pending.start(c, 7, on.in(-1s)), UV_ETIMEDOUT);
   EXPECT_FALSE(c.pending());
@@ -219,24 +200,19 @@ TEST(start, refuses_a_deadline_that_has_passed_and_the_handler_does_not_run) {
   EXPECT_EQ(on.pending.stats().started, 0U);
 }
 
-TEST(start, judges_by_the_time_it_is_told) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls_start, judges_by_time_it_is_told) {
   const auto now = on.timers.now();
   EXPECT_EQ(on.pending.start(c, 7, on.in(1s), now + 1s), UV_ETIMEDOUT);
   EXPECT_EQ(on.pending.start(c, 7, on.in(1s), now + 1s - 1ns), 0);
 }
 
-TEST(start, refuses_a_deadline_that_passed_in_this_very_iteration) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls_start, deadline_passed_in_this_iteration_is_refused) {
   const auto until = on.in(10ms);
   on.time.block(10ms);
   EXPECT_EQ(on.pending.start(c, 7, until), UV_ETIMEDOUT);
 }
 
-TEST(start, refuses_an_id_that_is_pending) {
-  manual_calls on;
+TEST_F(pending_calls_start, pending_id_is_refused) {
   call a{on.timers};
   call b{on.timers};
   ASSERT_EQ(on.pending.start(a, 7, on.in(1s)), 0);
@@ -246,9 +222,7 @@ TEST(start, refuses_an_id_that_is_pending) {
   EXPECT_EQ(on.pending.start(b, 7, on.in(1s)), 0);
 }
 
-TEST(start, refuses_a_call_that_is_pending) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls_start, pending_call_is_refused) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_EQ(on.pending.start(c, 8, on.in(2s)), UV_EALREADY);
   EXPECT_EQ(c.id(), 7U);
@@ -257,11 +231,9 @@ TEST(start, refuses_a_call_that_is_pending) {
   EXPECT_EQ(c.failed, 1);
 }
 
-TEST(start, refuses_a_call_that_is_pending_elsewhere) {
-  manual_calls on;
+TEST_F(pending_calls_start, call_pending_elsewhere_is_refused) {
   calls other;
   ASSERT_EQ(other.open(1), 0);
-  call c{on.timers};
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_EQ(other.start(c, 7, on.in(1s)), UV_EALREADY);
   EXPECT_EQ(on.pending.complete(7), &c);
@@ -269,63 +241,61 @@ TEST(start, refuses_a_call_that_is_pending_elsewhere) {
   EXPECT_EQ(other.complete(7), &c);
 }
 
-TEST(start, refuses_one_more_than_there_is_room_for) {
+TEST_F(pending_calls_start, one_more_than_capacity_is_refused) {
   for (const std::size_t most : {1U, 2U, 3U, 7U, 8U, 9U}) {
-    manual_calls on{most};
-    EXPECT_EQ(on.pending.capacity(), most);
+    manual_calls own{most};
+    EXPECT_EQ(own.pending.capacity(), most);
     std::deque<call> all;
-    for (std::size_t i = 0; i < most; ++i) ASSERT_EQ(on.pending.start(all.emplace_back(on.timers), i, on.in(1s)), 0);
-    call more{on.timers};
-    EXPECT_EQ(on.pending.start(more, most, on.in(1s)), UV_ENOBUFS);
+    for (std::size_t i = 0; i < most; ++i) ASSERT_EQ(own.pending.start(all.emplace_back(own.timers), i, own.in(1s)), 0);
+    call more{own.timers};
+    EXPECT_EQ(own.pending.start(more, most, own.in(1s)), UV_ENOBUFS);
     EXPECT_FALSE(more.pending());
-    ASSERT_EQ(on.pending.complete(0), &all[0]);  // an answer makes room
-    EXPECT_EQ(on.pending.start(more, most, on.in(2s)), 0);
-    on.advance(1s + on.tick());  // and so does a deadline
-    EXPECT_EQ(on.pending.pending(), 1U);
-    on.check_calls();
+    ASSERT_EQ(own.pending.complete(0), &all[0]);  // an answer makes room
+    EXPECT_EQ(own.pending.start(more, most, own.in(2s)), 0);
+    own.advance(1s + own.tick());  // and so does a deadline
+    EXPECT_EQ(own.pending.pending(), 1U);
+    own.check_calls();
   }
 }
 
-TEST(start, refuses_what_the_service_has_no_place_for) {
-  manual_calls on{16, {.max_armed = 1}};
-  call a{on.timers};
-  call b{on.timers};
-  ASSERT_EQ(on.pending.start(a, 1, on.in(1s)), 0);
-  EXPECT_EQ(on.pending.start(b, 2, on.in(1s)), UV_ENOBUFS);
+TEST_F(pending_calls_start, one_more_than_max_armed_is_refused) {
+  manual_calls own{16, {.max_armed = 1}};
+  call a{own.timers};
+  call b{own.timers};
+  ASSERT_EQ(own.pending.start(a, 1, own.in(1s)), 0);
+  EXPECT_EQ(own.pending.start(b, 2, own.in(1s)), UV_ENOBUFS);
   EXPECT_FALSE(b.pending());
-  EXPECT_EQ(on.pending.find(2), nullptr);
-  EXPECT_EQ(on.pending.pending(), 1U);
+  EXPECT_EQ(own.pending.find(2), nullptr);
+  EXPECT_EQ(own.pending.pending(), 1U);
 }
 
-TEST(open, refuses_no_room_at_all) {
-  calls c;
-  EXPECT_EQ(c.open(0), UV_EINVAL);
-  EXPECT_FALSE(c.is_open());
+TEST_F(pending_calls_end, open_without_capacity_is_refused) {
+  calls one;
+  EXPECT_EQ(one.open(0), UV_EINVAL);
+  EXPECT_FALSE(one.is_open());
 }
 
-TEST(open, refuses_to_be_opened_twice) {
-  manual_calls on{4};
-  EXPECT_EQ(on.pending.open(8), UV_EALREADY);
-  EXPECT_EQ(on.pending.capacity(), 4U);
+TEST_F(pending_calls_end, second_open_is_refused) {
+  manual_calls own{4};
+  EXPECT_EQ(own.pending.open(8), UV_EALREADY);
+  EXPECT_EQ(own.pending.capacity(), 4U);
 }
 
-TEST(open, answers_that_there_is_no_memory) {
-  calls c;
-  EXPECT_EQ(c.open(std::numeric_limits<std::size_t>::max()), UV_ENOMEM);
-  EXPECT_EQ(c.open(std::numeric_limits<std::size_t>::max() / 2 + 1), UV_ENOMEM);
+TEST_F(pending_calls_end, open_without_memory_is_refused) {
+  calls one;
+  EXPECT_EQ(one.open(std::numeric_limits<std::size_t>::max()), UV_ENOMEM);
+  EXPECT_EQ(one.open(std::numeric_limits<std::size_t>::max() / 2 + 1), UV_ENOMEM);
   {
     const allocations::failure none{0};
-    EXPECT_EQ(c.open(100), UV_ENOMEM);
+    EXPECT_EQ(one.open(100), UV_ENOMEM);
     EXPECT_TRUE(none.struck());
   }
-  EXPECT_FALSE(c.is_open());
-  EXPECT_EQ(c.open(100), 0);
+  EXPECT_FALSE(one.is_open());
+  EXPECT_EQ(one.open(100), 0);
 }
 
-TEST(a_closed_container, starts_and_completes_nothing) {
-  manual_service service;
+TEST_F(pending_calls_end, closed_container_starts_and_completes_nothing) {
   calls pending;
-  call c{service.timers};
   EXPECT_EQ(pending.start(c, 7, deadline::never()), UV_ECANCELED);
   EXPECT_EQ(pending.complete(7), nullptr);
   EXPECT_EQ(pending.find(7), nullptr);
@@ -333,11 +303,7 @@ TEST(a_closed_container, starts_and_completes_nothing) {
   pending.close();
 }
 
-// --- cancelling and destroying ---------------------------------------------------------------------------------------
-
-TEST(pending_call, cancelled_is_neither_answered_nor_expired) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, cancelled_call_is_neither_answered_nor_expired) {
   EXPECT_FALSE(c.cancel());
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_TRUE(c.cancel());
@@ -348,11 +314,10 @@ TEST(pending_call, cancelled_is_neither_answered_nor_expired) {
   EXPECT_EQ(on.pending.stats().cancelled, 1U);
 }
 
-TEST(pending_call, destroyed_while_pending_is_cancelled) {
-  manual_calls on;
+TEST_F(pending_calls, destroyed_call_is_cancelled) {
   {
-    call c{on.timers};
-    ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+    call one{on.timers};
+    ASSERT_EQ(on.pending.start(one, 7, on.in(1s)), 0);
   }
   EXPECT_EQ(on.pending.pending(), 0U);
   EXPECT_EQ(on.pending.complete(7), nullptr);
@@ -360,18 +325,15 @@ TEST(pending_call, destroyed_while_pending_is_cancelled) {
   EXPECT_EQ(on.pending.stats().cancelled, 1U);
 }
 
-TEST(pending_call, may_be_destroyed_in_its_handler) {
-  manual_calls on;
-  auto c = std::make_unique<call>(on.timers);
-  c->then = [&] { c.reset(); };
-  ASSERT_EQ(on.pending.start(*c, 7, on.in(1s)), 0);
+TEST_F(pending_calls, handler_may_destroy_call) {
+  auto one = std::make_unique<call>(on.timers);
+  one->then = [&] { one.reset(); };
+  ASSERT_EQ(on.pending.start(*one, 7, on.in(1s)), 0);
   on.advance(1h);
-  EXPECT_EQ(c, nullptr);
+  EXPECT_EQ(one, nullptr);
 }
 
-TEST(pending_call, may_be_started_again_in_its_handler) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, handler_may_start_call_again) {
   std::uint64_t id = 7;
   c.then = [&] { EXPECT_EQ(on.pending.start(c, ++id, on.in(1s)), 0); };
   ASSERT_EQ(on.pending.start(c, id, on.in(1s)), 0);
@@ -380,26 +342,21 @@ TEST(pending_call, may_be_started_again_in_its_handler) {
   EXPECT_EQ(on.pending.complete(17), &c);
 }
 
-TEST(pending_call, may_be_started_again_with_the_same_id_in_its_handler) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, handler_may_start_call_again_with_same_id) {
   c.then = [&] { EXPECT_EQ(on.pending.start(c, 7, on.in(1s)), 0); };
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   on.advance(2s);
   EXPECT_EQ(on.pending.complete(7), &c);
 }
 
-TEST(pending_call, does_not_hold_the_loop_when_it_is_told_so) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, unreferenced_call_does_not_hold_loop) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   EXPECT_TRUE(on.time.alive());
   c.unref();
   EXPECT_FALSE(on.time.alive());
 }
 
-TEST(a_handler, may_complete_another_whose_deadline_has_passed_in_the_same_pass) {
-  manual_calls on;
+TEST_F(pending_calls, handler_may_complete_expired_call_of_same_pass) {
   call a{on.timers};
   call b{on.timers};
   a.then = [&] { EXPECT_EQ(on.pending.complete(2), &b); };
@@ -413,11 +370,11 @@ TEST(a_handler, may_complete_another_whose_deadline_has_passed_in_the_same_pass)
   EXPECT_EQ(on.pending.stats().answered, 1U);
 }
 
-TEST(a_handler, may_cancel_or_destroy_another_whose_deadline_has_passed_in_the_same_pass) {
+TEST_F(pending_calls, handler_may_end_expired_call_of_same_pass) {
   for (const bool destroy : {false, true}) {
-    manual_calls on;
-    auto a = std::make_unique<call>(on.timers);
-    auto b = std::make_unique<call>(on.timers);
+    manual_calls own;
+    auto a = std::make_unique<call>(own.timers);
+    auto b = std::make_unique<call>(own.timers);
     int failed = 0;
     const auto end = [&](std::unique_ptr<call>& other) {
       ++failed;
@@ -428,18 +385,16 @@ TEST(a_handler, may_cancel_or_destroy_another_whose_deadline_has_passed_in_the_s
     };
     a->then = [&] { end(b); };
     b->then = [&] { end(a); };
-    const auto until = on.in(1s);
-    ASSERT_EQ(on.pending.start(*a, 1, until), 0);
-    ASSERT_EQ(on.pending.start(*b, 2, until), 0);
-    on.advance(1h);
+    const auto until = own.in(1s);
+    ASSERT_EQ(own.pending.start(*a, 1, until), 0);
+    ASSERT_EQ(own.pending.start(*b, 2, until), 0);
+    own.advance(1h);
     EXPECT_EQ(failed, 1);
-    EXPECT_EQ(on.pending.stats().cancelled, 1U);
+    EXPECT_EQ(own.pending.stats().cancelled, 1U);
   }
 }
 
-TEST(a_handler, finds_its_own_id_free) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls, handler_finds_its_id_free) {
   c.then = [&] {
     EXPECT_FALSE(c.pending());
     EXPECT_EQ(on.pending.find(7), nullptr);
@@ -450,10 +405,7 @@ TEST(a_handler, finds_its_own_id_free) {
   EXPECT_EQ(c.failed, 1);
 }
 
-// --- the connection is lost ------------------------------------------------------------------------------------------
-
-TEST(fail_all, tells_each_pending_call_why) {
-  manual_calls on{100};
+TEST_F(fail_all, tells_each_pending_call_why) {
   std::deque<call> all;
   for (std::uint64_t id = 0; id < 100; ++id) ASSERT_EQ(on.pending.start(all.emplace_back(on.timers), id, on.in(1s)), 0);
   ASSERT_EQ(on.pending.complete(50), &all[50]);
@@ -468,35 +420,31 @@ TEST(fail_all, tells_each_pending_call_why) {
   EXPECT_EQ(on.timers.stats().fired, 0U);
 }
 
-TEST(fail_all, of_none_tells_nobody) {
-  manual_calls on;
-  EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 0U);
-}
+TEST_F(fail_all, without_calls_tells_nobody) { EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 0U); }
 
-TEST(fail_all, does_not_fail_what_its_handlers_start) {
-  manual_calls on{64};
+TEST_F(fail_all, spares_calls_that_handlers_start) {
   std::deque<call> all;
   std::uint64_t next_id = 0;
   for (int i = 0; i < 64; ++i) {
-    call& c = all.emplace_back(on.timers);
-    c.then = [&] { EXPECT_EQ(on.pending.start(c, next_id++, on.in(1s)), 0); };
-    ASSERT_EQ(on.pending.start(c, next_id++, on.in(1s)), 0);
+    call& one = all.emplace_back(on.timers);
+    one.then = [&] { EXPECT_EQ(on.pending.start(one, next_id++, on.in(1s)), 0); };
+    ASSERT_EQ(on.pending.start(one, next_id++, on.in(1s)), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 64U);
-  for (const call& c : all) EXPECT_EQ(c.failed, 1);
+  for (const call& one : all) EXPECT_EQ(one.failed, 1);
   EXPECT_EQ(on.pending.pending(), 64U);
   on.check_calls();
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 64U);
-  for (const call& c : all) EXPECT_EQ(c.failed, 2);
+  for (const call& one : all) EXPECT_EQ(one.failed, 2);
 }
 
-TEST(fail_all, does_not_tell_those_that_a_handler_cancels_destroys_or_completes) {
+TEST_F(fail_all, spares_calls_that_handler_ends) {
   for (int how = 0; how < 3; ++how) {
-    manual_calls on{64};
+    manual_calls own{64};
     std::vector<std::unique_ptr<call>> all;
     int failed = 0;
     for (std::uint64_t id = 0; id < 64; ++id) {
-      all.push_back(std::make_unique<call>(on.timers));
+      all.push_back(std::make_unique<call>(own.timers));
       all.back()->then = [&, id] {
         ++failed;
         for (std::uint64_t other = 0; other < 64; ++other) {
@@ -504,60 +452,57 @@ TEST(fail_all, does_not_tell_those_that_a_handler_cancels_destroys_or_completes)
           if (how == 0) all[other]->cancel();
           if (how == 1) all[other].reset();
           if (how == 2) {
-            EXPECT_EQ(on.pending.complete(other), all[other].get());
+            EXPECT_EQ(own.pending.complete(other), all[other].get());
           }
         }
       };
-      ASSERT_EQ(on.pending.start(*all.back(), id, on.in(1s)), 0);
+      ASSERT_EQ(own.pending.start(*all.back(), id, own.in(1s)), 0);
     }
-    EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
+    EXPECT_EQ(own.pending.fail_all(UV_ECONNRESET), 1U);
     EXPECT_EQ(failed, 1);
-    EXPECT_EQ(on.pending.pending(), 0U);
+    EXPECT_EQ(own.pending.pending(), 0U);
   }
 }
 
-TEST(fail_all, within_its_handler_fails_the_rest_and_what_was_started_meanwhile) {
-  manual_calls on{8};
+TEST_F(fail_all, within_handler_fails_rest_and_new_calls) {
   std::deque<call> all;
   call started{on.timers};
   for (std::uint64_t id = 0; id < 4; ++id) {
-    call& c = all.emplace_back(on.timers);
-    c.then = [&] {
+    call& one = all.emplace_back(on.timers);
+    one.then = [&] {
       if (on.pending.stats().failed != 1) return;
       EXPECT_EQ(on.pending.start(started, 100, on.in(1s)), 0);
       EXPECT_EQ(on.pending.fail_all(UV_EPIPE), 4U);
     };
-    ASSERT_EQ(on.pending.start(c, id, on.in(1s)), 0);
+    ASSERT_EQ(on.pending.start(one, id, on.in(1s)), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
   EXPECT_EQ(started.error, UV_EPIPE);
-  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const call& c) { return c.error == UV_EPIPE; }), 3);
-  for (const call& c : all) EXPECT_EQ(c.failed, 1);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const call& one) { return one.error == UV_EPIPE; }), 3);
+  for (const call& one : all) EXPECT_EQ(one.failed, 1);
 }
 
-TEST(fail_all, stops_when_a_handler_closes_the_container) {
-  manual_calls on;
+TEST_F(fail_all, stops_when_handler_closes_container) {
   std::deque<call> all;
   for (std::uint64_t id = 0; id < 8; ++id) {
-    call& c = all.emplace_back(on.timers, [&] { on.pending.close(); });
-    ASSERT_EQ(on.pending.start(c, id, on.in(1s)), 0);
+    call& one = all.emplace_back(on.timers, [&] { on.pending.close(); });
+    ASSERT_EQ(on.pending.start(one, id, on.in(1s)), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
-  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const call& c) { return c.failed == 1; }), 1);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const call& one) { return one.failed == 1; }), 1);
   EXPECT_EQ(on.pending.stats().cancelled, 7U);
 }
 
-TEST(fail_all, stops_when_a_handler_closes_the_container_and_opens_it_again) {
-  manual_calls on;
+TEST_F(fail_all, stops_when_handler_reopens_container) {
   std::deque<call> all;
   call after{on.timers};
   for (std::uint64_t id = 0; id < 8; ++id) {
-    call& c = all.emplace_back(on.timers, [&] {
+    call& one = all.emplace_back(on.timers, [&] {
       on.pending.close();
       ASSERT_EQ(on.pending.open(1), 0);
       EXPECT_EQ(on.pending.start(after, 1, on.in(1s)), 0);
     });
-    ASSERT_EQ(on.pending.start(c, id, on.in(1s)), 0);
+    ASSERT_EQ(on.pending.start(one, id, on.in(1s)), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
   EXPECT_TRUE(after.pending());
@@ -565,34 +510,29 @@ TEST(fail_all, stops_when_a_handler_closes_the_container_and_opens_it_again) {
   EXPECT_EQ(after.failed, 1);
 }
 
-TEST(fail_all, stops_when_a_handler_destroys_the_container_even_from_an_inner_one) {
+TEST_F(fail_all, stops_when_handler_destroys_container) {
   for (const bool inner : {false, true}) {
-    manual_service service;
     auto pending = std::make_unique<calls>();
     ASSERT_EQ(pending->open(16), 0);
     std::deque<call> all;
     int failed = 0;
     for (std::uint64_t id = 0; id < 8; ++id) {
-      call& c = all.emplace_back(service.timers, [&] {
+      call& one = all.emplace_back(on.timers, [&] {
         if (++failed == 1 && inner)
           pending->fail_all(UV_EPIPE);
         else
           pending.reset();
       });
-      ASSERT_EQ(pending->start(c, id, deadline::never()), 0);
+      ASSERT_EQ(pending->start(one, id, deadline::never()), 0);
     }
     pending->fail_all(UV_ECONNRESET);
     EXPECT_EQ(pending, nullptr);
     EXPECT_EQ(failed, inner ? 2 : 1);
-    for (const call& c : all) EXPECT_FALSE(c.pending());
+    for (const call& one : all) EXPECT_FALSE(one.pending());
   }
 }
 
-// --- the end ---------------------------------------------------------------------------------------------------------
-
-TEST(closing_a_container, runs_no_handler_and_leaves_its_calls_to_be_used_elsewhere) {
-  manual_calls on;
-  call c{on.timers};
+TEST_F(pending_calls_end, close_runs_no_handler_and_frees_calls) {
   ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
   on.pending.close();
   EXPECT_FALSE(c.pending());
@@ -604,39 +544,34 @@ TEST(closing_a_container, runs_no_handler_and_leaves_its_calls_to_be_used_elsewh
   EXPECT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
 }
 
-TEST(destroying_a_container, runs_no_handler) {
-  manual_service service;
-  call c{service.timers};
+TEST_F(pending_calls_end, destruction_runs_no_handler) {
   {
     calls pending;
     ASSERT_EQ(pending.open(4), 0);
-    ASSERT_EQ(pending.start(c, 7, deadline::after(1s, service.timers.now())), 0);
+    ASSERT_EQ(pending.start(c, 7, deadline::after(1s, on.timers.now())), 0);
   }
   EXPECT_FALSE(c.pending());
   EXPECT_FALSE(c.cancel());
-  service.advance(1h);
+  on.advance(1h);
   EXPECT_EQ(c.failed, 0);
 }
 
-TEST(destroying_a_container, is_possible_in_a_handler_of_its_own) {
-  manual_service service;
+TEST_F(pending_calls_end, handler_may_destroy_container) {
   auto pending = std::make_unique<calls>();
   ASSERT_EQ(pending->open(4), 0);
-  call other{service.timers};
-  call c{service.timers, [&] { pending.reset(); }};
-  const auto until = deadline::after(1s, service.timers.now());
-  ASSERT_EQ(pending->start(c, 7, until), 0);
-  ASSERT_EQ(pending->start(other, 8, deadline::after(2s, service.timers.now())), 0);
-  service.advance(1h);
-  EXPECT_EQ(c.failed, 1);
+  call other{on.timers};
+  call one{on.timers, [&] { pending.reset(); }};
+  const auto until = deadline::after(1s, on.timers.now());
+  ASSERT_EQ(pending->start(one, 7, until), 0);
+  ASSERT_EQ(pending->start(other, 8, deadline::after(2s, on.timers.now())), 0);
+  on.advance(1h);
+  EXPECT_EQ(one.failed, 1);
   EXPECT_EQ(other.failed, 0);
 }
 
-TEST(pending_calls_of_a_closed_service, can_still_be_answered_failed_and_cancelled_but_not_started) {
-  manual_calls on;
+TEST_F(pending_calls_end, closed_service_only_refuses_start) {
   call a{on.timers};
   call b{on.timers};
-  call c{on.timers};
   ASSERT_EQ(on.pending.start(a, 1, on.in(1s)), 0);
   ASSERT_EQ(on.pending.start(b, 2, on.in(1s)), 0);
   ASSERT_EQ(on.pending.start(c, 3, on.in(1s)), 0);
@@ -647,7 +582,7 @@ TEST(pending_calls_of_a_closed_service, can_still_be_answered_failed_and_cancell
   EXPECT_EQ(on.pending.start(a, 1, deadline::never()), UV_ECANCELED);
 }
 
-TEST(pending_calls_of_a_service, outlive_it_to_be_cancelled_and_destroyed) {
+TEST_F(pending_calls_end, calls_outlive_service) {
   tickwheel::manual_driver time;
   auto timers = std::make_unique<tickwheel::timer_service>();
   ASSERT_EQ(timers->open(time), 0);
@@ -662,71 +597,67 @@ TEST(pending_calls_of_a_service, outlive_it_to_be_cancelled_and_destroyed) {
   EXPECT_TRUE(b.pending());
 }
 
-TEST(a_handler, may_close_the_service) {
-  manual_calls on;
+TEST_F(pending_calls_end, handler_may_close_service) {
   call other{on.timers};
-  call c{on.timers, [&] { on.timers.close(); }};
-  ASSERT_EQ(on.pending.start(c, 1, on.in(1s)), 0);
+  call one{on.timers, [&] { on.timers.close(); }};
+  ASSERT_EQ(on.pending.start(one, 1, on.in(1s)), 0);
   ASSERT_EQ(on.pending.start(other, 2, on.in(1h)), 0);
   on.time.advance(2h);
-  EXPECT_EQ(c.failed, 1);
+  EXPECT_EQ(one.failed, 1);
   EXPECT_EQ(other.failed, 0);
   EXPECT_TRUE(other.pending());
 }
 
-// --- all together ----------------------------------------------------------------------------------------------------
-
-TEST(every_call, ends_in_exactly_one_way_whatever_happens_in_which_order) {
-  manual_calls on{32};
+TEST_F(pending_calls_end, each_call_ends_in_exactly_one_way) {
+  manual_calls own{32};
   std::vector<int> ends(40);  // of each call, since it was started
   std::deque<call> all;
-  for (int& each : ends) all.emplace_back(on.timers, [&each] { ++each; });
-  const auto index_of = [&](const call& c) {
-    const auto at = std::find_if(all.begin(), all.end(), [&](const call& each) { return &each == &c; });
+  for (int& each : ends) all.emplace_back(own.timers, [&each] { ++each; });
+  const auto index_of = [&](const call& one) {
+    const auto at = std::find_if(all.begin(), all.end(), [&](const call& each) { return &each == &one; });
     return static_cast<std::size_t>(at - all.begin());
   };
   std::vector<bool> started(all.size());
   std::minstd_rand random{1};
   for (int step = 0; step < 20'000; ++step) {
     const std::size_t which = random() % all.size();
-    call& c = all[which];
+    call& one = all[which];
     switch (random() % 8) {
       case 0:
       case 1:
       case 2:
-        if (on.pending.start(c, random() % 64, on.in(1ms * (random() % 20))) == 0) {
+        if (own.pending.start(one, random() % 64, own.in(1ms * (random() % 20))) == 0) {
           started[which] = true;
           ends[which] = 0;
         }
         break;
       case 3:
       case 4:
-        if (const call* const answered = on.pending.complete(random() % 64)) ++ends[index_of(*answered)];
+        if (const call* const answered = own.pending.complete(random() % 64)) ++ends[index_of(*answered)];
         break;
       case 5:
-        if (c.cancel()) ++ends[which];
+        if (one.cancel()) ++ends[which];
         break;
       case 6:
-        on.time.advance(1ms * (random() % 5));
+        own.time.advance(1ms * (random() % 5));
         break;
       default:
-        if (random() % 50 == 0) on.pending.fail_all(UV_ECONNRESET);
+        if (random() % 50 == 0) own.pending.fail_all(UV_ECONNRESET);
     }
-    on.check_calls();
+    own.check_calls();
     for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(ends[i], started[i] && !all[i].pending() ? 1 : 0);
   }
-  const auto& s = on.pending.stats();
+  const auto& s = own.pending.stats();
   for (const auto each : {s.answered, s.expired, s.failed, s.cancelled, s.refused, s.unmatched}) EXPECT_GT(each, 0U);
 }
 
-TEST(pending_calls, allocate_nothing_once_they_are_open) {
-  manual_calls on{64};
+TEST_F(pending_calls_end, calls_allocate_nothing_once_open) {
   std::deque<call> all;
   for (int i = 0; i < 64; ++i) all.emplace_back(on.timers);
   const auto before = allocations::count();
   std::uint64_t id = 0;
   for (int round = 0; round < 100; ++round) {
-    for (call& c : all) ASSERT_EQ(on.pending.start(c, id++, on.in(10ms)), 0);
+    for (call& one : all) ASSERT_EQ(on.pending.start(one, id++, on.in(10ms)), 0);
     for (std::uint64_t i = id - 64; i < id - 32; ++i) ASSERT_NE(on.pending.complete(i), nullptr);
     on.time.advance(5ms);
     if (round % 2 == 0) on.pending.fail_all(UV_ECONNRESET);

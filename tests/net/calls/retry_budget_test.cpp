@@ -35,7 +35,7 @@ TEST(retry_budget, begins_full) {
   EXPECT_EQ(budget.available(noon), 0U);
 }
 
-TEST(retry_budget, earns_a_share_of_the_requests_and_not_a_hundredth_more) {
+TEST(retry_budget, earns_share_of_requests_and_no_more) {
   retry_budget budget{{.percent = 20, .max_tokens = 10}};
   withdraw_all(budget, noon);
   for (int i = 0; i < 4; ++i) budget.deposit();
@@ -45,7 +45,7 @@ TEST(retry_budget, earns_a_share_of_the_requests_and_not_a_hundredth_more) {
   EXPECT_FALSE(budget.withdraw(noon));
 }
 
-TEST(retry_budget, may_earn_several_retries_a_request) {
+TEST(retry_budget, may_earn_several_retries_per_request) {
   retry_budget budget{{.percent = 250, .max_tokens = 10}};
   withdraw_all(budget, noon);
   budget.deposit();
@@ -54,13 +54,13 @@ TEST(retry_budget, may_earn_several_retries_a_request) {
   EXPECT_EQ(budget.available(noon), 5U);
 }
 
-TEST(retry_budget, saves_up_no_more_than_its_most) {
+TEST(retry_budget, saves_up_to_max_tokens) {
   retry_budget budget{{.percent = 100, .max_tokens = 3}};
   for (int i = 0; i < 1000; ++i) budget.deposit();
   EXPECT_EQ(withdraw_all(budget, noon), 3U);
 }
 
-TEST(retry_budget, counts_what_it_granted_and_refused) {
+TEST(retry_budget, counts_granted_and_refused_retries) {
   retry_budget budget{{.max_tokens = 2}};
   EXPECT_TRUE(budget.withdraw(noon));
   EXPECT_TRUE(budget.withdraw(noon));
@@ -69,13 +69,13 @@ TEST(retry_budget, counts_what_it_granted_and_refused) {
   EXPECT_EQ(budget.refused(), 1U);
 }
 
-TEST(retry_budget, earns_nothing_by_waiting_unless_it_is_asked_to) {
+TEST(retry_budget, earns_nothing_by_waiting_by_default) {
   retry_budget budget{{.max_tokens = 2}};
   withdraw_all(budget, noon);
   EXPECT_EQ(budget.available(noon + 24h), 0U);
 }
 
-TEST(the_least_of_retries_a_second, is_earned_by_waiting) {
+TEST(retries_per_second, are_earned_by_waiting) {
   retry_budget budget{{.per_second = 10, .max_tokens = 100}};
   withdraw_all(budget, noon);
   EXPECT_EQ(budget.available(noon + 100ms - 1ns), 0U);
@@ -83,7 +83,7 @@ TEST(the_least_of_retries_a_second, is_earned_by_waiting) {
   EXPECT_EQ(withdraw_all(budget, noon + 1s), 10U);
 }
 
-TEST(the_least_of_retries_a_second, loses_nothing_to_being_asked_often) {
+TEST(retries_per_second, lose_nothing_to_frequent_questions) {
   retry_budget budget{{.percent = 0, .per_second = 7, .max_tokens = 1000}};
   withdraw_all(budget, noon);
   for (auto at = 0ns; at < 10s; at += 1'000'003ns) budget.available(noon + at);
@@ -91,14 +91,14 @@ TEST(the_least_of_retries_a_second, loses_nothing_to_being_asked_often) {
   EXPECT_EQ(budget.available(noon + 10s), 70U);
 }
 
-TEST(the_least_of_retries_a_second, is_saved_up_to_its_most) {
+TEST(retries_per_second, are_saved_up_to_max_tokens) {
   retry_budget budget{{.per_second = 10, .max_tokens = 5}};
   withdraw_all(budget, noon);
   EXPECT_EQ(withdraw_all(budget, noon + 24h * 365 * 200), 5U);
   EXPECT_EQ(withdraw_all(budget, noon + 24h * 365 * 200), 0U);
 }
 
-TEST(the_least_of_retries_a_second, is_not_earned_by_time_that_goes_back) {
+TEST(retries_per_second, are_not_earned_by_time_going_back) {
   retry_budget budget{{.per_second = 10, .max_tokens = 5}};
   withdraw_all(budget, noon);
   EXPECT_EQ(budget.available(noon - 1h), 0U);
@@ -106,7 +106,7 @@ TEST(the_least_of_retries_a_second, is_not_earned_by_time_that_goes_back) {
   EXPECT_EQ(budget.available(noon + 100ms), 1U);
 }
 
-TEST(the_least_of_retries_a_second, is_exact_at_the_largest_figures) {
+TEST(retries_per_second, are_exact_at_largest_figures) {
   retry_budget budget{{.percent = most_possible, .per_second = most_possible, .max_tokens = most_possible}};
   EXPECT_EQ(budget.available(noon), most_possible);
   budget.deposit();
@@ -116,7 +116,7 @@ TEST(the_least_of_retries_a_second, is_exact_at_the_largest_figures) {
   EXPECT_EQ(slow.available(noon + 24h * 365 * 100), most_possible);
 }
 
-TEST(a_retry_budget, grants_no_more_than_its_bound_whatever_is_asked_when) {
+TEST(retry_budget, never_grants_more_than_its_bound) {
   std::minstd_rand random{1};
   for (int round = 0; round < 100; ++round) {
     const retry_budget_options o{.percent = static_cast<unsigned>(random() % 300),
@@ -147,14 +147,14 @@ std::string wrong_with(const retry_budget_options& o) {
   return why != nullptr ? why : "nothing";
 }
 
-TEST(retry_budget_options, name_what_is_wrong) {
+TEST(retry_budget, problem_names_invalid_option) {
   EXPECT_EQ(wrong_with({}), "nothing");
   EXPECT_THAT(wrong_with({.max_tokens = 0}), HasSubstr("::max_tokens "));
   EXPECT_THAT(wrong_with({.percent = 0, .per_second = 0}), HasSubstr("::percent and per_second "));
   EXPECT_EQ(wrong_with({.percent = 0, .per_second = 1}), "nothing");
 }
 
-TEST(a_retry_budget_of_impossible_options, stops_the_process_and_names_the_field) {
+TEST(retry_budget, invalid_options_stop_process_and_are_named) {
   EXPECT_DEATH(retry_budget({.max_tokens = 0}), "retry_budget_options::max_tokens is zero");
 }
 

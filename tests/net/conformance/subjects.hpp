@@ -3,8 +3,10 @@
 
 #include <tickwheel/tickwheel.hpp>
 
+#include "../support/owner.hpp"
+
 #include <chrono>
-#include <functional>
+#include <type_traits>
 
 namespace subjects {
 
@@ -12,39 +14,13 @@ using std::chrono::nanoseconds;
 using tickwheel::deadline;
 using tickwheel::timer_service;
 
-/// The owner of a timer: notes how often and when its handler ran, then does what the test wants.
-struct owner {
-  explicit owner(timer_service& service) : timers{service} {}
-
-  void on_time() noexcept {
-    ++fired;
-    at = timers.read_clock();
-    const auto call = then;  // a copy, because the call may destroy this
-    if (call) call();
-  }
-  /// The time `after` from now, if the service can say what time it is.
-  tickwheel::clock::time_point in(nanoseconds after) const {
-    return timers.is_open() ? timers.read_clock() + after : at;
-  }
-  void on_phase(tickwheel::request_phase) noexcept { on_time(); }
-
-  timer_service& timers;
-  int fired = 0;
-  tickwheel::clock::time_point at{};
-  std::function<void()> then;
-};
-
-/// An owner with a `Timer`, which it starts by `start(after)`.
-template <class Timer>
-struct owner_of : owner {
-  explicit owner_of(timer_service& service) : owner{service}, timer{service, *this} {}
-  static constexpr bool repeats = false;
-  Timer timer;
-};
+/// The time `after` from now, if the service can say what time it is.
+inline tickwheel::clock::time_point in(const timer_service& timers, nanoseconds after) {
+  return timers.is_open() ? timers.read_clock() + after : tickwheel::clock::time_point{};
+}
 
 struct plain_timer : owner {
   explicit plain_timer(timer_service& service) : owner{service}, timer{service, *this} {}
-  static constexpr bool repeats = false;
   int start(nanoseconds after) { return timer.arm(after); }
 
   struct plain : tickwheel::timer {
@@ -56,12 +32,11 @@ struct plain_timer : owner {
 
 struct plain_timer_at : plain_timer {
   using plain_timer::plain_timer;
-  int start(nanoseconds after) { return timer.arm_at(in(after)); }
+  int start(nanoseconds after) { return timer.arm_at(in(timers, after)); }
 };
 
 struct callback_timer : owner {
   explicit callback_timer(timer_service& service) : owner{service}, timer{service, {*this}} {}
-  static constexpr bool repeats = false;
   int start(nanoseconds after) { return timer.arm(after); }
 
   struct call {
@@ -78,13 +53,12 @@ struct member_timer : owner_of<tickwheel::member_timer<&owner::on_time>> {
 
 struct interval_timer : owner_of<tickwheel::interval_timer<&owner::on_time>> {
   using owner_of::owner_of;
-  static constexpr bool repeats = true;
   int start(nanoseconds period) { return timer.start(period); }
 };
 
 struct deadline_timer : owner_of<tickwheel::deadline_timer<&owner::on_time>> {
   using owner_of::owner_of;
-  int start(nanoseconds after) { return timer.start(deadline::at(in(after))); }
+  int start(nanoseconds after) { return timer.start(deadline::at(in(timers, after))); }
 };
 
 struct idle_timeout : owner_of<tickwheel::idle_timeout<&owner::on_time>> {
@@ -119,7 +93,6 @@ struct phase_timeouts : owner_of<tickwheel::phase_timeouts<&owner::on_phase>> {
 /// Waits for its second attempt.
 struct retry_timer : owner {
   explicit retry_timer(timer_service& service) : owner{service}, timer{service, *this, {.backoff = none}} {}
-  static constexpr bool repeats = false;
   int start(nanoseconds after) {
     if (const int error = timer.start()) return error;
     switch (timer.retry(after)) {
@@ -136,5 +109,9 @@ struct retry_timer : owner {
       .base = nanoseconds{1}, .cap = nanoseconds{1}, .kind = tickwheel::jitter_kind::none};
   tickwheel::retry_timer<&owner::on_time> timer;
 };
+
+/// True for a timer that starts itself again.
+template <class Subject>
+inline constexpr bool repeats = std::is_same_v<Subject, interval_timer>;
 
 }  // namespace subjects

@@ -70,16 +70,16 @@ TYPED_TEST(timer_contract, fires_after_its_time_and_not_before) {
   this->advance(1ns + this->slack());
   EXPECT_EQ(this->s.fired, 1);
   EXPECT_GE(this->s.at, begin + 1s);
-  EXPECT_EQ(this->s.timer.armed(), TypeParam::repeats);
+  EXPECT_EQ(this->s.timer.armed(), subjects::repeats<TypeParam>);
 }
 
 TYPED_TEST(timer_contract, fires_once_unless_it_is_an_interval) {
   ASSERT_EQ(this->s.start(1s), 0);
   this->advance(10s + 10 * this->slack());
-  EXPECT_EQ(this->s.fired, TypeParam::repeats ? 10 : 1);
+  EXPECT_EQ(this->s.fired, subjects::repeats<TypeParam> ? 10 : 1);
   ASSERT_EQ(this->s.start(1h), 0);
   this->advance(1h + this->slack());
-  EXPECT_EQ(this->s.fired, TypeParam::repeats ? 11 : 2);
+  EXPECT_EQ(this->s.fired, subjects::repeats<TypeParam> ? 11 : 2);
 }
 
 TYPED_TEST(timer_contract, started_again_with_shorter_time_fires_then) {
@@ -148,7 +148,7 @@ TYPED_TEST(timer_contract, handler_may_start_it_again) {
 }
 
 TYPED_TEST(timer_contract, handler_may_cancel_it) {
-  this->s.then = [this] { EXPECT_EQ(this->s.timer.cancel(), TypeParam::repeats); };
+  this->s.then = [this] { EXPECT_EQ(this->s.timer.cancel(), subjects::repeats<TypeParam>); };
   ASSERT_EQ(this->s.start(1s), 0);
   this->advance(1h);
   EXPECT_EQ(this->s.fired, 1);
@@ -232,7 +232,7 @@ TYPED_TEST(timer_contract, holds_loop_while_armed_unless_unreferenced) {
   EXPECT_TRUE(this->service.time.alive());
   this->advance(1s + this->slack());
   EXPECT_EQ(this->s.fired, 1);
-  EXPECT_EQ(this->service.time.alive(), TypeParam::repeats);
+  EXPECT_EQ(this->service.time.alive(), subjects::repeats<TypeParam>);
 }
 
 TYPED_TEST(timer_contract, has_same_handler_as_its_class) {

@@ -74,7 +74,7 @@ class idle_peer : public testing::TestWithParam<std::tuple<phase, nanoseconds>> 
   timer_service timers;
 };
 
-TEST_P(idle_peer, that_sent_during_a_block_survives_it_and_is_evicted_a_limit_after_that) {
+TEST_P(idle_peer, byte_during_block_counts) {
   peer p{loop, timers, limit};
   time_point unblocked;
   loop.once_in(blocking(), [&] {
@@ -90,7 +90,7 @@ TEST_P(idle_peer, that_sent_during_a_block_survives_it_and_is_evicted_a_limit_af
   EXPECT_LE(p.at, unblocked + limit + stall() + noise);
 }
 
-TEST_P(idle_peer, that_sent_from_another_thread_during_a_block_survives_it) {
+TEST_P(idle_peer, byte_from_other_thread_during_block_counts) {
   peer p{loop, timers, limit};
   std::thread sender;
   loop.once_in(blocking(), [&] {
@@ -107,7 +107,7 @@ TEST_P(idle_peer, that_sent_from_another_thread_during_a_block_survives_it) {
   EXPECT_GE(p.at, p.touched + limit);
 }
 
-TEST_P(idle_peer, that_is_silent_during_a_block_is_evicted_later_by_no_more_than_the_stall) {
+TEST_P(idle_peer, silent_one_gains_no_more_than_stall) {
   peer p{loop, timers, limit};
   loop.once_in(blocking(), [&] { block_for(block); });
   loop.run();
@@ -117,7 +117,7 @@ TEST_P(idle_peer, that_is_silent_during_a_block_is_evicted_later_by_no_more_than
   EXPECT_LE(p.at, p.started + block + limit + stall() + noise);
 }
 
-TEST_P(idle_peer, that_sent_survives_beside_one_that_is_silent) {
+TEST_P(idle_peer, byte_counts_beside_silent_peers) {
   std::deque<peer> silent;
   for (int i = 0; i < 5; ++i) silent.emplace_back(loop, timers, limit);
   std::deque<peer> active;
@@ -143,11 +143,16 @@ INSTANTIATE_TEST_SUITE_P(blocks_in, idle_peer,
                            return std::string{name_of(std::get<0>(of.param))} + (graced ? "" : "_on_the_plain_clock");
                          });
 
-TEST(idle_peer_on_responsive_time, survives_when_its_byte_comes_only_after_the_block) {
-  // 20 ms into its limit the loop stalls for longer than that; the peer, which knows of no stall, sends 20 ms after it
+class idle_peer_on_live_loop : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
+
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+};
+
+TEST_F(idle_peer_on_live_loop, byte_soon_after_block_counts) {
+  // 20 ms into its limit the loop stalls for longer than that; the peer, which knows of no stall, sends 20 ms after it
   peer p{loop, timers, 200ms};
   loop.after(20ms, [&] {
     block_for(250ms);
@@ -158,10 +163,9 @@ TEST(idle_peer_on_responsive_time, survives_when_its_byte_comes_only_after_the_b
   EXPECT_GE(timers.stats().stalls, 1U);
 }
 
-TEST(idle_peer_behind_a_blocking_timer_handler, survives) {
+TEST_F(idle_peer_on_live_loop, byte_behind_blocking_timer_handler_counts) {
   // the handler of one of our own timers blocks, in the very pass that the peer's limit runs out in
-  live_loop loop;
-  timer_service timers;
+  timers.close();
   ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1, .stall_grace = nanoseconds::max()})), 0);
   peer p{loop, timers, limit};
   probe blocker{timers, [&] {
@@ -174,10 +178,9 @@ TEST(idle_peer_behind_a_blocking_timer_handler, survives) {
   EXPECT_GE(p.at, p.touched + limit);
 }
 
-TEST(idle_peer_behind_a_blocking_io_callback, survives_a_pass_that_was_due_before_the_block) {
+TEST_F(idle_peer_on_live_loop, byte_behind_blocking_io_callback_counts) {
   // the pass belongs to an iteration whose poll came before the block: it must judge by the time before its poll
-  live_loop loop;
-  timer_service timers;
+  timers.close();
   ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
   peer p{loop, timers, limit};
   probe due{timers};
@@ -201,10 +204,7 @@ TEST(idle_peer_behind_a_blocking_io_callback, survives_a_pass_that_was_due_befor
   EXPECT_EQ(p.evicted, 1);
 }
 
-TEST(idle_peer_that_talks, is_not_evicted_and_a_silent_one_is) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(idle_peer_on_live_loop, only_silent_peer_is_evicted) {
   peer talks{loop, timers, 150ms};
   peer silent{loop, timers, 150ms};
   probe clock_of_peer{timers};
@@ -220,11 +220,8 @@ TEST(idle_peer_that_talks, is_not_evicted_and_a_silent_one_is) {
   EXPECT_GE(talks.at, talks.touched + 150ms);
 }
 
-TEST(idle_peer_that_sent_after_a_block, is_not_evicted_early_though_libuvs_time_moved_on_in_the_same_iteration) {
+TEST_F(idle_peer_on_live_loop, update_of_libuvs_time_evicts_nobody_early) {
   // as it does by itself between one batch of a thousand events and the next: what the touch took for a stall must stay one
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   peer p{loop, timers, 200ms};
   time_point heard;
   loop.once_in(phase::io, [&] {

@@ -2,7 +2,6 @@
 #include <tickwheel/net/idle_timeout.hpp>
 
 #include "../../support/allocation_probe.hpp"
-#include "../../uv/support/probe.hpp"
 #include "../support/connection.hpp"
 
 #include <gtest/gtest.h>
@@ -11,415 +10,341 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <vector>
 
 using namespace std::chrono_literals;
 
 namespace {
 
-TEST(idle_timeout, comes_when_nothing_was_touched_for_the_limit) {
-  manual_service service;
-  connection c{service.timers};
-  const auto begin = service.time.now();
-  ASSERT_EQ(c.idle.start(60s), 0);
-  service.advance(60s - 1ns);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(c.evicted, 1);
-  EXPECT_GE(c.at, begin + 60s);
-  EXPECT_FALSE(c.idle.armed());
-}
+class idle_timeout : public manual_test<connection> {};
 
-TEST(idle_timeout, comes_once_until_started_again) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
-  service.advance(1h);
-  EXPECT_EQ(c.evicted, 1);
-  ASSERT_EQ(c.idle.start(1s), 0);
-  service.advance(1h);
-  EXPECT_EQ(c.evicted, 2);
-}
-
-TEST(idle_timeout, never_comes_while_it_is_touched) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
+TEST_F(idle_timeout, does_not_expire_while_touched) {
+  ASSERT_EQ(c.timer.start(60s), 0);
   for (int i = 0; i < 1000; ++i) {
     service.time.advance(59s);
-    c.idle.touch();
+    c.timer.touch();
   }
-  EXPECT_EQ(c.evicted, 0);
+  EXPECT_EQ(c.fired, 0);
   service.check();
 }
 
 // They were put off without a word to the wheel, which asks when it moves them down.
-TEST(idle_timeout, touched_crowd_does_not_come_up_at_its_old_deadline) {
+TEST_F(idle_timeout, touched_crowd_does_not_expire_at_old_deadline) {
   constexpr int count = 5000;
-  manual_service service;
   std::deque<connection> all;
   for (int i = 0; i < count; ++i) all.emplace_back(service.timers);
-  for (connection& c : all) ASSERT_EQ(c.idle.start(60s), 0);
+  for (connection& each : all) ASSERT_EQ(each.timer.start(60s), 0);
   int live = 0;
   tickwheel::callback_timer other{service.timers, [&]() noexcept { ++live; }};
   ASSERT_EQ(other.arm(60s), 0);
   service.time.advance(30s);
-  for (connection& c : all) c.idle.touch();
-  service.time.advance(30s + service.tick());
+  for (connection& each : all) each.timer.touch();
+  service.time.advance(30s + tick());
   EXPECT_EQ(live, 1);
   EXPECT_EQ(service.timers.stats().fired, 1U);
-  service.advance(30s);
-  for (const connection& c : all) ASSERT_EQ(c.evicted, 1);
+  advance(30s);
+  for (const connection& each : all) ASSERT_EQ(each.fired, 1);
 }
 
-TEST(idle_timeout, counts_from_the_last_touch) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
-  service.advance(20s);
-  c.idle.touch();
-  service.advance(30s);
-  c.idle.touch();
+TEST_F(idle_timeout, counts_from_last_touch) {
+  ASSERT_EQ(c.timer.start(60s), 0);
+  advance(20s);
+  c.timer.touch();
+  advance(30s);
+  c.timer.touch();
   const auto touched = service.time.now();
-  service.advance(60s - 1ns);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(c.evicted, 1);
+  EXPECT_TRUE(fires_in(60s));
   EXPECT_GE(c.at, touched + 60s);
 }
 
-TEST(idle_timeout, is_kept_by_a_touch_at_the_last_moment) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
-  service.advance(60s - 1ns);
-  c.idle.touch();
-  service.advance(60s - 1ns);
-  EXPECT_EQ(c.evicted, 0);
+TEST_F(idle_timeout, touch_at_last_moment_keeps_peer) {
+  ASSERT_EQ(c.timer.start(60s), 0);
+  advance(60s - 1ns);
+  c.timer.touch();
+  advance(60s - 1ns);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(idle_timeout, wakes_the_loop_about_once_a_limit_however_often_it_is_touched) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
+TEST_F(idle_timeout, wakes_loop_about_once_per_limit_however_often_touched) {
+  ASSERT_EQ(c.timer.start(60s), 0);
   for (int i = 0; i < 60'000; ++i) {
     service.time.advance(10ms);
-    c.idle.touch();
+    c.timer.touch();
   }
   EXPECT_LE(service.time.wakeups(), 60U);  // 600 s: ten limits, with the few steps each that a far timer takes
 }
 
-TEST(idle_timeout, cancelled_does_not_come) {
-  manual_service service;
-  connection c{service.timers};
-  EXPECT_FALSE(c.idle.cancel());
-  ASSERT_EQ(c.idle.start(1s), 0);
-  EXPECT_TRUE(c.idle.cancel());
-  EXPECT_FALSE(c.idle.cancel());
-  EXPECT_FALSE(c.idle.armed());
-  service.advance(1h);
-  EXPECT_EQ(c.evicted, 0);
+TEST_F(idle_timeout, touch_does_not_start_it) {
+  c.timer.touch();
+  EXPECT_FALSE(c.timer.armed());
+  advance(1h);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(idle_timeout, that_is_not_started_is_not_started_by_a_touch) {
-  manual_service service;
-  connection c{service.timers};
-  c.idle.touch();
-  EXPECT_FALSE(c.idle.armed());
-  service.advance(1h);
-  EXPECT_EQ(c.evicted, 0);
+TEST_F(idle_timeout, touch_after_cancel_does_not_start_it) {
+  ASSERT_EQ(c.timer.start(1s), 0);
+  c.timer.cancel();
+  c.timer.touch();
+  advance(1h);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(idle_timeout, that_was_cancelled_is_not_started_by_a_touch) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
-  c.idle.cancel();
-  c.idle.touch();
-  service.advance(1h);
-  EXPECT_EQ(c.evicted, 0);
+TEST_F(idle_timeout, start_of_started_one_counts_anew) {
+  ASSERT_EQ(c.timer.start(60s), 0);
+  advance(59s);
+  ASSERT_EQ(c.timer.start(60s), 0);
+  advance(60s - 1ns);
+  EXPECT_EQ(c.fired, 0);
+  advance(1ms);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, counts_anew_when_a_pooled_connection_is_used_again) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
-  service.advance(59s);
-  ASSERT_EQ(c.idle.start(60s), 0);
-  service.advance(60s - 1ns);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(1ms);
-  EXPECT_EQ(c.evicted, 1);
+TEST_F(idle_timeout, start_forgets_touches_of_earlier_use) {
+  ASSERT_EQ(c.timer.start(60s), 0);
+  c.timer.cancel();
+  advance(1h);
+  c.timer.touch();
+  advance(1h);
+  ASSERT_EQ(c.timer.start(60s), 0);
+  advance(59s);
+  EXPECT_EQ(c.fired, 0);
+  advance(2s);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, in_a_pool_does_not_remember_touches_of_an_earlier_use) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
-  c.idle.cancel();
-  service.advance(1h);
-  c.idle.touch();
-  service.advance(1h);
-  ASSERT_EQ(c.idle.start(60s), 0);
-  service.advance(59s);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(2s);
-  EXPECT_EQ(c.evicted, 1);
+TEST_F(idle_timeout, limit_is_that_of_last_start) {
+  ASSERT_EQ(c.timer.start(1h), 0);
+  ASSERT_EQ(c.timer.start(1s), 0);
+  EXPECT_EQ(c.timer.limit(), 1s);
+  advance(1s + tick());
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, started_again_with_a_shorter_limit_comes_after_that) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(1h), 0);
-  ASSERT_EQ(c.idle.start(1s), 0);
-  EXPECT_EQ(c.idle.limit(), 1s);
-  service.advance(1s + service.tick());
-  EXPECT_EQ(c.evicted, 1);
-}
-
-TEST(idle_timeout, started_again_with_a_longer_limit_comes_after_that) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
-  ASSERT_EQ(c.idle.start(1h), 0);
-  service.advance(1h - 1ns);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(1s);
-  EXPECT_EQ(c.evicted, 1);
-}
-
-TEST(idle_timeout, with_a_limit_of_zero_or_less_is_refused) {
-  manual_service service;
-  connection c{service.timers};
-  EXPECT_EQ(c.idle.start(0s), UV_EINVAL);
-  EXPECT_EQ(c.idle.start(-1ns), UV_EINVAL);
-  EXPECT_EQ(c.idle.start(std::chrono::duration<double>{std::nan("")}), UV_EINVAL);
+TEST_F(idle_timeout, limit_of_zero_or_less_is_refused) {
+  EXPECT_EQ(c.timer.start(0s), UV_EINVAL);
+  EXPECT_EQ(c.timer.start(-1ns), UV_EINVAL);
+  EXPECT_EQ(c.timer.start(std::chrono::duration<double>{std::nan("")}), UV_EINVAL);
   EXPECT_STREQ(tickwheel::idle_limit{0s}.problem(), "idle_limit: limit is not positive");
-  EXPECT_FALSE(c.idle.armed());
+  EXPECT_FALSE(c.timer.armed());
 }
 
-TEST(idle_timeout, refused_keeps_its_earlier_limit) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(60s), 0);
-  EXPECT_EQ(c.idle.start(0s), UV_EINVAL);
-  EXPECT_EQ(c.idle.limit(), 60s);
-  service.advance(60s - 1ns);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(1s);
-  EXPECT_EQ(c.evicted, 1);
+TEST_F(idle_timeout, refused_start_keeps_earlier_limit) {
+  ASSERT_EQ(c.timer.start(60s), 0);
+  EXPECT_EQ(c.timer.start(0s), UV_EINVAL);
+  EXPECT_EQ(c.timer.limit(), 60s);
+  advance(60s - 1ns);
+  EXPECT_EQ(c.fired, 0);
+  advance(1s);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, with_the_longest_limit_stays_armed) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(std::chrono::hours::max()), 0);
-  service.advance(24h * 365 * 100);
-  c.idle.touch();
-  service.advance(24h * 365 * 100);
-  EXPECT_TRUE(c.idle.armed());
-  EXPECT_EQ(c.evicted, 0);
+TEST_F(idle_timeout, longest_limit_never_expires) {
+  ASSERT_EQ(c.timer.start(std::chrono::hours::max()), 0);
+  advance(24h * 365 * 100);
+  c.timer.touch();
+  advance(24h * 365 * 100);
+  EXPECT_TRUE(c.timer.armed());
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(idle_timeout, may_be_destroyed_with_its_owner_in_its_handler) {
-  manual_service service;
-  auto c = std::make_unique<connection>(service.timers);
-  c->then = [&] { c.reset(); };
-  ASSERT_EQ(c->idle.start(1s), 0);
-  service.advance(1h);
-  EXPECT_EQ(c, nullptr);
-  EXPECT_EQ(service.timers.stats().fired, 1U);
-}
-
-TEST(idle_timeout, may_be_started_again_in_its_handler) {
-  manual_service service;
-  connection c{service.timers};
-  c.then = [&] { EXPECT_EQ(c.idle.start(1s), 0); };
-  ASSERT_EQ(c.idle.start(1s), 0);
-  service.advance(10s + 10 * service.tick());
-  EXPECT_EQ(c.evicted, 10);
-}
-
-TEST(idle_timeout, may_close_the_service_in_its_handler) {
-  manual_service service;
-  connection c{service.timers, [&] { service.timers.close(); }};
-  connection other{service.timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
-  ASSERT_EQ(other.idle.start(2s), 0);
-  service.time.advance(1h);
-  EXPECT_EQ(c.evicted, 1);
-  EXPECT_EQ(other.evicted, 0);
-  EXPECT_EQ(other.idle.start(1s), UV_ECANCELED);
-}
-
-TEST(idle_timeout, may_be_touched_by_the_handler_of_another_in_the_same_pass) {
+TEST_F(idle_timeout, touch_by_handler_of_same_pass_counts) {
   for (const bool first : {false, true}) {
-    manual_service service;
     connection a{service.timers};
     connection b{service.timers};
-    a.then = [&] { b.idle.touch(); };
-    b.then = [&] { a.idle.touch(); };
-    ASSERT_EQ((first ? a : b).idle.start(1s), 0);
-    ASSERT_EQ((first ? b : a).idle.start(1s), 0);
-    service.advance(1s + service.tick());
-    EXPECT_EQ(a.evicted + b.evicted, 1) << "whichever came first touched the other";
-    service.advance(1s + service.tick());
-    EXPECT_EQ(a.evicted + b.evicted, 2);
+    a.then = [&] { b.timer.touch(); };
+    b.then = [&] { a.timer.touch(); };
+    ASSERT_EQ((first ? a : b).timer.start(1s), 0);
+    ASSERT_EQ((first ? b : a).timer.start(1s), 0);
+    advance(1s + tick());
+    EXPECT_EQ(a.fired + b.fired, 1) << "whichever came first touched the other";
+    advance(1s + tick());
+    EXPECT_EQ(a.fired + b.fired, 2);
   }
 }
 
-TEST(idle_timeout, is_refused_at_the_limit_of_armed_timers_and_once_the_service_is_closed) {
-  manual_service service{{.max_armed = 1}};
-  connection a{service.timers};
-  connection b{service.timers};
-  ASSERT_EQ(a.idle.start(1s), 0);
-  EXPECT_EQ(b.idle.start(1s), UV_ENOBUFS);
-  EXPECT_FALSE(b.idle.armed());
-  EXPECT_EQ(a.idle.start(2s), 0);
-  service.timers.close();
-  EXPECT_EQ(a.idle.start(1s), UV_ECANCELED);
-}
-
-TEST(idle_timeout, keeps_its_place_at_the_limit_of_armed_timers_while_it_waits_for_the_rest) {
-  manual_service service{{.max_armed = 1}};
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
+TEST_F(idle_timeout, keeps_its_place_among_max_armed_when_touched) {
+  reopen({.max_armed = 1});
+  ASSERT_EQ(c.timer.start(1s), 0);
   for (int i = 0; i < 10; ++i) {
-    service.advance(900ms);
-    c.idle.touch();
+    advance(900ms);
+    c.timer.touch();
   }
-  service.advance(2s);
-  EXPECT_EQ(c.evicted, 1);
+  advance(2s);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, does_not_hold_the_loop_when_it_is_told_so) {
-  manual_service service;
-  connection c{service.timers};
-  c.idle.unref();
-  ASSERT_EQ(c.idle.start(1s), 0);
+TEST_F(idle_timeout, waiting_for_rest_of_limit_takes_no_reference) {
+  c.timer.unref();
+  ASSERT_EQ(c.timer.start(1s), 0);
   EXPECT_FALSE(service.time.alive());
-  service.advance(900ms);
-  c.idle.touch();
-  service.advance(900ms);  // the visit that waits for the rest must not take a reference
+  advance(900ms);
+  c.timer.touch();
+  advance(900ms);  // the visit that waits for the rest must not take a reference
   EXPECT_FALSE(service.time.alive());
-  c.idle.ref();
+  c.timer.ref();
   EXPECT_TRUE(service.time.alive());
-  service.advance(1s);
-  EXPECT_EQ(c.evicted, 1);
+  advance(1s);
+  EXPECT_EQ(c.fired, 1);
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(idle_timeout, does_not_charge_the_peer_with_a_stall_beyond_the_grace) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
+TEST_F(idle_timeout, stall_beyond_grace_does_not_count) {
+  reopen({.stall_grace = 10ms});
   const auto begin = service.time.now();
-  ASSERT_EQ(c.idle.start(50ms), 0);
+  ASSERT_EQ(c.timer.start(50ms), 0);
   service.time.block(100ms);  // 90 ms of it are ours
-  service.advance(39ms);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(1ms + 2 * service.tick());
-  EXPECT_EQ(c.evicted, 1);
-  EXPECT_LE(c.at, begin + 50ms + 90ms + 2 * service.tick());
+  advance(39ms);
+  EXPECT_EQ(c.fired, 0);
+  advance(1ms + 2 * tick());
+  EXPECT_EQ(c.fired, 1);
+  EXPECT_LE(c.at, begin + 50ms + 90ms + 2 * tick());
 }
 
-TEST(idle_timeout, charges_the_peer_with_an_iteration_at_or_below_the_grace) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(50ms), 0);
+TEST_F(idle_timeout, iterations_within_grace_count) {
+  reopen({.stall_grace = 10ms});
+  ASSERT_EQ(c.timer.start(50ms), 0);
   for (int i = 0; i < 5; ++i) {
     service.time.block(10ms);
-    service.advance(0ns);
+    advance(0ns);
   }
-  service.advance(service.tick());
-  EXPECT_EQ(c.evicted, 1);
+  advance(tick());
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, evicts_a_silent_peer_later_by_no_more_than_all_stalls_together) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
+TEST_F(idle_timeout, silent_peer_gains_no_more_than_all_stalls) {
+  reopen({.stall_grace = 10ms});
   const auto begin = service.time.now();
-  ASSERT_EQ(c.idle.start(1s), 0);
+  ASSERT_EQ(c.timer.start(1s), 0);
   for (int i = 0; i < 10; ++i) {
     service.time.block(60ms);
-    service.advance(50ms);
+    advance(50ms);
   }
-  service.advance(1s);
-  ASSERT_EQ(c.evicted, 1);
+  advance(1s);
+  ASSERT_EQ(c.fired, 1);
   EXPECT_GE(c.at, begin + 1s);
-  EXPECT_LE(c.at, begin + 1s + 10 * 50ms + 2 * service.tick());
+  EXPECT_LE(c.at, begin + 1s + 10 * 50ms + 2 * tick());
 }
 
-TEST(idle_timeout, does_not_charge_the_peer_with_a_stall_in_a_handler_of_the_same_pass) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
+TEST_F(idle_timeout, stall_in_handler_of_same_pass_does_not_count) {
+  reopen({.stall_grace = 10ms});
   probe blocker{service.timers, [&] { service.time.block(200ms); }};
-  ASSERT_EQ(c.idle.start(50ms), 0);
+  ASSERT_EQ(c.timer.start(50ms), 0);
   ASSERT_EQ(blocker.timeout.arm(20ms), 0);
-  service.advance(30ms);
-  EXPECT_EQ(c.evicted, 0);
-  service.advance(50ms);
-  EXPECT_EQ(c.evicted, 1);
+  advance(30ms);
+  EXPECT_EQ(c.fired, 0);
+  advance(50ms);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, counts_on_the_plain_clock_when_the_grace_is_endless) {
-  manual_service service{{.stall_grace = std::chrono::nanoseconds::max()}};
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(50ms), 0);
+TEST_F(idle_timeout, endless_grace_counts_on_plain_clock) {
+  reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  ASSERT_EQ(c.timer.start(50ms), 0);
   service.time.block(51ms);
-  service.advance(0ns);
-  EXPECT_EQ(c.evicted, 1);
+  advance(0ns);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(idle_timeout, of_ten_thousand_connections_evicts_the_silent_half) {
-  manual_service service;
+TEST_F(idle_timeout, silent_half_of_ten_thousand_expires) {
   std::deque<connection> all;
-  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(all.emplace_back(service.timers).idle.start(60s), 0);
+  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(all.emplace_back(service.timers).timer.start(60s), 0);
   for (int second = 0; second < 70; ++second) {
-    for (std::size_t i = 0; i < all.size(); i += 2) all[i].idle.touch();
+    for (std::size_t i = 0; i < all.size(); i += 2) all[i].timer.touch();
     service.time.advance(1s);
   }
   service.check();
-  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].evicted, static_cast<int>(i % 2)) << i;
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].fired, static_cast<int>(i % 2)) << i;
 }
 
-TEST(idle_timeout, allocates_nothing) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(idle_timeout, touching_allocates_nothing) {
   const auto before = allocations::count();
   for (int i = 0; i < 1000; ++i) {
-    (void)c.idle.start(50ms);
-    c.idle.touch();
+    (void)c.timer.start(50ms);
+    c.timer.touch();
     service.time.advance(20ms);
-    c.idle.touch();
+    c.timer.touch();
     service.time.advance(40ms);
-    if (i % 5 == 0) c.idle.cancel();
+    if (i % 5 == 0) c.timer.cancel();
     service.time.advance(40ms);
   }
   EXPECT_EQ(allocations::count(), before);
-  EXPECT_EQ(c.evicted, 800);
+  EXPECT_EQ(c.fired, 800);
 }
 
-TEST(idle_timeout, can_be_destroyed_and_cancelled_and_asked_after_its_service) {
-  tickwheel::manual_driver time;
-  auto timers = std::make_unique<tickwheel::timer_service>();
-  ASSERT_EQ(timers->open(time), 0);
-  connection c{*timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
-  timers.reset();
-  EXPECT_FALSE(c.idle.armed());
-  EXPECT_FALSE(c.idle.cancel());
-}
-
-TEST(idle_timeout, may_be_touched_once_its_service_is_closed) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.idle.start(1s), 0);
+TEST_F(idle_timeout, touch_after_close_has_no_effect) {
+  ASSERT_EQ(c.timer.start(1s), 0);
   service.timers.close();
-  c.idle.touch();
-  EXPECT_FALSE(c.idle.armed());
+  c.timer.touch();
+  EXPECT_FALSE(c.timer.armed());
   ASSERT_EQ(service.timers.open(service.time), 0);
-  ASSERT_EQ(c.idle.start(1s), 0);
-  service.advance(2s);
-  EXPECT_EQ(c.evicted, 1);
+  ASSERT_EQ(c.timer.start(1s), 0);
+  advance(2s);
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_timeout, touch_after_late_start_counts_from_start) {
+  reopen({.stall_grace = 10ms});
+  service.timers.now();  // the time of the iteration, 8 ms before the start
+  service.time.block(8ms);
+  ASSERT_EQ(c.timer.start(100ms), 0);
+  c.timer.touch();
+  advance(100ms - 1ns);
+  EXPECT_EQ(c.fired, 0);
+  advance(2 * tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_timeout, start_forgets_touch_pause_and_count_of_earlier_use) {
+  std::vector<unsigned> notices;
+  c.then = [&] {
+    notices.push_back(c.timer.consecutive_timeouts());
+    if (notices.size() < 2) {
+      EXPECT_EQ(c.timer.notify_again(), 0);
+    }
+  };
+  for (int use = 0; use < 3; ++use) {
+    notices.clear();
+    ASSERT_EQ(c.timer.start(10s), 0);
+    EXPECT_EQ(c.timer.consecutive_timeouts(), 0U);
+    EXPECT_FALSE(c.timer.paused());
+    advance(10s - 1ns);
+    EXPECT_EQ(notices, std::vector<unsigned>{});
+    advance(1ns + tick());
+    EXPECT_EQ(notices, std::vector{1U});
+    c.timer.pause();
+    advance(5s);
+    c.timer.touch();
+    if (use == 1) c.timer.cancel();  // handed back, or not: the next start begins anew in any case
+    advance(1h);
+    EXPECT_EQ(notices, std::vector{1U});
+  }
+}
+
+TEST_F(idle_timeout, limit_may_change_with_each_start) {
+  ASSERT_EQ(c.timer.start(5min), 0);  // waits in the pool
+  advance(1min);
+  ASSERT_EQ(c.timer.start(10s), 0);  // has a request
+  advance(9s);
+  c.timer.touch();
+  ASSERT_EQ(c.timer.start(5min), 0);  // is back
+  EXPECT_TRUE(fires_in(5min));
+}
+
+TEST_F(idle_timeout, start_counts_anew_on_driver_with_earlier_clock) {
+  tickwheel::manual_driver late{tickwheel::clock::time_point{100h}};
+  tickwheel::manual_driver early{tickwheel::clock::time_point{1h}};
+  tickwheel::timer_service timers;
+  ASSERT_EQ(timers.open(late), 0);
+  connection moved{timers};
+  ASSERT_EQ(moved.timer.start(10s), 0);
+  late.advance(11s);
+  ASSERT_EQ(moved.fired, 1);
+  timers.close();
+  ASSERT_EQ(timers.open(early), 0);
+  ASSERT_EQ(moved.timer.start(10s), 0);
+  EXPECT_EQ(moved.timer.consecutive_timeouts(), 0U);
+  early.advance(11s);
+  EXPECT_EQ(moved.fired, 2);
+  EXPECT_EQ(moved.timer.consecutive_timeouts(), 1U);
 }
 
 struct session {

@@ -58,7 +58,7 @@ std::string name_of_block(const testing::TestParamInfo<blocked>& of) {
          name_of(of.param.side) + "_ours" + (of.param.stall_grace == grace ? "" : "_on_the_plain_clock");
 }
 
-class a_block : public testing::TestWithParam<blocked> {
+class block_of_loop : public testing::TestWithParam<blocked> {
  protected:
   void SetUp() override { ASSERT_EQ(timers.open(loop, {.stall_grace = GetParam().stall_grace}), 0); }
   void blocks_at(time_point when, std::function<void()> meanwhile = {}) {
@@ -72,7 +72,7 @@ class a_block : public testing::TestWithParam<blocked> {
   timer_service timers;
 };
 
-TEST_P(a_block, lets_each_of_a_thousand_peers_be_heard_whose_byte_came_during_it_by_any_means) {
+TEST_P(block_of_loop, all_bytes_that_came_during_it_are_heard) {
   for (const means by : all_means) {
     std::deque<awaited> peers;
     for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
@@ -89,7 +89,7 @@ TEST_P(a_block, lets_each_of_a_thousand_peers_be_heard_whose_byte_came_during_it
   }
 }
 
-TEST_P(a_block, gives_who_is_silent_up_neither_early_nor_later_than_it_lasted) {
+TEST_P(block_of_loop, silent_peer_gains_no_more_than_it_lasted) {
   for (const means by : all_means) {
     awaited silent{timers, by};
     silent.start(limit);
@@ -102,7 +102,7 @@ TEST_P(a_block, gives_who_is_silent_up_neither_early_nor_later_than_it_lasted) {
   }
 }
 
-TEST_P(a_block, of_a_loop_with_a_pass_in_each_iteration_lets_a_byte_be_heard_that_came_during_it) {
+TEST_P(block_of_loop, byte_is_heard_with_a_pass_in_each_iteration) {
   // the pass was due before the block: it judges by the time before its poll
   for (const means by : all_means) {
     awaited peer{timers, by};
@@ -119,9 +119,9 @@ TEST_P(a_block, of_a_loop_with_a_pass_in_each_iteration_lets_a_byte_be_heard_tha
   }
 }
 
-class a_seen_block : public a_block {};
+class seen_block : public block_of_loop {};
 
-TEST_P(a_seen_block, lets_all_be_heard_though_a_poll_reads_only_some) {
+TEST_P(seen_block, all_are_heard_though_poll_reads_only_some) {
   loop.read_at_most(32);
   for (const means by : all_means) {
     std::deque<awaited> peers;
@@ -137,9 +137,9 @@ TEST_P(a_seen_block, lets_all_be_heard_though_a_poll_reads_only_some) {
   }
 }
 
-class a_block_that_is_a_stall : public a_block {};
+class stall : public block_of_loop {};
 
-TEST_P(a_block_that_is_a_stall, is_not_counted_as_silence_of_a_peer_that_sends_only_after_it) {
+TEST_P(stall, does_not_count_for_peer_that_sends_after_it) {
   awaited peer{timers, means::idle_timeout};
   peer.start(limit);
   blocks_at(loop.now() + 20ms);
@@ -148,11 +148,11 @@ TEST_P(a_block_that_is_a_stall, is_not_counted_as_silence_of_a_peer_that_sends_o
   EXPECT_EQ(peer.heard, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(of_a_loop, a_block, testing::ValuesIn(blocks(false)), name_of_block);
-INSTANTIATE_TEST_SUITE_P(of_a_loop, a_seen_block, testing::ValuesIn(blocks(false, true)), name_of_block);
-INSTANTIATE_TEST_SUITE_P(of_a_loop, a_block_that_is_a_stall, testing::ValuesIn(blocks(true)), name_of_block);
+INSTANTIATE_TEST_SUITE_P(of_a_loop, block_of_loop, testing::ValuesIn(blocks(false)), name_of_block);
+INSTANTIATE_TEST_SUITE_P(of_a_loop, seen_block, testing::ValuesIn(blocks(false, true)), name_of_block);
+INSTANTIATE_TEST_SUITE_P(of_a_loop, stall, testing::ValuesIn(blocks(true)), name_of_block);
 
-class in_either_order : public testing::TestWithParam<loop_order> {};
+class random_blocks : public testing::TestWithParam<loop_order> {};
 
 /// A peer that sends now and then.
 struct talker {
@@ -171,7 +171,7 @@ struct talker {
 
 // Blocks of random lengths in random phases: of who is given up nothing was there to be read that had come in time, and
 // nobody is kept for longer than the limit and all that the loop was blocked.
-TEST_P(in_either_order, no_peer_is_given_up_unheard_nor_kept_for_longer_than_the_loop_was_blocked) {
+TEST_P(random_blocks, no_peer_is_given_up_unheard_or_kept_longer) {
   std::mt19937 random{7};
   const auto up_to = [&](nanoseconds most) {
     return nanoseconds{random() % static_cast<std::uint64_t>(most.count() + 1)};
@@ -213,8 +213,7 @@ TEST_P(in_either_order, no_peer_is_given_up_unheard_nor_kept_for_longer_than_the
   EXPECT_GE(heard, 100);
 }
 
-TEST_P(in_either_order,
-       a_loop_that_is_always_slow_gives_an_idle_peer_up_after_as_many_iterations_as_the_limit_has_graces) {
+TEST_P(random_blocks, slow_loop_gives_up_after_as_many_graces_as_limit_has) {
   for (const phase where : all_phases) {
     turned_loop loop{GetParam()};
     timer_service timers;
@@ -236,7 +235,7 @@ TEST_P(in_either_order,
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(of_libuv, in_either_order, testing::ValuesIn(both_orders),
+INSTANTIATE_TEST_SUITE_P(of_libuv, random_blocks, testing::ValuesIn(both_orders),
                          [](const auto& of) { return std::string{name_of(of.param)}; });
 
 }  // namespace

@@ -2,375 +2,280 @@
 #include <tickwheel/net/minimum_rate.hpp>
 
 #include "../../support/allocation_probe.hpp"
-#include "../../uv/support/probe.hpp"
+#include "../support/manual_test.hpp"
+#include "../support/owner.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
-#include <utility>
 
 using namespace std::chrono_literals;
 using tickwheel::rate_limits;
 
 namespace {
 
-using time_point = tickwheel::clock::time_point;
-
 constexpr rate_limits usual{.bytes_per_second = 1000, .grace = 5s, .interval = 1s};
 
-/// A connection that notes when its peer was too slow.
-class connection {
- public:
-  explicit connection(tickwheel::timer_service& timers, std::function<void()> what = {})
-      : rate{timers, *this}, then{std::move(what)}, timers_{timers} {}
+using connection = owner_of<tickwheel::minimum_rate<&owner::on_time>>;
 
-  int cut = 0;
-  time_point at{};
-
- private:
-  void on_too_slow() noexcept {
-    ++cut;
-    at = timers_.read_clock();
-    const auto call = then;
-    if (call) call();
+class minimum_rate : public manual_test<connection> {
+ protected:
+  /// The peer moves `bytes` every `period`, for `count` periods.
+  void move_steadily(std::size_t bytes, std::chrono::nanoseconds period, int count) {
+    for (int i = 0; i < count; ++i) {
+      advance(period);
+      c.timer.progress(bytes);
+    }
   }
-
- public:
-  tickwheel::minimum_rate<&connection::on_too_slow> rate;
-  std::function<void()> then;
-
- private:
-  tickwheel::timer_service& timers_;
 };
 
-/// The peer moves `bytes` every `period`, for `count` periods.
-void move_steadily(manual_service& service, connection& c, std::size_t bytes, std::chrono::nanoseconds period,
-                   int count) {
-  for (int i = 0; i < count; ++i) {
-    service.advance(period);
-    c.rate.progress(bytes);
-  }
-}
-
-TEST(minimum_rate, cuts_a_silent_peer_once_the_grace_is_over) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(minimum_rate, silent_peer_expires_after_grace) {
   const auto begin = service.time.now();
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(usual.grace - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+  ASSERT_EQ(c.timer.start(usual), 0);
+  EXPECT_TRUE(fires_in(usual.grace, 2));
   EXPECT_GE(c.at, begin + usual.grace);
-  EXPECT_FALSE(c.rate.armed());
-  EXPECT_EQ(c.rate.credit(), 0s);
+  EXPECT_FALSE(c.timer.armed());
+  EXPECT_EQ(c.timer.credit(), 0s);
 }
 
-TEST(minimum_rate, never_cuts_a_peer_that_is_just_fast_enough) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  move_steadily(service, c, 100, 100ms, 10'000);
-  EXPECT_EQ(c.cut, 0);
+TEST_F(minimum_rate, peer_at_minimum_rate_does_not_expire) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  move_steadily(100, 100ms, 10'000);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, never_cuts_a_peer_whose_bursts_are_no_farther_apart_than_the_grace) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  move_steadily(service, c, 4999, 4999ms, 1000);
-  EXPECT_EQ(c.cut, 0);
+TEST_F(minimum_rate, bursts_within_grace_do_not_expire) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  move_steadily(4999, 4999ms, 1000);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, cuts_a_peer_that_is_a_little_too_slow_when_that_adds_up_to_the_grace) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(minimum_rate, slightly_slow_peer_expires_a_grace_behind) {
   const auto begin = service.time.now();
-  ASSERT_EQ(c.rate.start(usual), 0);
-  move_steadily(service, c, 90, 100ms, 1000);  // a tenth behind: 5 s of it after 50 s, 90 ms less just before a report
-  ASSERT_EQ(c.cut, 1);
+  ASSERT_EQ(c.timer.start(usual), 0);
+  move_steadily(90, 100ms, 1000);  // a tenth behind: 5 s of it after 50 s, 90 ms less just before a report
+  ASSERT_EQ(c.fired, 1);
   EXPECT_GE(c.at, begin + 49s);
   EXPECT_LE(c.at, begin + 50s + usual.interval);
 }
 
-TEST(minimum_rate, cuts_a_peer_that_trickles) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(minimum_rate, trickling_peer_expires_after_grace) {
   const auto begin = service.time.now();
-  ASSERT_EQ(c.rate.start(usual), 0);
-  move_steadily(service, c, 1, 500ms, 20);
-  ASSERT_EQ(c.cut, 1);
+  ASSERT_EQ(c.timer.start(usual), 0);
+  move_steadily(1, 500ms, 20);
+  ASSERT_EQ(c.fired, 1);
   EXPECT_LE(c.at, begin + usual.grace + 100ms);
 }
 
-TEST(minimum_rate, lets_nobody_save_up_more_than_the_grace) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(500ms);
-  c.rate.progress(1'000'000'000);
+TEST_F(minimum_rate, credit_is_at_most_the_grace) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  advance(500ms);
+  c.timer.progress(1'000'000'000);
   const auto last = service.time.now();
-  service.advance(usual.grace - 500ms);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1h);
-  ASSERT_EQ(c.cut, 1);
+  advance(usual.grace - 500ms);
+  EXPECT_EQ(c.fired, 0);
+  advance(1h);
+  ASSERT_EQ(c.fired, 1);
   EXPECT_GE(c.at, last + usual.grace);
-  EXPECT_LE(c.at, last + usual.grace + usual.interval + 6 * service.tick());
+  EXPECT_LE(c.at, last + usual.grace + usual.interval + 6 * tick());
 }
 
-TEST(minimum_rate, cuts_silent_peer_that_is_an_hour_ahead) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  c.rate.progress(3'600 * usual.bytes_per_second);
+TEST_F(minimum_rate, silent_peer_that_is_an_hour_ahead_expires) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  c.timer.progress(3'600 * usual.bytes_per_second);
   const auto last = service.time.now();
-  service.advance(usual.grace - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(usual.interval + 1ns + 2 * service.tick());
-  ASSERT_EQ(c.cut, 1);
+  advance(usual.grace - 1ns);
+  EXPECT_EQ(c.fired, 0);
+  advance(usual.interval + 1ns + 2 * tick());
+  ASSERT_EQ(c.fired, 1);
   EXPECT_GE(c.at, last + usual.grace);
 }
 
-TEST(minimum_rate, counts_any_number_of_bytes) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.bytes_per_second = 1, .grace = 5s}), 0);
-  c.rate.progress(std::numeric_limits<std::size_t>::max());
-  service.advance(4s);
-  EXPECT_GE(c.rate.credit(), 0s);
-  EXPECT_LE(c.rate.credit(), 5s);
-  EXPECT_EQ(c.cut, 0);
+TEST_F(minimum_rate, counts_any_number_of_bytes) {
+  ASSERT_EQ(c.timer.start({.bytes_per_second = 1, .grace = 5s}), 0);
+  c.timer.progress(std::numeric_limits<std::size_t>::max());
+  advance(4s);
+  EXPECT_GE(c.timer.credit(), 0s);
+  EXPECT_LE(c.timer.credit(), 5s);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, counts_fractions_of_a_nanosecond_to_the_peers_favour) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.bytes_per_second = 3'000'000'000, .grace = 1s, .interval = 1ms}), 0);
-  move_steadily(service, c, 3'000'000, 1ms, 5000);
-  EXPECT_EQ(c.cut, 0);
+TEST_F(minimum_rate, fractions_of_nanosecond_favour_peer) {
+  ASSERT_EQ(c.timer.start({.bytes_per_second = 3'000'000'000, .grace = 1s, .interval = 1ms}), 0);
+  move_steadily(3'000'000, 1ms, 5000);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, says_what_credit_is_left) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  EXPECT_EQ(c.rate.credit(), 5s);
-  service.advance(3s + 500ms);
-  EXPECT_LE(c.rate.credit(), 2s);
-  EXPECT_GE(c.rate.credit(), 2s - 6 * service.tick());
+TEST_F(minimum_rate, tells_remaining_credit) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  EXPECT_EQ(c.timer.credit(), 5s);
+  advance(3s + 500ms);
+  EXPECT_LE(c.timer.credit(), 2s);
+  EXPECT_GE(c.timer.credit(), 2s - 6 * tick());
 }
 
-TEST(minimum_rate, looks_about_once_an_interval) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  move_steadily(service, c, 2000, 1s, 100);
+TEST_F(minimum_rate, checks_about_once_per_interval) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  move_steadily(2000, 1s, 100);
   EXPECT_LE(service.time.wakeups(), 100U * 3);  // with the steps that a timer takes from coarse slots
-  EXPECT_EQ(c.cut, 0);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, looks_no_oftener_than_sixteen_times_an_interval_at_a_peer_with_hardly_any_credit) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(4900ms);
+TEST_F(minimum_rate, checks_at_most_16_times_per_interval) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  advance(4900ms);
   const auto before = service.timers.stats().fired;
-  move_steadily(service, c, 1, 1ms, 5000);  // on the spot
-  EXPECT_EQ(c.cut, 0);
+  move_steadily(1, 1ms, 5000);  // on the spot
+  EXPECT_EQ(c.fired, 0);
   EXPECT_LE(service.timers.stats().fired - before, 5U * 16 + 1);
 }
 
-TEST(minimum_rate, with_a_grace_shorter_than_its_interval_looks_when_the_grace_is_over) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(minimum_rate, grace_shorter_than_interval_is_checked_in_time) {
   const auto begin = service.time.now();
-  ASSERT_EQ(c.rate.start({.bytes_per_second = 1000, .grace = 100ms, .interval = 1s}), 0);
-  service.advance(1h);
-  ASSERT_EQ(c.cut, 1);
+  ASSERT_EQ(c.timer.start({.bytes_per_second = 1000, .grace = 100ms, .interval = 1s}), 0);
+  advance(1h);
+  ASSERT_EQ(c.fired, 1);
   EXPECT_GE(c.at, begin + 100ms);
-  EXPECT_LE(c.at, begin + 100ms + 2 * service.tick());
+  EXPECT_LE(c.at, begin + 100ms + 2 * tick());
 }
 
-TEST(minimum_rate, does_not_charge_the_peer_with_a_stall_of_ours) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
+TEST_F(minimum_rate, stall_does_not_count) {
+  reopen({.stall_grace = 10ms});
+  ASSERT_EQ(c.timer.start(usual), 0);
   service.time.block(1h + 10ms);
-  service.advance(usual.grace - 10ms - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+  EXPECT_TRUE(fires_in(usual.grace - 10ms, 2));
 }
 
-TEST(minimum_rate, does_not_charge_the_peer_with_a_stall_in_a_handler_of_the_same_pass) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
+TEST_F(minimum_rate, stall_in_handler_of_same_pass_does_not_count) {
+  reopen({.stall_grace = 10ms});
   probe blocker{service.timers, [&] { service.time.block(30s); }};
-  ASSERT_EQ(c.rate.start(usual), 0);
+  ASSERT_EQ(c.timer.start(usual), 0);
   ASSERT_EQ(blocker.timeout.arm(4999ms), 0);
-  service.advance(5s);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1s);
-  EXPECT_EQ(c.cut, 1);
+  advance(5s);
+  EXPECT_EQ(c.fired, 0);
+  advance(1s);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(minimum_rate, stands_still_while_paused) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(3s);
-  c.rate.pause();
-  EXPECT_TRUE(c.rate.paused());
-  EXPECT_TRUE(c.rate.armed());
-  service.advance(24h);
-  EXPECT_EQ(c.cut, 0);
-  c.rate.resume();
-  EXPECT_FALSE(c.rate.paused());
-  service.advance(2s - 1ns);
-  EXPECT_EQ(c.cut, 0) << "the pause was charged";
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1) << "the pause was a new grace";
+TEST_F(minimum_rate, pause_does_not_count) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  advance(3s);
+  c.timer.pause();
+  EXPECT_TRUE(c.timer.paused());
+  EXPECT_TRUE(c.timer.armed());
+  advance(24h);
+  EXPECT_EQ(c.fired, 0);
+  c.timer.resume();
+  EXPECT_FALSE(c.timer.paused());
+  EXPECT_TRUE(fires_in(2s, 2));
 }
 
-TEST(minimum_rate, stands_still_in_a_pause_that_begins_and_ends_between_two_checks) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
+TEST_F(minimum_rate, pause_between_two_checks_does_not_count) {
+  ASSERT_EQ(c.timer.start(usual), 0);
   for (int i = 0; i < 50; ++i) {
-    service.advance(50ms);
-    c.rate.pause();
-    service.advance(50ms);
-    c.rate.resume();
+    advance(50ms);
+    c.timer.pause();
+    advance(50ms);
+    c.timer.resume();
   }
-  service.advance(2500ms - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+  EXPECT_TRUE(fires_in(2500ms, 2));
 }
 
 // The time of the iteration was read before a callback blocked, and the start came after it: the pause begins no earlier.
-TEST(minimum_rate, pause_right_after_late_start_counts_from_it) {
-  manual_service service{{.stall_grace = 10ms}};
+TEST_F(minimum_rate, pause_after_late_start_counts_from_start) {
+  reopen({.stall_grace = 10ms});
   service.timers.now();
   service.time.block(8ms);
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.bytes_per_second = 1000, .grace = 100ms, .interval = 100ms}), 0);
-  c.rate.pause();
-  service.advance(1s);
-  c.rate.resume();
-  service.advance(100ms - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+  ASSERT_EQ(c.timer.start({.bytes_per_second = 1000, .grace = 100ms, .interval = 100ms}), 0);
+  c.timer.pause();
+  advance(1s);
+  c.timer.resume();
+  EXPECT_TRUE(fires_in(100ms, 2));
 }
 
-TEST(minimum_rate, counts_a_stall_during_a_pause_once) {
-  manual_service service{{.stall_grace = 10ms}};
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  c.rate.pause();
+TEST_F(minimum_rate, stall_during_pause_is_left_out_once) {
+  reopen({.stall_grace = 10ms});
+  ASSERT_EQ(c.timer.start(usual), 0);
+  c.timer.pause();
   service.time.block(1h);
-  service.advance(1s);
-  c.rate.resume();
-  service.advance(usual.grace - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+  advance(1s);
+  c.timer.resume();
+  EXPECT_TRUE(fires_in(usual.grace, 2));
 }
 
-TEST(minimum_rate, counts_bytes_that_come_in_a_pause) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(4s);
-  c.rate.pause();
-  c.rate.progress(5000);
-  c.rate.resume();
-  service.advance(4s);
-  EXPECT_EQ(c.cut, 0);
+TEST_F(minimum_rate, bytes_during_pause_count) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  advance(4s);
+  c.timer.pause();
+  c.timer.progress(5000);
+  c.timer.resume();
+  advance(4s);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, paused_twice_is_resumed_by_one_call) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  c.rate.pause();
-  service.advance(1h);
-  c.rate.pause();
-  service.advance(1h);
-  c.rate.resume();
-  c.rate.resume();
-  service.advance(usual.grace - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+TEST_F(minimum_rate, pausing_twice_is_ended_by_one_resume) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  c.timer.pause();
+  advance(1h);
+  c.timer.pause();
+  advance(1h);
+  c.timer.resume();
+  c.timer.resume();
+  EXPECT_TRUE(fires_in(usual.grace, 2));
 }
 
-TEST(minimum_rate, keeps_its_place_at_the_limit_of_armed_timers_while_paused) {
-  manual_service service{{.max_armed = 1}};
-  connection c{service.timers};
+TEST_F(minimum_rate, paused_keeps_its_place_among_max_armed) {
+  reopen({.max_armed = 1});
   connection other{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  c.rate.pause();
-  service.advance(1h);
-  EXPECT_EQ(other.rate.start(usual), UV_ENOBUFS);
-  c.rate.resume();
-  service.advance(1h);
-  EXPECT_EQ(c.cut, 1);
+  ASSERT_EQ(c.timer.start(usual), 0);
+  c.timer.pause();
+  advance(1h);
+  EXPECT_EQ(other.timer.start(usual), UV_ENOBUFS);
+  c.timer.resume();
+  advance(1h);
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(minimum_rate, starts_anew_with_the_full_grace_and_without_a_pause) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(4s);
-  c.rate.pause();
-  c.rate.progress(1'000'000);
-  ASSERT_EQ(c.rate.start(usual), 0);
-  EXPECT_FALSE(c.rate.paused());
-  EXPECT_EQ(c.rate.credit(), 5s);
-  service.advance(usual.grace - 1ns);
-  EXPECT_EQ(c.cut, 0);
-  service.advance(1ns + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1) << "bytes of an earlier use were counted";
+TEST_F(minimum_rate, start_of_paused_one_begins_anew) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  advance(4s);
+  c.timer.pause();
+  c.timer.progress(1'000'000);
+  ASSERT_EQ(c.timer.start(usual), 0);
+  EXPECT_FALSE(c.timer.paused());
+  EXPECT_EQ(c.timer.credit(), 5s);
+  EXPECT_TRUE(fires_in(usual.grace, 2));
 }
 
-TEST(minimum_rate, that_was_cancelled_stays_so) {
-  manual_service service;
-  connection c{service.timers};
-  EXPECT_FALSE(c.rate.cancel());
-  ASSERT_EQ(c.rate.start(usual), 0);
-  EXPECT_TRUE(c.rate.cancel());
-  EXPECT_FALSE(c.rate.cancel());
-  c.rate.progress(1);
-  c.rate.pause();
-  c.rate.resume();
-  EXPECT_FALSE(c.rate.armed());
-  service.advance(1h);
-  EXPECT_EQ(c.cut, 0);
+TEST_F(minimum_rate, progress_and_resume_do_not_start_cancelled_one) {
+  EXPECT_FALSE(c.timer.cancel());
+  ASSERT_EQ(c.timer.start(usual), 0);
+  EXPECT_TRUE(c.timer.cancel());
+  EXPECT_FALSE(c.timer.cancel());
+  c.timer.progress(1);
+  c.timer.pause();
+  c.timer.resume();
+  EXPECT_FALSE(c.timer.armed());
+  advance(1h);
+  EXPECT_EQ(c.fired, 0);
 }
 
-TEST(minimum_rate, that_was_not_started_is_not_started_by_a_pause) {
-  manual_service service;
-  connection c{service.timers};
-  c.rate.progress(1);
-  c.rate.pause();
-  EXPECT_FALSE(c.rate.paused());
-  c.rate.resume();
-  EXPECT_FALSE(c.rate.armed());
+TEST_F(minimum_rate, pause_does_not_start_it) {
+  c.timer.progress(1);
+  c.timer.pause();
+  EXPECT_FALSE(c.timer.paused());
+  c.timer.resume();
+  EXPECT_FALSE(c.timer.armed());
 }
 
-TEST(minimum_rate, refuses_limits_that_cannot_be_and_names_the_field) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(minimum_rate, invalid_limits_are_refused_and_named) {
   const auto refused = [&](const rate_limits& limits) {
-    EXPECT_EQ(c.rate.start(limits), UV_EINVAL);
-    EXPECT_FALSE(c.rate.armed());
+    EXPECT_EQ(c.timer.start(limits), UV_EINVAL);
+    EXPECT_FALSE(c.timer.armed());
     const char* const problem = limits.problem();
     return std::string{problem != nullptr ? problem : ""};
   };
@@ -382,110 +287,60 @@ TEST(minimum_rate, refuses_limits_that_cannot_be_and_names_the_field) {
   EXPECT_EQ(rate_limits{}.problem(), nullptr);
 }
 
-TEST(minimum_rate, that_is_refused_other_limits_keeps_its_own) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  EXPECT_EQ(c.rate.start({.grace = 0s}), UV_EINVAL);
-  EXPECT_EQ(c.rate.limits().grace, usual.grace);
-  service.advance(usual.grace + 2 * service.tick());
-  EXPECT_EQ(c.cut, 1);
+TEST_F(minimum_rate, refused_start_keeps_earlier_limits) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  EXPECT_EQ(c.timer.start({.grace = 0s}), UV_EINVAL);
+  EXPECT_EQ(c.timer.limits().grace, usual.grace);
+  advance(usual.grace + 2 * tick());
+  EXPECT_EQ(c.fired, 1);
 }
 
-TEST(minimum_rate, with_an_endless_grace_never_cuts) {
-  manual_service service;
-  connection c{service.timers};
-  ASSERT_EQ(c.rate.start({.grace = std::chrono::nanoseconds::max(), .interval = std::chrono::nanoseconds::max()}), 0);
-  service.advance(24h * 365 * 100);
-  c.rate.progress(1000);
-  service.advance(24h * 365 * 100);
-  EXPECT_EQ(c.cut, 0);
-  EXPECT_TRUE(c.rate.armed());
+TEST_F(minimum_rate, endless_grace_never_expires) {
+  ASSERT_EQ(c.timer.start({.grace = std::chrono::nanoseconds::max(), .interval = std::chrono::nanoseconds::max()}), 0);
+  advance(24h * 365 * 100);
+  c.timer.progress(1000);
+  advance(24h * 365 * 100);
+  EXPECT_EQ(c.fired, 0);
+  EXPECT_TRUE(c.timer.armed());
 }
 
-TEST(minimum_rate, is_refused_at_the_limit_of_armed_timers_and_once_the_service_is_closed) {
-  manual_service service{{.max_armed = 1}};
-  connection a{service.timers};
-  connection b{service.timers};
-  ASSERT_EQ(a.rate.start(usual), 0);
-  EXPECT_EQ(b.rate.start(usual), UV_ENOBUFS);
-  service.timers.close();
-  EXPECT_EQ(a.rate.start(usual), UV_ECANCELED);
-  a.rate.progress(1);
-  a.rate.pause();
-  a.rate.resume();
-  EXPECT_FALSE(a.rate.armed());
-}
-
-TEST(minimum_rate, may_be_paused_cancelled_and_destroyed_after_its_service) {
+TEST_F(minimum_rate, pause_and_resume_after_service_have_no_effect) {
   tickwheel::manual_driver time;
   auto timers = std::make_unique<tickwheel::timer_service>();
   ASSERT_EQ(timers->open(time), 0);
-  connection c{*timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
+  connection orphan{*timers};
+  ASSERT_EQ(orphan.timer.start(usual), 0);
   timers.reset();
-  c.rate.pause();
-  c.rate.resume();
-  EXPECT_FALSE(c.rate.paused());
-  EXPECT_FALSE(c.rate.cancel());
+  orphan.timer.pause();
+  orphan.timer.resume();
+  EXPECT_FALSE(orphan.timer.paused());
+  EXPECT_FALSE(orphan.timer.cancel());
 }
 
-TEST(minimum_rate, may_be_destroyed_with_its_owner_in_its_handler) {
-  manual_service service;
-  auto c = std::make_unique<connection>(service.timers);
-  c->then = [&] { c.reset(); };
-  ASSERT_EQ(c->rate.start(usual), 0);
-  service.advance(1h);
-  EXPECT_EQ(c, nullptr);
-}
-
-TEST(minimum_rate, may_be_started_again_in_its_handler) {
-  manual_service service;
-  connection c{service.timers};
-  c.then = [&] { EXPECT_EQ(c.rate.start(usual), 0); };
-  ASSERT_EQ(c.rate.start(usual), 0);
-  service.advance(50s + 100 * service.tick());
-  EXPECT_EQ(c.cut, 10);
-}
-
-TEST(minimum_rate, may_close_the_service_in_its_handler) {
-  manual_service service;
-  connection c{service.timers, [&] { service.timers.close(); }};
-  connection other{service.timers};
-  ASSERT_EQ(c.rate.start(usual), 0);
-  ASSERT_EQ(other.rate.start({.grace = 6s}), 0);
-  service.time.advance(1h);
-  EXPECT_EQ(c.cut, 1);
-  EXPECT_EQ(other.cut, 0);
-}
-
-TEST(minimum_rate, allocates_nothing) {
-  manual_service service;
-  connection c{service.timers};
+TEST_F(minimum_rate, progress_and_pauses_allocate_nothing) {
   const auto before = allocations::count();
   for (int i = 0; i < 100; ++i) {
-    ASSERT_EQ(c.rate.start(usual), 0);
+    ASSERT_EQ(c.timer.start(usual), 0);
     service.time.advance(2s);
-    c.rate.progress(1000);
-    c.rate.pause();
+    c.timer.progress(1000);
+    c.timer.pause();
     service.time.advance(2s);
-    c.rate.resume();
+    c.timer.resume();
     service.time.advance(2s);
-    c.rate.cancel();
+    c.timer.cancel();
   }
   EXPECT_EQ(allocations::count(), before);
 }
 
-TEST(minimum_rate, of_ten_thousand_connections_cuts_the_slow_half) {
-  manual_service service;
+TEST_F(minimum_rate, slow_half_of_ten_thousand_expires) {
   std::deque<connection> all;
-  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(all.emplace_back(service.timers).rate.start(usual), 0);
+  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(all.emplace_back(service.timers).timer.start(usual), 0);
   for (int second = 0; second < 20; ++second) {
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].rate.progress(i % 2 == 0 ? 1000 : 500);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].timer.progress(i % 2 == 0 ? 1000 : 500);
     service.time.advance(1s);
   }
   service.check();
-  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].cut, static_cast<int>(i % 2)) << i;
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].fired, static_cast<int>(i % 2)) << i;
 }
 
 }  // namespace

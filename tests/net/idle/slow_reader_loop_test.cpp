@@ -102,11 +102,9 @@ class sender {
 };
 
 /// The peer's end: takes a little every now and then, up to `most`.
-class slow_reader {
+class slow_peer {
  public:
-  slow_reader(live_loop& loop, const sender& from, std::size_t most) : loop_{loop}, from_{from}, most_{most} {
-    later();
-  }
+  slow_peer(live_loop& loop, const sender& from, std::size_t most) : loop_{loop}, from_{from}, most_{most} { later(); }
 
   std::size_t taken = 0;
   time_point took_last{};
@@ -133,15 +131,20 @@ class slow_reader {
   std::size_t most_;
 };
 
-TEST(a_slow_reader, of_one_large_write_is_not_idle) {
+class slow_reader : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
+
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+};
+
+TEST_F(slow_reader, of_large_write_is_not_idle) {
   sender s{loop, timers};
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
   ASSERT_EQ(s.idle.start(limit), 0);
-  slow_reader peer{loop, s, much};
+  slow_peer peer{loop, s, much};
   peer.then = [&] { s.close(); };
   loop.run();
   EXPECT_EQ(s.evicted, 0);
@@ -149,14 +152,11 @@ TEST(a_slow_reader, of_one_large_write_is_not_idle) {
   EXPECT_GE(peer.took_last, s.sent_at + 2 * limit) << "it was too fast to prove anything";
 }
 
-TEST(a_slow_reader, that_stops_is_evicted_a_limit_later) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(slow_reader, that_stops_is_evicted_a_limit_later) {
   sender s{loop, timers};
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
-  slow_reader peer{loop, s, much / 2};
+  slow_peer peer{loop, s, much / 2};
   loop.run();
   ASSERT_EQ(s.evicted, 1);
   EXPECT_FALSE(s.sent);
@@ -164,10 +164,7 @@ TEST(a_slow_reader, that_stops_is_evicted_a_limit_later) {
   EXPECT_LE(s.at, peer.took_last + limit + limit / 4 + noise);
 }
 
-TEST(a_reader, that_never_takes_anything_is_evicted_a_limit_after_it_was_sent_something) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(slow_reader, that_takes_nothing_is_evicted_a_limit_after_write) {
   sender s{loop, timers};
   ASSERT_EQ(s.stuck.start(limit), 0);
   loop.after(300ms, [&] {
@@ -180,16 +177,13 @@ TEST(a_reader, that_never_takes_anything_is_evicted_a_limit_after_it_was_sent_so
   EXPECT_LE(s.at, s.sent_at + limit + limit / 4 + noise);
 }
 
-TEST(a_half_closed_peer, that_takes_slowly_is_not_idle_though_it_sends_no_more) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(slow_reader, half_closed_that_takes_slowly_is_not_idle) {
   sender s{loop, timers};
   ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
   ASSERT_EQ(s.idle.start(limit), 0);
-  slow_reader peer{loop, s, much};
+  slow_peer peer{loop, s, much};
   peer.then = [&] { s.close(); };
   loop.run();
   EXPECT_TRUE(s.ended);
@@ -197,25 +191,19 @@ TEST(a_half_closed_peer, that_takes_slowly_is_not_idle_though_it_sends_no_more) 
   EXPECT_EQ(peer.taken, much);
 }
 
-TEST(a_half_closed_peer, that_stops_taking_is_evicted) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(slow_reader, half_closed_that_stops_is_evicted) {
   sender s{loop, timers};
   ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
-  slow_reader peer{loop, s, much / 2};
+  slow_peer peer{loop, s, much / 2};
   loop.run();
   EXPECT_TRUE(s.ended);
   ASSERT_EQ(s.evicted, 1);
   EXPECT_GE(s.at, s.took_after + limit);
 }
 
-TEST(a_half_closed_peer, that_has_all_it_was_sent_is_evicted_by_all_idle_and_not_by_write_idle) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(slow_reader, half_closed_with_empty_queue_expires_only_all_idle) {
   sender owed{loop, timers};
   sender silent{loop, timers};
   ASSERT_EQ(::shutdown(owed.sockets.theirs(), SHUT_WR), 0);
@@ -263,10 +251,7 @@ class reader {
   live_loop::hook* hook_ = nullptr;
 };
 
-TEST(a_peer_under_back_pressure, is_not_idle_while_it_is_not_read_from) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(slow_reader, paused_peer_is_not_idle_while_not_read) {
   reader r{loop, timers};
   ASSERT_EQ(r.idle.start(limit), 0);
   r.idle.pause();
@@ -281,9 +266,8 @@ TEST(a_peer_under_back_pressure, is_not_idle_while_it_is_not_read_from) {
   EXPECT_EQ(r.evicted, 1) << "silent from then on";
 }
 
-TEST(a_peer_under_back_pressure, whose_limit_ran_out_before_is_heard_first_when_its_bytes_wait) {
-  live_loop loop;
-  timer_service timers;
+TEST_F(slow_reader, waiting_bytes_of_paused_peer_are_heard_first) {
+  timers.close();
   ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
   reader r{loop, timers};
   ASSERT_EQ(r.idle.start(limit), 0);

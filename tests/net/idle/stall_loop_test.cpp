@@ -38,7 +38,7 @@ struct peer {
 
 /// The phase that blocks, what waits, and what counts as a stall: with an endless grace only the order, I/O before
 /// verdicts, is what saves the peer.
-class a_thousand_peers : public testing::TestWithParam<std::tuple<phase, means, nanoseconds>> {
+class thousand_peers : public testing::TestWithParam<std::tuple<phase, means, nanoseconds>> {
  protected:
   static constexpr std::size_t talking = 1000;
   static constexpr std::size_t silent = 50;
@@ -65,7 +65,7 @@ class a_thousand_peers : public testing::TestWithParam<std::tuple<phase, means, 
   std::deque<peer> peers;
 };
 
-TEST_P(a_thousand_peers, that_sent_a_byte_during_a_block_longer_than_their_limit_are_heard_and_the_silent_given_up) {
+TEST_P(thousand_peers, only_silent_ones_are_given_up_after_block) {
   const auto [blocks, by, grace] = GetParam();
   tickwheel::clock::time_point blocked, unblocked;
   for (peer& p : peers) p.awaits.start(limit);
@@ -90,17 +90,17 @@ TEST_P(a_thousand_peers, that_sent_a_byte_during_a_block_longer_than_their_limit
   }
 }
 
-std::string name_of_case(const testing::TestParamInfo<a_thousand_peers::ParamType>& of) {
+std::string name_of_case(const testing::TestParamInfo<thousand_peers::ParamType>& of) {
   const auto& [blocks, by, grace] = of.param;
   return std::string{name_of(by)} + "_while_" + name_of(blocks) + "_blocks" +
          (grace == nanoseconds::max() && by == means::idle_timeout ? "_on_the_plain_clock" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(idle, a_thousand_peers,
+INSTANTIATE_TEST_SUITE_P(idle, thousand_peers,
                          testing::Combine(testing::ValuesIn(all_phases), testing::Values(means::idle_timeout),
                                           testing::Values(nanoseconds{10ms}, nanoseconds::max())),
                          name_of_case);
-INSTANTIATE_TEST_SUITE_P(requests, a_thousand_peers,
+INSTANTIATE_TEST_SUITE_P(requests, thousand_peers,
                          testing::Combine(testing::ValuesIn(all_phases),
                                           testing::Values(means::deadline_timer, means::member_timer,
                                                           means::pending_call),
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(requests, a_thousand_peers,
                          name_of_case);
 
 /// A loop that is slow in each iteration, in the given phase.
-class a_loop_that_is_always_slow : public testing::TestWithParam<phase> {
+class slow_loop : public testing::TestWithParam<phase> {
  protected:
   void begin() {
     loop.once_in(GetParam(), [this] {
@@ -127,7 +127,7 @@ class a_loop_that_is_always_slow : public testing::TestWithParam<phase> {
   int iterations = 0;
 };
 
-TEST_P(a_loop_that_is_always_slow, gives_an_idle_peer_up_after_as_many_iterations_as_the_limit_has_graces) {
+TEST_P(slow_loop, gives_up_idle_peer_after_as_many_graces_as_limit_has) {
   ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
   awaited silent{timers, means::idle_timeout};
   silent.start(limit);
@@ -139,7 +139,7 @@ TEST_P(a_loop_that_is_always_slow, gives_an_idle_peer_up_after_as_many_iteration
   EXPECT_LE(iterations, limit / grace + 3);
 }
 
-TEST_P(a_loop_that_is_always_slow, gives_a_request_up_within_an_iteration_of_its_deadline) {
+TEST_P(slow_loop, gives_up_request_within_iteration_of_deadline) {
   ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
   awaited silent{timers, means::deadline_timer};
   silent.start(limit);
@@ -155,7 +155,7 @@ TEST_P(a_loop_that_is_always_slow, gives_a_request_up_within_an_iteration_of_its
   EXPECT_LE(iterations_after, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(slow_in, a_loop_that_is_always_slow, testing::ValuesIn(all_phases),
+INSTANTIATE_TEST_SUITE_P(slow_in, slow_loop, testing::ValuesIn(all_phases),
                          [](const auto& of) { return std::string{name_of(of.param)}; });
 
 }  // namespace

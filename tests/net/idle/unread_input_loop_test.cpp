@@ -149,15 +149,15 @@ struct client {
   int expired = 0;
 };
 
-class input_after_a_block : public testing::TestWithParam<phase> {
+class input_after_block : public testing::TestWithParam<phase> {
  protected:
-  input_after_a_block() { EXPECT_EQ(timers.open(loop, with_wakeup()), 0); }
+  input_after_block() { EXPECT_EQ(timers.open(loop, with_wakeup()), 0); }
 
   live_loop loop;
   timer_service timers;
 };
 
-TEST_P(input_after_a_block, of_many_datagrams_saves_all_calls) {
+TEST_P(input_after_block, many_datagrams_save_all_calls) {
   client c{timers, 200};
   udp_input socket{loop, [&](const char* bytes, std::size_t) {
                      std::uint64_t id = 0;
@@ -177,7 +177,7 @@ TEST_P(input_after_a_block, of_many_datagrams_saves_all_calls) {
 }
 
 // A message larger than what one poll reads tells nothing until it is complete: for some polls there is no activity.
-TEST_P(input_after_a_block, of_long_messages_in_small_buffers_saves_all_calls) {
+TEST_P(input_after_block, long_messages_in_small_buffers_save_all_calls) {
   constexpr std::size_t message = 32'768;
   client c{timers, 10};
   std::string bytes;
@@ -199,7 +199,7 @@ TEST_P(input_after_a_block, of_long_messages_in_small_buffers_saves_all_calls) {
 }
 
 // libuv registers a descriptor that a callback has begun to read in its next poll.
-TEST_P(input_after_a_block, on_a_socket_that_io_begins_to_read_is_heard) {
+TEST_P(input_after_block, socket_that_io_begins_to_read_is_heard) {
   client c{timers, 1};
   udp_input socket{loop, [&](const char*, std::size_t) {
                      c.receive(0);
@@ -230,7 +230,7 @@ struct peer {
   tickwheel::idle_timeout<&peer::on_idle> idle;
 };
 
-TEST_P(input_after_a_block, of_many_peers_on_one_socket_evicts_none) {
+TEST_P(input_after_block, many_peers_on_one_socket_are_all_heard) {
   std::deque<peer> peers;
   std::size_t heard = 0;
   udp_input socket{loop, [&](const char* bytes, std::size_t) {
@@ -256,8 +256,40 @@ TEST_P(input_after_a_block, of_many_peers_on_one_socket_evicts_none) {
   socket.close();
 }
 
+class unread_input : public testing::Test {
+ protected:
+  void open(unsigned io_wait) {
+    tickwheel::service_options options = with_wakeup();
+    options.io_wait = io_wait;
+    ASSERT_EQ(timers.open(loop, options), 0);
+  }
+
+  /// Runs a timer that was due in a block of 30 ms, while a descriptor is always readable.
+  void run() {
+    socket_pair always;
+    always.peer_sends();
+    live_loop::hook& spin = loop.on_readable(always.ours(), [this] { ++polls; });
+    tickwheel::clock::time_point unblocked;
+    probe p{timers, [&] { spin.close(); }};
+    EXPECT_EQ(p.timeout.arm(10ms), 0);
+    loop.once_in(phase::timer, [&] {
+      block_for(30ms);
+      unblocked = tickwheel::clock::now();
+      polls = 0;
+    });
+    loop.run();
+    EXPECT_EQ(p.fired, 1);
+    late = p.at - unblocked;
+  }
+
+  live_loop loop;
+  timer_service timers;
+  int polls = 0;  // from the end of the block until the timer ran
+  std::chrono::nanoseconds late{};
+};
+
 // libuv handles at most 48 times 1024 descriptors in one poll.
-TEST(input_of_many_descriptors, is_heard_though_one_poll_does_not_get_to_all) {
+TEST_F(unread_input, more_descriptors_than_one_poll_handles_are_heard) {
   const std::size_t count = by_run_length(2'000, 60'000);
   rlimit descriptors{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
@@ -268,9 +300,7 @@ TEST(input_of_many_descriptors, is_heard_though_one_poll_does_not_get_to_all) {
   descriptors.rlim_cur = std::max<rlim_t>(descriptors.rlim_cur, count + 100);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &descriptors), 0);
 
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  open(tickwheel::service_options{}.io_wait);
   struct listener {
     listener(timer_service& service, uv_loop_t& on, int readable) : who{service}, fd{::dup(readable)} {
       EXPECT_EQ(uv_poll_init(&on, &watch, fd), 0);
@@ -303,51 +333,17 @@ TEST(input_of_many_descriptors, is_heard_though_one_poll_does_not_get_to_all) {
   EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(in, input_after_a_block, testing::ValuesIn(all_phases),
+INSTANTIATE_TEST_SUITE_P(in, input_after_block, testing::ValuesIn(all_phases),
                          [](const auto& of) { return name_of(of.param); });
 
-// --- what never ends ---
-
-class endless_input : public testing::Test {
- protected:
-  void open(unsigned io_wait) {
-    tickwheel::service_options options = with_wakeup();
-    options.io_wait = io_wait;
-    ASSERT_EQ(timers.open(loop, options), 0);
-  }
-
-  /// Runs a timer that was due in a block of 30 ms, while a descriptor is always readable.
-  void run() {
-    socket_pair always;
-    always.peer_sends();
-    live_loop::hook& spin = loop.on_readable(always.ours(), [this] { ++polls; });
-    tickwheel::clock::time_point unblocked;
-    probe p{timers, [&] { spin.close(); }};
-    EXPECT_EQ(p.timeout.arm(10ms), 0);
-    loop.once_in(phase::timer, [&] {
-      block_for(30ms);
-      unblocked = tickwheel::clock::now();
-      polls = 0;
-    });
-    loop.run();
-    EXPECT_EQ(p.fired, 1);
-    late = p.at - unblocked;
-  }
-
-  live_loop loop;
-  timer_service timers;
-  int polls = 0;  // from the end of the block until the timer ran
-  std::chrono::nanoseconds late{};
-};
-
-TEST_F(endless_input, holds_up_a_verdict_for_its_bound) {
+TEST_F(unread_input, endless_one_holds_up_verdict_for_its_bound) {
   open(2);
   run();
   EXPECT_GE(late, 2 * 29ms);  // when the block began is known to the millisecond
   EXPECT_GT(polls, 2);
 }
 
-TEST_F(endless_input, holds_up_no_verdict_if_io_wait_is_zero) {
+TEST_F(unread_input, endless_one_holds_up_nothing_if_io_wait_is_zero) {
   open(0);
   run();
   EXPECT_LE(polls, 2);  // those before and after the stamp

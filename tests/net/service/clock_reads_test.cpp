@@ -64,7 +64,7 @@ struct clock_reads : testing::Test {
   void on_phase(tickwheel::request_phase) noexcept {}
 };
 
-TEST_F(clock_reads, of_a_timer_are_those_of_arm_alone) {
+TEST_F(clock_reads, timer_reads_only_in_arm) {
   tickwheel::member_timer<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.arm(5s); }), 1);
   EXPECT_EQ(of([&] { (void)t.arm(5s, 1s); }), 1);
@@ -74,14 +74,14 @@ TEST_F(clock_reads, of_a_timer_are_those_of_arm_alone) {
   EXPECT_EQ(of_first_in_iteration([&] { (void)t.arm_at(time_point{2h}); }), 0);
 }
 
-TEST_F(clock_reads, of_arm_at_are_those_of_now_when_none_is_armed) {
+TEST_F(clock_reads, arm_at_reads_only_if_none_is_armed) {
   other.timeout.cancel();
   EXPECT_EQ(of_first_in_iteration([&] { (void)other.timeout.arm_at(time_point{2h}); }), 1);
   other.timeout.cancel();
   EXPECT_EQ(of([&] { (void)other.timeout.arm_at(time_point{2h}); }), 0);
 }
 
-TEST_F(clock_reads, of_the_time_of_an_iteration_are_one) {
+TEST_F(clock_reads, time_of_iteration_is_read_once) {
   EXPECT_EQ(of_first_in_iteration([&] { timers.now(); }), 1);
   EXPECT_EQ(of([&] { timers.now(); }), 0);
   EXPECT_EQ(of_first_in_iteration([&] { timers.responsive_now(); }), 1);
@@ -91,19 +91,19 @@ TEST_F(clock_reads, of_the_time_of_an_iteration_are_one) {
   EXPECT_EQ(of([&] { (void)timers.read_clock(); }), 1);
 }
 
-TEST_F(clock_reads, of_what_a_service_says_of_itself_are_none) {
+TEST_F(clock_reads, statistics_read_none) {
   EXPECT_EQ(of_first_in_iteration([&] { (void)timers.stats(); }), 0);
   EXPECT_EQ(of_first_in_iteration([&] { (void)timers.why(); }), 0);
   EXPECT_EQ(of_first_in_iteration([&] { (void)timers.validate(); }), 0);
 }
 
-TEST_F(clock_reads, of_an_interval_timer_are_those_of_start) {
+TEST_F(clock_reads, interval_timer_reads_only_in_start) {
   tickwheel::interval_timer<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start(5s); }), 1);
   EXPECT_EQ(of([&] { t.cancel(); }), 0);
 }
 
-TEST_F(clock_reads, of_an_idle_timeout_are_those_of_start_and_of_the_first_touch_in_an_iteration) {
+TEST_F(clock_reads, idle_timeout_reads_in_start_and_first_touch) {
   tickwheel::idle_timeout<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start(60s); }), 1);
   EXPECT_EQ(of_first_in_iteration([&] { t.touch(); }), 1);
@@ -114,7 +114,7 @@ TEST_F(clock_reads, of_an_idle_timeout_are_those_of_start_and_of_the_first_touch
   EXPECT_EQ(of([&] { t.notify_again(); }), 0);
 }
 
-TEST_F(clock_reads, of_a_write_idle_timeout_are_those_of_start) {
+TEST_F(clock_reads, write_idle_timeout_reads_only_in_start) {
   tickwheel::write_idle_timeout<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start(60s); }), 1);
   EXPECT_EQ(of([&] { t.add_queued(10); }), 0);
@@ -122,7 +122,7 @@ TEST_F(clock_reads, of_a_write_idle_timeout_are_those_of_start) {
 }
 
 // That a peer moved bytes shows in the iteration's time having been read.
-TEST_F(clock_reads, of_minimum_rate_are_start_and_first_progress_in_iteration) {
+TEST_F(clock_reads, minimum_rate_reads_in_start_and_first_progress) {
   tickwheel::minimum_rate<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start({}); }), 1);
   EXPECT_EQ(of_first_in_iteration([&] { t.progress(1); }), 1);
@@ -132,7 +132,7 @@ TEST_F(clock_reads, of_minimum_rate_are_start_and_first_progress_in_iteration) {
   EXPECT_EQ(of([&] { t.resume(); }), 0);
 }
 
-TEST_F(clock_reads, of_phase_timeouts_are_those_of_start) {
+TEST_F(clock_reads, phase_timeouts_read_only_in_start) {
   tickwheel::phase_timeouts<&clock_reads::on_phase> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start({}); }), 1);
   EXPECT_EQ(of([&] { t.on_header_end(); }), 0);
@@ -141,7 +141,7 @@ TEST_F(clock_reads, of_phase_timeouts_are_those_of_start) {
   EXPECT_EQ(of([&] { t.on_bytes(); }), 0);
 }
 
-TEST_F(clock_reads, of_a_deadline_timer_are_those_of_a_start_that_is_not_told_the_time) {
+TEST_F(clock_reads, deadline_timer_reads_in_start_unless_told_time) {
   tickwheel::deadline_timer<&clock_reads::on_time> t{timers, *this};
   EXPECT_EQ(of([&] { (void)t.start(deadline::at(time_point{2h})); }), 1);
   EXPECT_EQ(of([&] { (void)t.start(deadline::at(time_point{2h}), time_point{1h}); }), 0);
@@ -152,7 +152,7 @@ struct call : tickwheel::pending_call {
   void on_failed(int) noexcept {}
 };
 
-TEST_F(clock_reads, of_pending_calls_are_those_of_a_start_that_is_not_told_the_time) {
+TEST_F(clock_reads, pending_calls_read_in_start_unless_told_time) {
   tickwheel::pending_calls<&call::on_failed> calls;
   ASSERT_EQ(calls.open(10), 0);
   call first{timers}, second{timers};
@@ -163,14 +163,14 @@ TEST_F(clock_reads, of_pending_calls_are_those_of_a_start_that_is_not_told_the_t
   EXPECT_EQ(of([&] { calls.fail_all(UV_ECONNRESET); }), 0);
 }
 
-TEST_F(clock_reads, of_a_retry_timer_are_those_of_start_and_retry) {
+TEST_F(clock_reads, retry_timer_reads_in_start_and_retry) {
   tickwheel::retry_timer<&clock_reads::on_time> t{timers, *this, {}, nullptr, 1};
   EXPECT_EQ(of([&] { (void)t.start(); }), 1);
   EXPECT_EQ(of([&] { (void)t.retry(); }), 1);
   EXPECT_EQ(of([&] { t.cancel(); }), 0);
 }
 
-TEST_F(clock_reads, of_a_sleep_are_those_of_sleep_for) {
+TEST_F(clock_reads, sleep_reads_only_in_sleep_for) {
   EXPECT_EQ(of([&] { (void)tickwheel::sleep_for(timers, 5s); }), 1);
   EXPECT_EQ(of([&] { (void)tickwheel::sleep_until(timers, time_point{2h}); }), 0);
 }

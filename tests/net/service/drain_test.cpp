@@ -102,12 +102,10 @@ struct fixture : testing::Test {
 };
 
 class drain : public fixture {};
-class drain_of_idle_members : public fixture {};
-class drain_of_busy_members : public fixture {};
-class hard_stops : public fixture {};
+class hard_stop : public fixture {};
 class drained : public fixture {};
 
-TEST_F(drain, calls_nobody_before_the_next_pass) {
+TEST_F(drain, calls_nobody_before_next_pass) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   EXPECT_TRUE(s->drain.draining());
@@ -116,7 +114,7 @@ TEST_F(drain, calls_nobody_before_the_next_pass) {
   EXPECT_EQ(c.told_idle, 1);
 }
 
-TEST_F(drain, that_was_not_started_calls_nobody) {
+TEST_F(drain, unstarted_drain_calls_nobody) {
   connection& c = that_lingers(connect());
   c.member.begin_request();
   c.member.end_request();
@@ -126,7 +124,7 @@ TEST_F(drain, that_was_not_started_calls_nobody) {
   EXPECT_EQ(s->drain.size(), 1U);
 }
 
-TEST_F(drain_of_idle_members, tells_all_at_once_and_ends_when_they_have_left) {
+TEST_F(drain, tells_idle_members_and_ends_when_they_left) {
   for (int i = 0; i < 100; ++i) connect();
   const auto begin = service.time.now();
   ASSERT_EQ(s->drain.start(usual), 0);
@@ -137,7 +135,7 @@ TEST_F(drain_of_idle_members, tells_all_at_once_and_ends_when_they_have_left) {
   EXPECT_FALSE(s->drain.draining());
 }
 
-TEST_F(drain_of_idle_members, tells_some_hundreds_a_pass) {
+TEST_F(drain, tells_at_most_256_members_per_pass) {
   for (int i = 0; i < 10'000; ++i) connect();
   ASSERT_EQ(s->drain.start(usual), 0);
   std::size_t left = connections.size(), most = 0;
@@ -150,7 +148,7 @@ TEST_F(drain_of_idle_members, tells_some_hundreds_a_pass) {
   EXPECT_LE(most, 256U);
 }
 
-TEST_F(drain_of_idle_members, tells_each_once) {
+TEST_F(drain, tells_each_idle_member_once) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(20s);
@@ -159,7 +157,7 @@ TEST_F(drain_of_idle_members, tells_each_once) {
   EXPECT_EQ(c.told_idle, 1);
 }
 
-TEST_F(drain_of_idle_members, tells_one_that_joins_meanwhile) {
+TEST_F(drain, tells_member_that_joins_meanwhile) {
   that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(1s);
@@ -169,7 +167,7 @@ TEST_F(drain_of_idle_members, tells_one_that_joins_meanwhile) {
   EXPECT_EQ(late.told_idle, 1);
 }
 
-TEST_F(drain_of_idle_members, leaves_one_alone_that_got_a_request_before_it_was_told) {
+TEST_F(drain, request_before_call_postpones_it) {
   connection& c = connect();
   ASSERT_EQ(s->drain.start(usual), 0);
   c.member.begin_request();
@@ -180,7 +178,7 @@ TEST_F(drain_of_idle_members, leaves_one_alone_that_got_a_request_before_it_was_
   EXPECT_TRUE(connections.empty());
 }
 
-TEST_F(drain_of_idle_members, tells_one_again_that_got_a_request_after_it_was_told) {
+TEST_F(drain, request_after_call_brings_another) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(1s);
@@ -191,7 +189,7 @@ TEST_F(drain_of_idle_members, tells_one_again_that_got_a_request_after_it_was_to
   EXPECT_EQ(c.told_idle, 2);
 }
 
-TEST_F(drain_of_idle_members, stops_one_that_was_told_and_lingers) {
+TEST_F(hard_stop, stops_told_member_that_lingers) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(usual.hard_stop - 1ns);
@@ -200,7 +198,7 @@ TEST_F(drain_of_idle_members, stops_one_that_was_told_and_lingers) {
   EXPECT_EQ(c.told_to_stop, 1);
 }
 
-TEST_F(drain_of_busy_members, lets_a_request_end_and_tells_then) {
+TEST_F(drain, busy_member_is_told_when_request_ends) {
   connection& c = connect_busy();
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(20s);
@@ -215,7 +213,7 @@ TEST_F(drain_of_busy_members, lets_a_request_end_and_tells_then) {
   EXPECT_LE(s->at, end + 4 * service.tick());
 }
 
-TEST_F(drain_of_busy_members, stops_them_after_the_hard_stop_and_within_the_spread) {
+TEST_F(hard_stop, stops_busy_member_within_spread) {
   const auto begin = service.time.now();
   connection& c = that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
@@ -227,7 +225,7 @@ TEST_F(drain_of_busy_members, stops_them_after_the_hard_stop_and_within_the_spre
   EXPECT_LE(c.at, begin + usual.hard_stop + usual.spread + service.tick());
 }
 
-TEST_F(drain_of_busy_members, that_have_no_hard_stop_waits_for_them) {
+TEST_F(hard_stop, without_one_drain_waits_for_busy_member) {
   connection& c = connect_busy();
   ASSERT_EQ(s->drain.start({.hard_stop = nanoseconds::max()}), 0);
   service.advance(24h * 365);
@@ -256,7 +254,7 @@ std::vector<nanoseconds> stop_times(int count, const drain_limits& limits) {
   return times;
 }
 
-TEST_F(hard_stops, come_one_after_the_other_each_in_its_share_of_the_spread) {
+TEST_F(hard_stop, each_comes_in_its_share_of_spread) {
   const auto times = stop_times(50, usual);
   for (int i = 0; i < 50; ++i) {
     EXPECT_GE(times[static_cast<std::size_t>(i)], 30s + i * 100ms) << i;
@@ -264,21 +262,21 @@ TEST_F(hard_stops, come_one_after_the_other_each_in_its_share_of_the_spread) {
   }
 }
 
-TEST_F(hard_stops, come_at_the_same_times_with_the_same_seed_and_at_others_with_another) {
+TEST_F(hard_stop, times_depend_on_seed) {
   drain_limits other = usual;
   other.seed = 2;
   EXPECT_EQ(stop_times(50, usual), stop_times(50, usual));
   EXPECT_NE(stop_times(50, usual), stop_times(50, other));
 }
 
-TEST_F(hard_stops, come_all_at_once_without_a_spread) {
+TEST_F(hard_stop, without_spread_all_come_at_once) {
   for (const nanoseconds at : stop_times(50, {.hard_stop = 30s, .spread = 0s})) {
     EXPECT_GE(at, 30s);
     EXPECT_LE(at, 30s + service.tick());
   }
 }
 
-TEST_F(hard_stops, of_more_members_than_the_spread_has_ticks_are_bounded_a_pass) {
+TEST_F(hard_stop, at_most_256_come_per_pass) {
   const drain_limits at_once{.hard_stop = 30s, .spread = 0s};
   for (int i = 0; i < 1000; ++i) connect_busy();
   ASSERT_EQ(s->drain.start(at_once), 0);
@@ -292,7 +290,7 @@ TEST_F(hard_stops, of_more_members_than_the_spread_has_ticks_are_bounded_a_pass)
   EXPECT_LE(most, 256U);
 }
 
-TEST_F(hard_stops, that_are_overdue_come_in_the_next_pass) {
+TEST_F(hard_stop, overdue_ones_come_in_next_pass) {
   for (int i = 0; i < 50; ++i) connect_busy();
   ASSERT_EQ(s->drain.start(usual), 0);
   pass();
@@ -301,7 +299,7 @@ TEST_F(hard_stops, that_are_overdue_come_in_the_next_pass) {
   EXPECT_TRUE(connections.empty());
 }
 
-TEST_F(hard_stops, of_some_leave_the_others_their_time) {
+TEST_F(hard_stop, of_one_member_leaves_others_their_time) {
   connection& first = that_lingers(connect_busy());
   connection& last = that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
@@ -313,7 +311,7 @@ TEST_F(hard_stops, of_some_leave_the_others_their_time) {
   EXPECT_EQ(last.told_idle, 1);
 }
 
-TEST_F(hard_stops, are_the_last_call) {
+TEST_F(hard_stop, is_last_call) {
   connection& c = that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(1h);
@@ -325,7 +323,7 @@ TEST_F(hard_stops, are_the_last_call) {
   EXPECT_EQ(c.told_idle, 0);
 }
 
-TEST_F(hard_stops, include_one_that_joined_after_they_began) {
+TEST_F(hard_stop, stops_member_that_joins_late) {
   that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(36s);
@@ -334,7 +332,7 @@ TEST_F(hard_stops, include_one_that_joined_after_they_began) {
   EXPECT_EQ(late.told_to_stop, 1);
 }
 
-TEST_F(drained, is_told_in_a_pass_when_there_was_no_member) {
+TEST_F(drained, is_told_in_next_pass_without_members) {
   ASSERT_EQ(s->drain.start(usual), 0);
   EXPECT_EQ(s->drained, 0);
   pass();
@@ -342,7 +340,7 @@ TEST_F(drained, is_told_in_a_pass_when_there_was_no_member) {
   EXPECT_FALSE(s->drain.draining());
 }
 
-TEST_F(drained, is_told_in_the_next_pass_when_the_last_member_leaves_by_itself) {
+TEST_F(drained, is_told_in_next_pass_after_last_member_left) {
   connect_busy();
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(1s);
@@ -359,7 +357,7 @@ TEST_F(drained, is_told_once) {
   EXPECT_EQ(s->drained, 1);
 }
 
-TEST_F(drained, waits_for_members_that_were_told_to_stop) {
+TEST_F(drained, waits_for_stopped_members) {
   connection& c = that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(24h);
@@ -370,7 +368,7 @@ TEST_F(drained, waits_for_members_that_were_told_to_stop) {
   EXPECT_EQ(s->drained, 1);
 }
 
-TEST_F(drained, does_not_wait_for_a_member_that_left_before_its_destruction) {
+TEST_F(drained, does_not_wait_for_member_that_left) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   c.then = [&] { c.member.leave(); };
@@ -383,7 +381,7 @@ TEST_F(drained, does_not_wait_for_a_member_that_left_before_its_destruction) {
   c.member.end_request();
 }
 
-TEST_F(drained, may_destroy_the_server) {
+TEST_F(drained, handler_may_destroy_server) {
   connect();
   s->then = [&] { s.reset(); };
   ASSERT_EQ(s->drain.start(usual), 0);
@@ -391,7 +389,7 @@ TEST_F(drained, may_destroy_the_server) {
   EXPECT_EQ(s, nullptr);
 }
 
-TEST_F(drained, may_start_again) {
+TEST_F(drained, handler_may_start_drain_again) {
   s->then = [&] {
     if (s->drained < 3) {
       EXPECT_EQ(s->drain.start(usual), 0);
@@ -402,7 +400,7 @@ TEST_F(drained, may_start_again) {
   EXPECT_EQ(s->drained, 3);
 }
 
-TEST_F(drained, lets_members_join_as_before) {
+TEST_F(drained, members_may_join_afterwards) {
   ASSERT_EQ(s->drain.start(usual), 0);
   pass();
   connection& c = that_lingers(connect());
@@ -426,7 +424,7 @@ TEST_F(drain, cancelled_tells_nobody_any_more) {
   EXPECT_EQ(s->drained, 0);
 }
 
-TEST_F(drain, started_again_after_it_was_cancelled_tells_all) {
+TEST_F(drain, start_after_cancel_tells_all) {
   connection& idle = that_lingers(connect());
   connection& busy = that_lingers(connect_busy());
   ASSERT_EQ(s->drain.start(usual), 0);
@@ -441,13 +439,13 @@ TEST_F(drain, started_again_after_it_was_cancelled_tells_all) {
   EXPECT_GE(busy.at, begin + usual.hard_stop);
 }
 
-TEST_F(drain, started_twice_is_refused) {
+TEST_F(drain, second_start_is_refused) {
   connect_busy();
   ASSERT_EQ(s->drain.start(usual), 0);
   EXPECT_EQ(s->drain.start(usual), UV_EALREADY);
 }
 
-TEST_F(drain, refuses_limits_that_cannot_be_and_names_the_field) {
+TEST_F(drain, invalid_limits_are_refused_and_named) {
   const auto refused = [&](const drain_limits& limits) {
     EXPECT_EQ(s->drain.start(limits), UV_EINVAL);
     EXPECT_FALSE(s->drain.draining());
@@ -460,7 +458,7 @@ TEST_F(drain, refuses_limits_that_cannot_be_and_names_the_field) {
   EXPECT_EQ(drain_limits{}.problem(), nullptr);
 }
 
-TEST_F(drain, keeps_its_place_at_the_limit_of_armed_timers) {
+TEST_F(drain, keeps_its_place_among_max_armed) {
   manual_service small{{.max_armed = 1}};
   server other{small.timers};
   connection c{other.drain, small.timers};
@@ -473,7 +471,7 @@ TEST_F(drain, keeps_its_place_at_the_limit_of_armed_timers) {
   EXPECT_EQ(c.told_to_stop, 1);
 }
 
-TEST_F(drain, is_refused_at_the_limit_of_armed_timers_and_once_the_service_is_closed) {
+TEST_F(drain, max_armed_and_closed_service_refuse_start) {
   manual_service small{{.max_armed = 1}};
   server other{small.timers};
   probe p{small.timers};
@@ -483,7 +481,7 @@ TEST_F(drain, is_refused_at_the_limit_of_armed_timers_and_once_the_service_is_cl
   EXPECT_EQ(other.drain.start(usual), UV_ECANCELED);
 }
 
-TEST_F(drain, ends_unheard_when_the_service_closes_and_can_be_started_again_with_it) {
+TEST_F(drain, close_of_service_ends_it_until_next_start) {
   connection& c = that_lingers(connect());
   ASSERT_EQ(s->drain.start(usual), 0);
   pass();
@@ -511,7 +509,7 @@ TEST_F(drain, may_be_destroyed_before_its_members) {
   EXPECT_EQ(c.told_to_stop, 0);
 }
 
-TEST_F(drain, may_be_destroyed_by_a_member_it_tells) {
+TEST_F(drain, told_member_may_destroy_it) {
   connection& c = connect();
   connection& other = that_lingers(connect());
   c.then = [&] { s.reset(); };
@@ -521,7 +519,7 @@ TEST_F(drain, may_be_destroyed_by_a_member_it_tells) {
   EXPECT_EQ(other.told_idle, 0);
 }
 
-TEST_F(drain, may_be_cancelled_by_a_member_it_tells) {
+TEST_F(drain, told_member_may_cancel_it) {
   connection& c = connect();
   connection& other = that_lingers(connect());
   c.then = [&] { s->drain.cancel(); };
@@ -531,7 +529,7 @@ TEST_F(drain, may_be_cancelled_by_a_member_it_tells) {
   EXPECT_EQ(s->drained, 0);
 }
 
-TEST_F(drain, survives_that_a_member_destroys_all_others) {
+TEST_F(drain, told_member_may_destroy_all_others) {
   for (int i = 0; i < 3; ++i) {
     connection& c = connect();
     c.then = [&] { connections.clear(); };
@@ -542,7 +540,7 @@ TEST_F(drain, survives_that_a_member_destroys_all_others) {
   EXPECT_EQ(s->drained, 1);
 }
 
-TEST_F(drain, survives_that_a_member_connects_another) {
+TEST_F(drain, told_member_may_connect_another) {
   connection& c = connect();
   c.then = [&] {
     connect();
@@ -554,7 +552,7 @@ TEST_F(drain, survives_that_a_member_connects_another) {
   EXPECT_EQ(s->drained, 1);
 }
 
-TEST_F(drain, survives_that_a_member_closes_the_service) {
+TEST_F(drain, told_member_may_close_service) {
   connection& c = connect();
   connection& other = that_lingers(connect());
   c.then = [&] { service.timers.close(); };
@@ -564,7 +562,7 @@ TEST_F(drain, survives_that_a_member_closes_the_service) {
   EXPECT_EQ(s->drained, 0);
 }
 
-TEST_F(drain, survives_that_a_member_destroys_the_service) {
+TEST_F(drain, told_member_may_destroy_service) {
   tickwheel::manual_driver time;
   auto timers = std::make_unique<tickwheel::timer_service>();
   ASSERT_EQ(timers->open(time), 0);
@@ -582,7 +580,7 @@ TEST_F(drain, survives_that_a_member_destroys_the_service) {
   }
 }
 
-TEST_F(drain, holds_the_loop_while_it_lasts_unless_unreferenced) {
+TEST_F(drain, holds_loop_unless_unreferenced) {
   EXPECT_FALSE(service.time.alive());
   connection& c = connect_busy();
   ASSERT_EQ(s->drain.start(usual), 0);
@@ -612,31 +610,27 @@ TEST_F(drain, allocates_nothing) {
   EXPECT_EQ(s->drained, 1);
 }
 
-TEST(a_member, that_is_busy_and_idle_again_when_it_is_told_is_told_next_in_a_later_pass) {
-  manual_service service;
-  server s{service.timers};
-  connection c{s.drain, service.timers};
+TEST_F(drain, member_busy_and_idle_in_handler_is_told_later) {
+  connection c{s->drain, service.timers};
   c.then = [&] {
     c.member.begin_request();
     c.member.end_request();
   };
-  ASSERT_EQ(s.drain.start(usual), 0);
+  ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(service.tick());
   EXPECT_EQ(c.told_idle, 1);
   service.advance(service.tick());
   EXPECT_EQ(c.told_idle, 2);
 }
 
-TEST(a_drain, that_a_handler_begins_anew_tells_no_member_twice_in_a_pass) {
-  manual_service service;
-  server s{service.timers};
-  connection a{s.drain, service.timers}, b{s.drain, service.timers};
+TEST_F(drain, restarted_in_handler_tells_each_once_per_pass) {
+  connection a{s->drain, service.timers}, b{s->drain, service.timers};
   a.then = [&] {
     a.then = {};
-    EXPECT_TRUE(s.drain.cancel());
-    EXPECT_EQ(s.drain.start(usual), 0);
+    EXPECT_TRUE(s->drain.cancel());
+    EXPECT_EQ(s->drain.start(usual), 0);
   };
-  ASSERT_EQ(s.drain.start(usual), 0);
+  ASSERT_EQ(s->drain.start(usual), 0);
   service.advance(service.tick());
   EXPECT_EQ(a.told_idle, 1);
   EXPECT_EQ(b.told_idle, 0);

@@ -39,9 +39,12 @@ struct full_service : manual_service {
   }
 };
 
-TEST(at_max_armed, an_idle_timeout_that_was_touched_waits_for_the_rest) {
+struct at_max_armed : testing::Test {
   full_service service;
   owner o{service.timers};
+};
+
+TEST_F(at_max_armed, touched_idle_timeout_waits_for_rest) {
   ASSERT_EQ(o.idle.start(1s), 0);
   service.fill();
   service.advance(500ms);
@@ -53,9 +56,7 @@ TEST(at_max_armed, an_idle_timeout_that_was_touched_waits_for_the_rest) {
   EXPECT_EQ(o.called, 1);
 }
 
-TEST(at_max_armed, an_idle_timeout_without_a_reference_stays_counted_as_such) {
-  full_service service;
-  owner o{service.timers};
+TEST_F(at_max_armed, unreferenced_idle_timeout_stays_armed) {
   o.idle.unref();
   ASSERT_EQ(o.idle.start(1s), 0);
   service.fill();
@@ -66,9 +67,7 @@ TEST(at_max_armed, an_idle_timeout_without_a_reference_stays_counted_as_such) {
   EXPECT_TRUE(o.idle.armed());
 }
 
-TEST(at_max_armed, a_minimum_rate_goes_on_checking) {
-  full_service service;
-  owner o{service.timers};
+TEST_F(at_max_armed, minimum_rate_goes_on_checking) {
   ASSERT_EQ(o.rate.start({.bytes_per_second = 1000, .grace = 5s, .interval = 1s}), 0);
   service.fill();
   service.advance(4s);
@@ -78,9 +77,7 @@ TEST(at_max_armed, a_minimum_rate_goes_on_checking) {
   EXPECT_EQ(o.called, 1);
 }
 
-TEST(at_max_armed, a_phase_that_a_stall_moved_still_ends) {
-  full_service service;
-  owner o{service.timers};
+TEST_F(at_max_armed, phase_moved_by_stall_still_ends) {
   ASSERT_EQ(o.phases.start({.header = 1s}), 0);
   service.fill();
   service.time.block(990ms);
@@ -91,9 +88,7 @@ TEST(at_max_armed, a_phase_that_a_stall_moved_still_ends) {
   EXPECT_EQ(o.called, 1);
 }
 
-TEST(at_max_armed, an_interval_timer_goes_on) {
-  full_service service;
-  owner o{service.timers};
+TEST_F(at_max_armed, interval_timer_goes_on) {
   ASSERT_EQ(o.often.start(1s), 0);
   service.fill();
   service.advance(3500ms);
@@ -108,9 +103,7 @@ class member {
   tickwheel::drain_member<&member::on_drain> draining;
 };
 
-TEST(at_max_armed, a_drain_tells_all_of_them_and_ends) {
-  full_service service;
-  owner o{service.timers};
+TEST_F(at_max_armed, drain_tells_all_and_ends) {
   member a{o.drain}, b{o.drain};
   b.draining.begin_request();
   ASSERT_EQ(o.drain.start({.hard_stop = 1s, .spread = 0s}), 0);

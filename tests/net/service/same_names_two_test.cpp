@@ -7,6 +7,6 @@ constexpr int here = 2;
 
 namespace {
 
-TEST(a_handler_in_an_unnamed_namespace, is_that_of_its_own_file_two) { expect_handlers_of_this_file(); }
+TEST(unnamed_namespace, handler_is_that_of_its_own_file_two) { expect_handlers_of_this_file(); }
 
 }  // namespace

@@ -1,0 +1,545 @@
+// What all idle timeouts can do, shown with the one that is touched: repeated notifications and pauses.
+#include <tickwheel/net/idle_timeout.hpp>
+
+#include "../../support/allocation_probe.hpp"
+#include "../support/connection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using list = std::vector<unsigned>;
+
+class idle_pause : public manual_test<connection> {
+ protected:
+  /// From now on the handler asks to be notified again, up to `most` times, and notes the count of timeouts.
+  void keep_notifying(unsigned most = 1'000'000) {
+    c.then = [this, most] {
+      notices.push_back(c.timer.consecutive_timeouts());
+      if (notices.back() < most) {
+        EXPECT_EQ(c.timer.notify_again(), 0);
+      }
+    };
+  }
+  list notices;
+};
+class notify_again : public idle_pause {};
+
+TEST_F(notify_again, notifies_after_each_further_limit) {
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(10s - 1ns);
+  EXPECT_EQ(notices, list{});
+  advance(1ns + tick());
+  EXPECT_EQ(notices, (list{1}));
+  advance(10s - tick());
+  EXPECT_EQ(notices, (list{1}));
+  advance(2 * tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+  advance(10s + tick());
+  EXPECT_EQ(notices, (list{1, 2, 3}));
+}
+
+TEST_F(notify_again, without_it_handler_runs_no_more) {
+  keep_notifying(3);
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(1h);
+  EXPECT_EQ(notices, (list{1, 2, 3}));
+  EXPECT_FALSE(c.timer.armed());
+}
+
+TEST_F(notify_again, touch_resets_count) {
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(25s);
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+  c.timer.touch();
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 0U);
+  advance(10s - 1ns);
+  EXPECT_EQ(notices, (list{1, 2}));
+  advance(11s);
+  EXPECT_EQ(notices, (list{1, 2, 1, 2}));
+}
+
+TEST_F(notify_again, start_resets_count) {
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(25s);
+  ASSERT_EQ(c.timer.start(10s), 0);
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 0U);
+  advance(11s);
+  EXPECT_EQ(notices, (list{1, 2, 1}));
+}
+
+TEST_F(notify_again, touch_in_handler_counts) {
+  c.then = [&] {
+    notices.push_back(c.timer.consecutive_timeouts());
+    c.timer.touch();
+    EXPECT_EQ(c.timer.notify_again(), 0);
+  };
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(10s + tick());
+  advance(10s - tick());
+  EXPECT_EQ(c.fired, 1);
+  advance(2 * tick());
+  EXPECT_EQ(notices, (list{1, 1}));
+}
+
+TEST_F(notify_again, after_handler_still_counts_from_notification) {
+  // the ping is sent later; the limit counts from the notice all the same
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(10s + tick());
+  ASSERT_EQ(c.fired, 1);
+  advance(4s);
+  ASSERT_EQ(c.timer.notify_again(), 0);
+  advance(6s - tick());
+  EXPECT_EQ(c.fired, 1);
+  advance(2 * tick());
+  EXPECT_EQ(c.fired, 2);
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+}
+
+TEST_F(notify_again, late_notification_is_not_followed_by_burst) {
+  reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(1s), 0);
+  service.time.block(10s);
+  advance(0ns);
+  EXPECT_EQ(notices, (list{1}));
+  advance(1s - tick());
+  EXPECT_EQ(notices, (list{1}));
+  advance(2 * tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+}
+
+TEST_F(notify_again, stall_does_not_count) {
+  reopen({.stall_grace = 10ms});
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(1s), 0);
+  advance(1s + tick());
+  ASSERT_EQ(notices, (list{1}));
+  service.time.block(500ms);  // 490 ms of it are ours
+  advance(989ms);
+  EXPECT_EQ(notices, (list{1}));
+  advance(2ms + tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+}
+
+TEST_F(notify_again, never_started_is_refused) {
+  EXPECT_EQ(c.timer.notify_again(), UV_EINVAL);
+  EXPECT_FALSE(c.timer.armed());
+}
+
+TEST_F(notify_again, armed_timeout_is_unchanged) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(5s);
+  EXPECT_EQ(c.timer.notify_again(), 0);
+  advance(5s + tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(notify_again, does_not_end_pause) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  c.timer.pause();
+  EXPECT_EQ(c.timer.notify_again(), 0);
+  EXPECT_TRUE(c.timer.paused());
+  advance(1h);
+  EXPECT_EQ(c.fired, 0);
+}
+
+// Such as one for the ping that the handler sends: a connection that could not ask again would never be reaped.
+TEST_F(notify_again, keeps_its_place_when_handler_arms_another) {
+  reopen({.max_armed = 1});
+  probe other{service.timers};
+  c.then = [&] {
+    EXPECT_EQ(other.timeout.arm(1h), UV_ENOBUFS);
+    service.check();
+    EXPECT_EQ(c.timer.notify_again(), 0);
+    EXPECT_TRUE(c.timer.armed());
+    EXPECT_EQ(other.timeout.arm(1h), UV_ENOBUFS);
+    service.check();
+  };
+  ASSERT_EQ(c.timer.start(20s), 0);
+  advance(21s);
+  EXPECT_EQ(c.fired, 1);
+  advance(20s);
+  EXPECT_EQ(c.fired, 2);
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+}
+
+TEST_F(notify_again, leaves_other_places_to_others) {
+  reopen({.max_armed = 3});
+  probe first{service.timers}, second{service.timers}, third{service.timers};
+  c.then = [&] {
+    EXPECT_EQ(first.timeout.arm(1h), 0);
+    EXPECT_EQ(c.timer.notify_again(), 0);
+    EXPECT_EQ(second.timeout.arm(1h), 0);
+    EXPECT_EQ(third.timeout.arm(1h), UV_ENOBUFS);
+    EXPECT_EQ(service.timers.stats().pending, 3U);
+    service.check();
+  };
+  ASSERT_EQ(c.timer.start(20s), 0);
+  advance(21s);
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(notify_again, keeps_its_place_for_start_in_handler) {
+  reopen({.max_armed = 2});
+  probe first{service.timers}, second{service.timers};
+  c.then = [&] {
+    EXPECT_EQ(first.timeout.arm(1h), 0);
+    EXPECT_EQ(second.timeout.arm(1h), UV_ENOBUFS);
+    EXPECT_EQ(c.timer.start(10s), 0);
+    service.check();
+  };
+  ASSERT_EQ(c.timer.start(20s), 0);
+  advance(21s);
+  EXPECT_TRUE(c.timer.armed());
+}
+
+TEST_F(notify_again, place_is_free_once_handler_returns) {
+  reopen({.max_armed = 1});
+  probe other{service.timers};
+  ASSERT_EQ(c.timer.start(1s), 0);
+  advance(2s);
+  ASSERT_EQ(c.fired, 1);
+  ASSERT_EQ(other.timeout.arm(1h), 0);
+  EXPECT_EQ(c.timer.notify_again(), UV_ENOBUFS);
+  other.timeout.cancel();
+  EXPECT_EQ(c.timer.notify_again(), 0);
+}
+
+TEST_F(notify_again, keeps_no_place_from_next_handler_of_pass) {
+  reopen({.max_armed = 2, .stall_grace = std::chrono::nanoseconds::max()});
+  probe other{service.timers}, late{service.timers};
+  other.then = [&] {
+    EXPECT_EQ(late.timeout.arm(1h), 0);
+    EXPECT_EQ(other.timeout.arm(1h), 0);
+  };
+  ASSERT_EQ(c.timer.start(1s), 0);
+  ASSERT_EQ(other.timeout.arm(1s + 2 * tick()), 0);
+  service.time.block(1s + 10ms);
+  advance(10ms);
+  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(other.fired, 1);
+}
+
+TEST_F(notify_again, keeps_its_place_without_reference) {
+  reopen({.max_armed = 2});
+  probe other{service.timers};
+  c.timer.unref();
+  c.then = [&] {
+    EXPECT_EQ(other.timeout.arm(1h), 0);
+    EXPECT_EQ(c.timer.notify_again(), 0);
+  };
+  ASSERT_EQ(c.timer.start(20s), 0);
+  advance(21s);
+  EXPECT_TRUE(service.time.alive());
+  other.timeout.cancel();
+  EXPECT_FALSE(service.time.alive());
+}
+
+TEST_F(notify_again, closed_service_refuses) {
+  c.then = [&] {
+    service.timers.close();
+    EXPECT_EQ(c.timer.notify_again(), UV_ECANCELED);
+  };
+  ASSERT_EQ(c.timer.start(1s), 0);
+  service.time.advance(2s);
+  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(c.timer.notify_again(), UV_ECANCELED);
+}
+
+TEST_F(idle_pause, does_not_expire_however_long) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(4s);
+  c.timer.pause();
+  EXPECT_TRUE(c.timer.paused());
+  EXPECT_TRUE(c.timer.armed());
+  advance(24h);
+  EXPECT_EQ(c.fired, 0);
+  EXPECT_TRUE(c.timer.armed());
+}
+
+TEST_F(idle_pause, resume_keeps_remaining_time) {
+  for (const std::chrono::nanoseconds pause : {0s, 3s, 6s, 10s, 1000s}) {
+    connection each{service.timers};
+    ASSERT_EQ(each.timer.start(10s), 0);
+    advance(4s);
+    each.timer.pause();
+    advance(pause);
+    each.timer.resume();
+    EXPECT_FALSE(each.timer.paused());
+    EXPECT_TRUE(fires_in(each.fired, 6s)) << pause.count();
+  }
+}
+
+TEST_F(idle_pause, touch_while_paused_restores_whole_limit) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(9s);
+  c.timer.pause();
+  advance(3s);
+  c.timer.touch();
+  advance(30s);
+  c.timer.resume();
+  EXPECT_TRUE(fires_in(10s));
+}
+
+TEST_F(idle_pause, touch_after_resume_counts_from_touch) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(9s);
+  c.timer.pause();
+  advance(30s);
+  c.timer.resume();
+  advance(500ms);
+  c.timer.touch();
+  EXPECT_TRUE(fires_in(10s));
+}
+
+TEST_F(idle_pause, many_pauses_all_do_not_count) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  for (int i = 0; i < 99; ++i) {
+    advance(100ms);
+    c.timer.pause();
+    advance(7s);
+    c.timer.resume();
+  }
+  EXPECT_TRUE(fires_in(100ms));
+}
+
+TEST_F(idle_pause, pausing_twice_is_ended_by_one_resume) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(4s);
+  c.timer.pause();
+  advance(5s);
+  c.timer.pause();
+  advance(5s);
+  c.timer.resume();
+  EXPECT_FALSE(c.timer.paused());
+  c.timer.resume();
+  EXPECT_TRUE(fires_in(6s));
+}
+
+TEST_F(idle_pause, silence_leaves_pause_out_after_notification) {
+  std::vector<std::chrono::nanoseconds> silences;
+  c.then = [&] {
+    silences.push_back(c.timer.silence());
+    EXPECT_EQ(c.timer.notify_again(), 0);
+  };
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(11s);
+  ASSERT_EQ(silences.size(), 1U);
+  c.timer.pause();
+  advance(100s);
+  c.timer.resume();
+  advance(10s);
+  ASSERT_EQ(silences.size(), 2U);
+  EXPECT_GE(silences[1], 20s);
+  EXPECT_LE(silences[1], 20s + 4 * tick());
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+}
+
+TEST_F(idle_pause, keeps_count_of_timeouts) {
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(24s);
+  ASSERT_EQ(notices, (list{1, 2}));
+  c.timer.pause();
+  advance(1h);
+  c.timer.resume();
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+  advance(6s - tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+  advance(3 * tick());
+  EXPECT_EQ(notices, (list{1, 2, 3}));
+}
+
+TEST_F(idle_pause, expired_before_pause_is_judged_after_waiting_bytes) {
+  reopen({.work_per_pass = 1, .stall_grace = std::chrono::nanoseconds::max()});
+  std::deque<connection> all;
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(all.emplace_back(service.timers).timer.start(10s), 0);
+  service.time.block(11s);
+  while (all[0].fired + all[1].fired + all[2].fired == 0) service.turn();
+  std::vector<connection*> left;  // they have run out, too, and wait for the next pass
+  for (connection& each : all)
+    if (each.fired == 0) left.push_back(&each);
+  ASSERT_EQ(left.size(), 2U);
+  for (connection* each : left) each->timer.pause();
+  advance(1min);
+  EXPECT_EQ(left[0]->fired + left[1]->fired, 0);
+  for (connection* each : left) each->timer.resume();
+  left[1]->timer.touch();  // what had waited to be read
+  advance(tick());
+  EXPECT_EQ(left[0]->fired, 1);
+  EXPECT_EQ(left[1]->fired, 0);
+}
+
+TEST_F(idle_pause, stalls_around_pause_do_not_count) {
+  reopen({.stall_grace = 10ms});
+  ASSERT_EQ(c.timer.start(1s), 0);
+  service.time.block(510ms);  // 500 ms of it are ours
+  advance(90ms);              // 100 ms of silence
+  c.timer.pause();
+  service.time.block(5s);
+  advance(1s);
+  c.timer.resume();
+  service.time.block(510ms);
+  advance(889ms);  // 999 ms
+  EXPECT_EQ(c.fired, 0);
+  advance(1ms + 2 * tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, stall_in_iteration_of_pause_does_not_count) {
+  reopen({.stall_grace = 10ms});
+  ASSERT_EQ(c.timer.start(100ms), 0);
+  advance(50ms);
+  service.time.block(1s);  // by another callback, before ours pauses: of this the peer is charged 10 ms
+  c.timer.pause();
+  advance(0ns);
+  advance(10s);
+  c.timer.resume();
+  advance(39ms);
+  EXPECT_EQ(c.fired, 0);
+  advance(2ms);
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, wakes_loop_about_once_per_limit) {
+  ASSERT_EQ(c.timer.start(60s), 0);
+  advance(59s);
+  c.timer.pause();
+  const auto before = service.time.wakeups();
+  advance(600s);
+  EXPECT_LE(service.time.wakeups() - before, 60U);  // with the few steps each that a far timer takes
+}
+
+TEST_F(idle_pause, keeps_its_place_among_max_armed) {
+  reopen({.max_armed = 1});
+  connection other{service.timers};
+  ASSERT_EQ(c.timer.start(1s), 0);
+  c.timer.pause();
+  advance(10s);
+  EXPECT_EQ(other.timer.start(1s), UV_ENOBUFS);
+  c.timer.resume();
+  advance(1s + tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, holds_loop_unless_unreferenced) {
+  ASSERT_EQ(c.timer.start(1s), 0);
+  c.timer.pause();
+  advance(10s);
+  EXPECT_TRUE(service.time.alive());
+  c.timer.unref();
+  EXPECT_FALSE(service.time.alive());
+  c.timer.resume();
+  EXPECT_FALSE(service.time.alive());
+}
+
+TEST_F(idle_pause, cancel_ends_it) {
+  ASSERT_EQ(c.timer.start(1s), 0);
+  c.timer.pause();
+  EXPECT_TRUE(c.timer.cancel());
+  EXPECT_FALSE(c.timer.paused());
+  c.timer.resume();
+  EXPECT_FALSE(c.timer.armed()) << "resuming does not start what was cancelled";
+  ASSERT_EQ(c.timer.start(1s), 0);
+  EXPECT_FALSE(c.timer.paused());
+  advance(1s + tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, close_of_service_ends_it) {
+  ASSERT_EQ(c.timer.start(1s), 0);
+  c.timer.pause();
+  service.timers.close();
+  EXPECT_FALSE(c.timer.armed());
+  EXPECT_FALSE(c.timer.paused());
+  c.timer.resume();
+  EXPECT_FALSE(c.timer.armed());
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  ASSERT_EQ(c.timer.start(1s), 0);
+  advance(1s + tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, notify_again_after_reopen_ends_it) {
+  ASSERT_EQ(c.timer.start(1s), 0);
+  c.timer.pause();
+  service.timers.close();
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  EXPECT_EQ(c.timer.notify_again(), 0);
+  EXPECT_FALSE(c.timer.paused());
+  advance(1s + tick());
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, unarmed_timeout_cannot_be_paused) {
+  c.timer.pause();
+  EXPECT_FALSE(c.timer.paused());
+  ASSERT_EQ(c.timer.start(1s), 0);
+  EXPECT_FALSE(c.timer.paused());
+  advance(2s);
+  EXPECT_EQ(c.fired, 1);
+}
+
+TEST_F(idle_pause, handler_may_pause_after_notify_again) {
+  c.then = [&] {
+    EXPECT_EQ(c.timer.notify_again(), 0);
+    c.timer.pause();
+  };
+  ASSERT_EQ(c.timer.start(1s), 0);
+  advance(1h);
+  EXPECT_EQ(c.fired, 1);
+  c.timer.resume();
+  advance(1s - tick());
+  EXPECT_EQ(c.fired, 1);
+  advance(3 * tick());
+  EXPECT_EQ(c.fired, 2);
+}
+
+TEST_F(idle_pause, pause_by_handler_of_same_pass_saves_peer) {
+  for (const bool first : {false, true}) {
+    connection a{service.timers};
+    connection b{service.timers};
+    a.then = [&] { b.timer.pause(); };
+    b.then = [&] { a.timer.pause(); };
+    ASSERT_EQ((first ? a : b).timer.start(1s), 0);
+    ASSERT_EQ((first ? b : a).timer.start(1s), 0);
+    advance(1h);
+    EXPECT_EQ(a.fired + b.fired, 1) << "whichever came first paused the other";
+  }
+}
+
+TEST_F(idle_pause, allocates_nothing) {
+  c.then = [&] { c.timer.notify_again(); };
+  ASSERT_EQ(c.timer.start(50ms), 0);
+  const auto before = allocations::count();
+  for (int i = 0; i < 1000; ++i) {
+    service.time.advance(60ms);
+    c.timer.pause();
+    service.time.advance(60ms);
+    c.timer.resume();
+  }
+  EXPECT_EQ(allocations::count(), before);
+  EXPECT_GE(c.fired, 1000);
+}
+
+TEST_F(idle_pause, may_be_destroyed_while_paused) {
+  auto owned = std::make_unique<connection>(service.timers);
+  ASSERT_EQ(owned->timer.start(1s), 0);
+  owned->timer.pause();
+  owned.reset();
+  advance(1h);
+  EXPECT_EQ(service.timers.stats().pending, 0U);
+}
+
+}  // namespace

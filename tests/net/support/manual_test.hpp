@@ -1,0 +1,37 @@
+// A test on a clock turned by hand.
+#pragma once
+
+#include "../../uv/support/probe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+/// A service, and on it a `Subject`, which counts the calls of its handler in `fired`.
+template <class Subject>
+class manual_test : public testing::Test {
+ protected:
+  /// Begins anew with these options. Requires: nothing was started.
+  void reopen(const tickwheel::service_options& options) {
+    service.timers.close();
+    ASSERT_EQ(service.timers.open(service.time, options), 0);
+  }
+
+  void advance(std::chrono::nanoseconds by) { service.advance(by); }
+  std::chrono::nanoseconds tick() const { return service.tick(); }
+
+  /// Advances time. True if the handler ran for the first time `after` from now, at most `ticks` later, and not before.
+  testing::AssertionResult fires_in(std::chrono::nanoseconds after, int ticks = 1) {
+    return fires_in(c.fired, after, ticks);
+  }
+  testing::AssertionResult fires_in(const int& fired, std::chrono::nanoseconds after, int ticks = 1) {
+    service.advance(after - std::chrono::nanoseconds{1});
+    if (fired != 0) return testing::AssertionFailure() << "the handler ran early, " << fired << " times";
+    service.advance(std::chrono::nanoseconds{1} + ticks * tick());
+    if (fired != 1) return testing::AssertionFailure() << "the handler ran " << fired << " times";
+    return testing::AssertionSuccess();
+  }
+
+  manual_service service;
+  Subject c{service.timers};
+};
