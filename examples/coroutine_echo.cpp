@@ -7,10 +7,10 @@
 //
 // What they await besides time is in awaitable_connection.hpp.
 #include "awaitable_connection.hpp"
-#include "event_loop.hpp"
 #include "listen.hpp"
 
 #include <tickwheel/uv/coroutine.hpp>
+#include <tickwheel/uv/event_loop.hpp>
 
 #include <uv.h>
 
@@ -45,7 +45,7 @@ struct session_task {
 constexpr auto idle_limit = 1s, write_limit = 1s;
 
 struct server {
-  event_loop loop;
+  tickwheel::event_loop loop;
   uv_tcp_t listener{};
   sockaddr_in address{};
   int clients = 0, failed = 0, idle_closes = 0, write_closes = 0;
@@ -133,7 +133,8 @@ int run(server& on) {
   stay_silent(on);
   never_read(on);
   on.loop.run();
-  return on.loop.close();
+  on.loop.close();
+  return 0;
 }
 
 }  // namespace

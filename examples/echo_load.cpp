@@ -12,7 +12,6 @@
 
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
-#include "event_loop.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
@@ -79,7 +78,7 @@ struct load_context {
 
   const options& asked;
   sockaddr_in server{};
-  event_loop loop;
+  tickwheel::event_loop loop;
   figures counted;
   unsigned connecting = 0;
   std::array<char, 65536> buffer{};

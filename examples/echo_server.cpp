@@ -11,7 +11,6 @@
 
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
-#include "event_loop.hpp"
 #include "stop_signals.hpp"
 #include "timeout_log.hpp"
 
@@ -42,7 +41,7 @@ using std::chrono::milliseconds;
 
 // What the connections of one loop share. The loop's own thread alone touches it, so it needs no lock.
 struct loop_context {
-  event_loop loop;
+  tickwheel::event_loop loop;
   milliseconds idle_limit{};
   std::uint64_t most = 0;               // connections open at once
   std::array<char, 65536> read_buffer;  // one for all: what was read is sent or copied before the next read
@@ -199,8 +198,8 @@ class worker {
     if (running_ && !std::exchange(stopping_, true)) uv_async_send(&stop_);
   }
 
-  /// Drains and ends the loop; 0, or UV_EBUSY when something was left open. Idempotent.
-  int end() noexcept {
+  /// Drains and ends the loop. Idempotent.
+  void end() noexcept {
     if (running_) {
       stop();
       uv_thread_join(&thread_);
@@ -208,7 +207,7 @@ class worker {
     } else {
       drain();
     }
-    return context_.loop.close();
+    context_.loop.close();
   }
 
   const published_figures& figures() const noexcept { return figures_; }
@@ -323,7 +322,7 @@ class supervisor {
   }
 
   const std::deque<worker>& workers_;
-  event_loop loop_;
+  tickwheel::event_loop loop_;
   stop_signals<&supervisor::stop> signals_{*this};
   tickwheel::interval_timer<&supervisor::report> report_timer_{loop_.timers(), *this};
   tickwheel::member_timer<&supervisor::stop> stop_timer_{loop_.timers(), *this};
@@ -374,7 +373,7 @@ int serve(const options& o) {
   std::uint64_t accepted = 0, messages = 0, idle_closes = 0, turned_away = 0, left_open = 0, stalls = 0;
   std::chrono::nanoseconds stalled{};
   for (worker& w : workers) {
-    left_open += w.end() != 0;
+    w.end();
     accepted += w.totals().accepted;
     messages += w.totals().messages;
     idle_closes += w.totals().idle_closes;

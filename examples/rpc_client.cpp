@@ -19,7 +19,6 @@
 //             2   asked for something impossible
 
 #include "command_line.hpp"
-#include "event_loop.hpp"
 #include "rpc_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -77,7 +76,7 @@ struct client_context {
 
   const options& asked;
   sockaddr_in server{};
-  event_loop loop;
+  tickwheel::event_loop loop;
   figures counted;
   tickwheel::retry_budget budget{{.percent = asked.retry_percent, .per_second = 10, .max_tokens = saved_retries}};
   std::minstd_rand random;

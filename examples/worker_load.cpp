@@ -11,7 +11,6 @@
 
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
-#include "event_loop.hpp"
 #include "worker_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -66,7 +65,7 @@ struct load_context {
 
   const options& asked;
   sockaddr_in server{};
-  event_loop loop;
+  tickwheel::event_loop loop;
   figures counted;
   std::uint64_t next_question = 1;
   std::minstd_rand random;

@@ -16,7 +16,6 @@
 #include "bounded_queue.hpp"
 #include "command_line.hpp"
 #include "descriptor_limit.hpp"
-#include "event_loop.hpp"
 #include "listen.hpp"
 #include "stop_signals.hpp"
 #include "worker_protocol.hpp"
@@ -54,7 +53,7 @@ struct job {
 struct loop_context {
   explicit loop_context(std::size_t most_jobs) : jobs{most_jobs} {}
 
-  event_loop loop;
+  tickwheel::event_loop loop;
   bounded_queue<job> jobs;
   bool draining = false;
   std::uint64_t open = 0, most = 0;             // connections
@@ -271,12 +270,12 @@ class server {
     return refused;
   }
 
-  /// Idempotent; 0, or UV_EBUSY when something was left open.
-  int end() noexcept {
+  /// Idempotent.
+  void end() noexcept {
     drain();
     for (std::thread& w : workers_) w.join();
     workers_.clear();
-    return context_.loop.close();
+    context_.loop.close();
   }
 
   /// Requires: ended.
@@ -320,7 +319,7 @@ int serve(const options& asked) {
     return fail("cannot listen on port " + std::to_string(port), uv_strerror(error));
   std::printf("listening on 127.0.0.1:%d\n", port);
   if (const auto refused = all.run()) return fail("cannot start a thread", refused.message());
-  const bool clean = all.end() == 0;
+  all.end();
 
   const loop_context& t = all.totals();
   const tickwheel::service_stats& s = all.timer_stats();
@@ -328,7 +327,7 @@ int serve(const options& asked) {
       "drained: %ju connections, %ju questions, %ju replies, %ju unwanted; loop told to wait %ju times, woken %ju\n",
       std::uintmax_t{t.accepted}, std::uintmax_t{t.questions}, std::uintmax_t{t.replies}, std::uintmax_t{t.unwanted},
       std::uintmax_t{s.remote_refused}, std::uintmax_t{s.wakeups});
-  if (clean && t.questions == t.replies + t.unwanted && s.remote_ran == t.questions) return 0;
+  if (t.questions == t.replies + t.unwanted && s.remote_ran == t.questions) return 0;
   std::fprintf(stderr, "worker_pool: some question was not answered\n");
   return 1;
 }

@@ -2,6 +2,7 @@
 //
 //   core/  wheel            knows no clock, no thread and no libuv
 //   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
+//          event_loop       a uv_loop_t with its timer_service: opens, runs and closes both
 //          remote_handle    posts to it from other threads
 //          offload          runs on libuv's thread pool, later or now, and comes back
 //   net/   what servers use
@@ -13,7 +14,7 @@
 //          minimum_rate     when a peer moves bytes too slowly
 //          drain            ends many connections gracefully
 //
-// Not in it: uv/coroutine.hpp, for who has coroutines, and tickwheel.h, for C.
+// Not included: uv/coroutine.hpp (coroutines), testing.hpp (tests on manual time) and tickwheel.h (C).
 //
 // What holds where nothing else is said:
 //
@@ -50,6 +51,7 @@
 #include <tickwheel/net/retry_budget.hpp>
 #include <tickwheel/net/retry_timer.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>
+#include <tickwheel/uv/event_loop.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/offload.hpp>
 #include <tickwheel/uv/prometheus.hpp>

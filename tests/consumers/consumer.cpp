@@ -42,20 +42,15 @@ bool is_told_in_time() {
 
 // by a loop, and from elsewhere
 bool runs_on_a_loop() {
-  uv_loop_t loop;
-  if (uv_loop_init(&loop) != 0) return false;
+  tickwheel::event_loop loop;
+  if (loop.open() != 0) return false;
   int ran = 0;
-  {
-    tickwheel::timer_service timers;
-    if (timers.open(loop) != 0) return false;
-    tickwheel::callback_timer once{timers, [&]() noexcept { ++ran; }};
-    if (once.arm(1ms) != 0) return false;
-    int* const counted = &ran;
-    if (timers.remote().post(0s, [counted]() noexcept { ++*counted; }) != 0) return false;
-    uv_run(&loop, UV_RUN_DEFAULT);
-  }
-  uv_run(&loop, UV_RUN_DEFAULT);
-  return uv_loop_close(&loop) == 0 && ran == 2;
+  tickwheel::callback_timer once{loop.timers(), [&]() noexcept { ++ran; }};
+  if (once.arm(1ms) != 0) return false;
+  int* const counted = &ran;
+  if (loop.timers().remote().post(0s, [counted]() noexcept { ++*counted; }) != 0) return false;
+  loop.run();
+  return ran == 2;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "../../examples/bounded_queue.hpp"
-#include "../../examples/event_loop.hpp"
 #include "record.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -66,7 +65,7 @@ class server {
   const unsigned number_;
   bounded_queue<job>& jobs_;
   std::mt19937_64 random_;
-  event_loop loop_;
+  tickwheel::event_loop loop_;
   uv_prepare_t prepare_{};
   time_point prepared_at_{};  // when the loop last began to wait
   std::deque<uv_tcp_t> listeners_;

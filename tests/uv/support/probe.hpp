@@ -1,7 +1,7 @@
 // What most tests need: a timer that notes that it fired, and a service whose invariants are checked at each step.
 #pragma once
 
-#include <tickwheel/uv/manual_driver.hpp>
+#include <tickwheel/testing.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <gtest/gtest.h>
@@ -79,29 +79,11 @@ inline testing::AssertionResult adds_up(const tickwheel::expiry_report& r) {
   return testing::AssertionSuccess();
 }
 
-/// A service on a clock turned by hand. The clock does not start at zero, so that times and delays are not the same.
-class manual_service {
+/// The users' manual_service, which reports what is broken as a failure of the test.
+class manual_service : public tickwheel::manual_service {
  public:
-  explicit manual_service(const tickwheel::service_options& options = {}) { EXPECT_EQ(timers.open(time, options), 0); }
-  ~manual_service() { check(); }
-  manual_service(const manual_service&) = delete;
-  manual_service& operator=(const manual_service&) = delete;
+  explicit manual_service(const tickwheel::service_options& options = {})
+      : tickwheel::manual_service{options, [](const char* why) noexcept { ADD_FAILURE() << why; }} {}
 
-  void advance(std::chrono::nanoseconds by) {
-    time.advance(by);
-    check();
-  }
-  bool turn() {
-    const bool ran = time.turn();
-    check();
-    return ran;
-  }
-  void check() const {
-    EXPECT_TRUE(is_valid(timers));
-    EXPECT_TRUE(adds_up(timers));
-  }
   std::chrono::nanoseconds tick() const { return timers.tick_duration(); }
-
-  tickwheel::manual_driver time{tickwheel::clock::time_point{std::chrono::hours{1}}};
-  tickwheel::timer_service timers;
 };

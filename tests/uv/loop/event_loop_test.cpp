@@ -1,0 +1,213 @@
+// An event_loop opens, runs and closes a loop and its timers in the right order.
+#include <tickwheel/uv/event_loop.hpp>
+#include <tickwheel/uv/remote.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+
+using namespace std::chrono_literals;
+using tickwheel::event_loop;
+
+namespace {
+
+uv_handle_t* base(auto& handle) { return reinterpret_cast<uv_handle_t*>(&handle); }
+
+TEST(event_loop, closes_itself_without_having_been_opened) {
+  event_loop loop;
+  EXPECT_FALSE(loop.is_open());
+  loop.close();
+}
+
+TEST(event_loop, closes_itself_without_having_run) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  EXPECT_TRUE(loop.is_open());
+  EXPECT_TRUE(loop.timers().is_open());
+}
+
+TEST(event_loop, run_returns_once_nothing_is_armed) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  int ran = 0;
+  tickwheel::callback_timer timeout{loop.timers(), [&ran]() noexcept { ++ran; }};
+  ASSERT_EQ(timeout.arm(1ms), 0);
+  EXPECT_FALSE(loop.run());
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(event_loop, run_returns_true_if_something_is_active) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  tickwheel::callback_timer timeout{loop.timers(), []() noexcept {}};
+  ASSERT_EQ(timeout.arm(1h), 0);
+  EXPECT_TRUE(loop.run(UV_RUN_NOWAIT));
+}
+
+TEST(event_loop, stop_ends_run) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  tickwheel::callback_timer never{loop.timers(), []() noexcept {}};
+  tickwheel::callback_timer timeout{loop.timers(), [&loop]() noexcept { loop.stop(); }};
+  ASSERT_EQ(never.arm(1h), 0);
+  ASSERT_EQ(timeout.arm(1ms), 0);
+  EXPECT_TRUE(loop.run());
+}
+
+TEST(event_loop, close_runs_no_handler_and_keeps_statistics) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  int ran = 0;
+  tickwheel::callback_timer timeout{loop.timers(), [&ran]() noexcept { ++ran; }};
+  ASSERT_EQ(timeout.arm(0s), 0);
+  loop.close();
+  EXPECT_FALSE(loop.is_open());
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(loop.timers().stats().armed, 1U);
+  EXPECT_EQ(timeout.arm(1s), UV_ECANCELED);
+}
+
+TEST(event_loop, close_is_idempotent) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  loop.close();
+  loop.close();
+}
+
+TEST(event_loop, is_open_already_when_opened_twice) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  EXPECT_EQ(loop.open(), UV_EALREADY);
+  EXPECT_TRUE(loop.is_open());
+}
+
+TEST(event_loop, opens_again_after_close) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  loop.close();
+  ASSERT_EQ(loop.open(), 0);
+  int ran = 0;
+  tickwheel::callback_timer timeout{loop.timers(), [&ran]() noexcept { ++ran; }};
+  ASSERT_EQ(timeout.arm(1ms), 0);
+  loop.run();
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(event_loop, is_closed_after_open_was_given_an_invalid_option) {
+  event_loop loop;
+  EXPECT_EQ(loop.open({.tick = -1ns}), UV_EINVAL);
+  EXPECT_FALSE(loop.is_open());
+  EXPECT_EQ(loop.open(), 0);
+}
+
+TEST(event_loop, close_runs_close_callbacks) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  uv_tcp_t socket;
+  bool closed = false;
+  ASSERT_EQ(uv_tcp_init(&loop.uv(), &socket), 0);
+  socket.data = &closed;
+  uv_close(base(socket), [](uv_handle_t* h) { *static_cast<bool*>(h->data) = true; });
+  loop.close();
+  EXPECT_TRUE(closed);
+}
+
+TEST(event_loop, close_waits_for_handles_that_a_close_callback_closes) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  uv_timer_t first;
+  uv_timer_t second;
+  ASSERT_EQ(uv_timer_init(&loop.uv(), &first), 0);
+  ASSERT_EQ(uv_timer_init(&loop.uv(), &second), 0);
+  first.data = &second;
+  uv_close(base(first), [](uv_handle_t* h) { uv_close(base(*static_cast<uv_timer_t*>(h->data)), nullptr); });
+  loop.close();
+  EXPECT_NE(uv_is_closing(base(second)), 0);
+}
+
+TEST(event_loop, close_waits_for_work_on_the_thread_pool) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  uv_work_t work;
+  bool done = false;
+  work.data = &done;
+  const auto sleep = [](uv_work_t*) { std::this_thread::sleep_for(20ms); };
+  ASSERT_EQ(uv_queue_work(&loop.uv(), &work, sleep, [](uv_work_t* w, int) { *static_cast<bool*>(w->data) = true; }), 0);
+  loop.close();
+  EXPECT_TRUE(done);
+}
+
+TEST(event_loop, close_ignores_an_earlier_stop) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  loop.stop();
+  loop.close();
+  EXPECT_FALSE(loop.is_open());
+}
+
+TEST(event_loop, timers_may_be_closed_before_the_loop) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  loop.timers().close();
+  EXPECT_FALSE(loop.run());
+  loop.close();
+}
+
+TEST(event_loop, remote_handle_outlives_it) {
+  std::optional<event_loop> loop{std::in_place};
+  ASSERT_EQ(loop->open(), 0);
+  const tickwheel::remote_handle remote = loop->timers().remote();
+  loop.reset();
+  EXPECT_EQ(remote.post(1s, []() noexcept {}), UV_ECANCELED);
+}
+
+TEST(event_loop, opened_here_runs_and_closes_on_another_thread) {
+  event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  int ran = 0;
+  tickwheel::callback_timer timeout{loop.timers(), [&ran]() noexcept { ++ran; }};
+  ASSERT_EQ(timeout.arm(1ms), 0);
+  std::thread{[&loop] {
+    loop.run();
+    loop.close();
+  }}.join();
+  EXPECT_EQ(ran, 1);
+}
+
+void leave_handles_open() {
+  event_loop loop;
+  if (loop.open() != 0) std::abort();
+  uv_tcp_t sockets[2];
+  uv_timer_t unstarted;
+  for (uv_tcp_t& s : sockets) uv_tcp_init(&loop.uv(), &s);
+  uv_timer_init(&loop.uv(), &unstarted);
+  loop.close();
+}
+
+TEST(event_loop, close_names_handles_that_were_left_open) {
+  EXPECT_DEATH(leave_handles_open(),
+               "tickwheel: event_loop: closed while handles are open: 2 tcp 1 timer; call uv_close for each first");
+}
+
+void close_in_a_handler() {
+  event_loop loop;
+  if (loop.open() != 0) std::abort();
+  tickwheel::callback_timer timeout{loop.timers(), [&loop]() noexcept { loop.close(); }};
+  if (timeout.arm(0s) == 0) loop.run();
+}
+
+TEST(event_loop, names_a_close_by_one_of_its_callbacks) {
+  EXPECT_DEATH(close_in_a_handler(), "tickwheel: event_loop: closed by a callback of the loop");
+}
+
+TEST(event_loop, names_a_run_before_open) {
+  event_loop loop;
+  EXPECT_DEATH(loop.run(), "tickwheel: event_loop: run was called before open or after close");
+}
+
+}  // namespace

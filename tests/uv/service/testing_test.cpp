@@ -1,0 +1,133 @@
+// The manual_service that users test with: it runs timers on manual time, and reports a broken service.
+#include <tickwheel/testing.hpp>
+#include <tickwheel/uv/remote.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+using namespace std::chrono_literals;
+using tickwheel::manual_service;
+
+namespace {
+
+std::string reported;
+void report(const char* why) noexcept { reported = why; }
+
+TEST(manual_service, starts_an_hour_after_the_clocks_epoch) {
+  manual_service manual;
+  EXPECT_TRUE(manual.timers.is_open());
+  EXPECT_EQ(manual.time.now().time_since_epoch(), 1h);
+}
+
+TEST(manual_service, advance_runs_each_timer_at_its_time) {
+  manual_service manual;
+  tickwheel::clock::time_point at{};
+  tickwheel::callback_timer timeout{manual.timers, [&]() noexcept { at = manual.timers.now(); }};
+  const auto began = manual.time.now();
+  ASSERT_EQ(timeout.arm(60s), 0);
+  manual.advance(60s - 1ns);
+  EXPECT_EQ(at, tickwheel::clock::time_point{});
+  manual.advance(1h);
+  EXPECT_GE(at, began + 60s);
+  EXPECT_LE(at, began + 60s + manual.timers.tick_duration());
+}
+
+TEST(manual_service, turn_runs_what_is_due_without_moving_the_clock) {
+  manual_service manual;
+  int ran = 0;
+  tickwheel::callback_timer timeout{manual.timers, [&ran]() noexcept { ++ran; }};
+  ASSERT_EQ(timeout.arm(0s), 0);
+  const auto before = manual.time.now();
+  EXPECT_TRUE(manual.turn());
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(manual.time.now(), before);
+  EXPECT_FALSE(manual.turn());
+}
+
+TEST(manual_service, advance_delivers_posts) {
+  manual_service manual;
+  static int ran;
+  ran = 0;
+  ASSERT_EQ(manual.timers.remote().post(0s, []() noexcept { ++ran; }), 0);
+  manual.advance(0s);
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(manual_service, takes_the_options_of_the_service) {
+  manual_service manual{{.max_armed = 1}};
+  tickwheel::callback_timer first{manual.timers, []() noexcept {}};
+  tickwheel::callback_timer second{manual.timers, []() noexcept {}};
+  EXPECT_EQ(first.arm(1s), 0);
+  EXPECT_EQ(second.arm(1s), UV_ENOBUFS);
+}
+
+TEST(manual_service, may_be_closed_by_the_test) {
+  manual_service manual;
+  tickwheel::callback_timer timeout{manual.timers, []() noexcept {}};
+  ASSERT_EQ(timeout.arm(1s), 0);
+  manual.timers.close();
+  manual.advance(1h);
+  EXPECT_FALSE(timeout.armed());
+}
+
+TEST(manual_service, reports_why_it_could_not_open) {
+  reported.clear();
+  manual_service manual{{.tick = -1ns}, report};
+  EXPECT_EQ(reported, uv_strerror(UV_EINVAL));
+  EXPECT_FALSE(manual.timers.is_open());
+}
+
+TEST(manual_service, stops_the_process_when_it_could_not_open) {
+  EXPECT_DEATH(manual_service{{.tick = -1ns}}, "tickwheel: invalid argument");
+}
+
+// Private members: an explicit instantiation may name them.
+template <class Member, typename Member::type Pointer>
+struct exposed {
+  friend typename Member::type pointer_to(Member) { return Pointer; }
+};
+struct wheel_member {
+  using type = std::optional<tickwheel::wheel> tickwheel::timer_service::*;
+  friend type pointer_to(wheel_member);
+};
+struct expiry_member {
+  using type = tickwheel::tick tickwheel::wheel::*;
+  friend type pointer_to(expiry_member);
+};
+template struct exposed<wheel_member, &tickwheel::timer_service::wheel_>;
+template struct exposed<expiry_member, &tickwheel::wheel::expiry_>;
+
+TEST(manual_service, each_step_reports_a_broken_invariant) {
+  reported.clear();
+  manual_service manual{{}, report};
+  tickwheel::callback_timer timeout{manual.timers, []() noexcept {}};
+  ASSERT_EQ(timeout.arm(1h), 0);
+  tickwheel::tick& expiry = *(manual.timers.*pointer_to(wheel_member{})).*pointer_to(expiry_member{});
+  const tickwheel::tick right = std::exchange(expiry, tickwheel::never);
+  manual.check();
+  EXPECT_NE(reported, "");
+  reported.clear();
+  manual.turn();
+  EXPECT_NE(reported, "");
+  expiry = right;
+  reported.clear();
+  manual.advance(2h);
+  EXPECT_EQ(reported, "");
+}
+
+TEST(manual_service, destructor_reports_a_broken_invariant) {
+  reported.clear();
+  std::optional<manual_service> manual{std::in_place, tickwheel::service_options{}, report};
+  tickwheel::callback_timer timeout{manual->timers, []() noexcept {}};
+  ASSERT_EQ(timeout.arm(1h), 0);
+  *(manual->timers.*pointer_to(wheel_member{})).*pointer_to(expiry_member{}) = tickwheel::never;
+  manual.reset();
+  EXPECT_NE(reported, "");
+}
+
+}  // namespace
