@@ -91,23 +91,27 @@ template <class Member, typename Member::type Pointer>
 struct exposed {
   friend typename Member::type pointer_to(Member) { return Pointer; }
 };
-struct wheel_member {
-  using type = std::optional<tickwheel::wheel> tickwheel::timer_service::*;
-  friend type pointer_to(wheel_member);
+struct timers_member {
+  using type = tickwheel::detail::armed_timers tickwheel::timer_service::*;
+  friend type pointer_to(timers_member);
 };
 struct expiry_member {
   using type = tickwheel::tick tickwheel::wheel::*;
   friend type pointer_to(expiry_member);
 };
-template struct exposed<wheel_member, &tickwheel::timer_service::wheel_>;
+template struct exposed<timers_member, &tickwheel::timer_service::timers_>;
 template struct exposed<expiry_member, &tickwheel::wheel::expiry_>;
+
+tickwheel::tick& expiry_of(manual_service& manual) {
+  return (manual.timers.*pointer_to(timers_member{})).entries().*pointer_to(expiry_member{});
+}
 
 TEST(manual_service, each_step_reports_a_broken_invariant) {
   reported.clear();
   manual_service manual{{}, report};
   tickwheel::callback_timer timeout{manual.timers, []() noexcept {}};
   ASSERT_EQ(timeout.arm(1h), 0);
-  tickwheel::tick& expiry = *(manual.timers.*pointer_to(wheel_member{})).*pointer_to(expiry_member{});
+  tickwheel::tick& expiry = expiry_of(manual);
   const tickwheel::tick right = std::exchange(expiry, tickwheel::never);
   manual.check();
   EXPECT_NE(reported, "");
@@ -125,7 +129,7 @@ TEST(manual_service, destructor_reports_a_broken_invariant) {
   std::optional<manual_service> manual{std::in_place, tickwheel::service_options{}, report};
   tickwheel::callback_timer timeout{manual->timers, []() noexcept {}};
   ASSERT_EQ(timeout.arm(1h), 0);
-  *(manual->timers.*pointer_to(wheel_member{})).*pointer_to(expiry_member{}) = tickwheel::never;
+  expiry_of(*manual) = tickwheel::never;
   manual.reset();
   EXPECT_NE(reported, "");
 }
