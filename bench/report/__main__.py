@@ -4,7 +4,8 @@
     programs.py  runs the benchmark programs, and keeps what they said
     machine.py   on what they ran
     figures.py   what the runs come to: medians, spreads, ratios
-    document.py  the tables and the text
+    document.py  the tables
+    template.py  puts them into the prose of benchmarks.md.in
     plots.py     the plots
 """
 import argparse

@@ -64,7 +64,7 @@ def over_n(figures, workload):
         points = [(n, figures.ns(FLOOR, floor, n)) for n in figures.sizes(FLOOR)]
         points = [(n, sample.median) for n, sample in points if sample]
         axes.plot(*zip(*points), color=INK, linestyle=DASHED[floor], linewidth=1.3, label=f"floor: {floor}")
-    axes.set(xscale="log", yscale="log", xlabel="timers (N)", ylabel="ns an operation", title=workload)
+    axes.set(xscale="log", yscale="log", xlabel="timers (N)", ylabel="ns per operation", title=workload)
     beside(axes)
     return figure
 
@@ -80,7 +80,7 @@ def lateness(figures):
                 points = [(1, early)] + [(max(1, us), fraction) for us, fraction in subject["cdf"]]
                 axes.plot(*zip(*points), drawstyle="steps-post", **style(subject["name"])[0])
         axes.set(xscale="log", xlabel="late by, us", title=condition, ylim=(0, 1.01))
-    all_axes[0][0].set_ylabel("of the timers have come")
+    all_axes[0][0].set_ylabel("fraction of the timers that have fired")
     beside(all_axes[0][-1])
     return figure
 
@@ -99,7 +99,7 @@ def echo(figures):
     axes.set_xticks(range(len(bursts)), [f"{b:,}" for b in bursts])
     axes.grid(axis="x", visible=False)
     axes.margins(y=0.15)
-    axes.set(xlabel="messages an iteration", ylabel="instructions a message, added")
+    axes.set(xlabel="messages per iteration", ylabel="instructions per message, added")
     beside(axes)
     return figure
 

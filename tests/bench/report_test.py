@@ -16,7 +16,8 @@ sys.path.insert(0, str(here.parents[1] / "bench/report"))
 import document  # noqa: E402 (the path first)
 import plan  # noqa: E402
 from errors import ReportError  # noqa: E402
-from figures import Figures  # noqa: E402
+from figures import SUBJECTS, Figures  # noqa: E402
+import template  # noqa: E402
 
 REPORT = json.loads((here / "report.json").read_text())
 PLOTS = {"rearm": "rearm.svg"}
@@ -118,6 +119,27 @@ class Page(unittest.TestCase):
                 continue
             head = head or line.count("|")
             self.assertEqual(line.count("|"), head, line)
+
+
+class Template(unittest.TestCase):
+    def test_replaces_names_by_values(self):
+        self.assertEqual(template.fill("@{a b} and @{c}", {"a b": "1", "c": "2\n"}, ()), "1 and 2\n")
+
+    def test_keeps_a_line_only_if_its_condition_holds(self):
+        self.assertEqual(template.fill("@[x] - one\n@[y] - two", {}, {"y"}), "- two\n")
+
+    def test_names_a_value_that_is_missing(self):
+        with self.assertRaisesRegex(ReportError, "no value other"):
+            template.fill("@{other}", {}, ())
+
+    def test_uses_every_value_of_the_page(self):
+        page = document.Page(figures(), PLOTS, "benchmarks")
+        prose = template.PROSE.read_text()
+        self.assertEqual([name for name in page.values() if f"@{{{name}}}" not in prose], [])
+
+    def test_has_a_line_for_each_subject(self):
+        prose = template.PROSE.read_text()
+        self.assertEqual([s for s in SUBJECTS if f"@[subject {s}] " not in prose], [])
 
 
 class Numbers(unittest.TestCase):
