@@ -1,4 +1,4 @@
-# Sourced by ./dev and by the programs beside it: goes to the root of the repository, installs what is missing, configures and builds.
+# Sourced by ./dev and by the programs beside it: goes to the root of the repository, installs missing packages, configures and builds.
 # shellcheck shell=bash
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p build
@@ -8,17 +8,17 @@ fail() {
   exit 2
 }
 
-# dpkg-dev tells Meson where Debian looks for libraries: without it `meson install` takes a lib64 that is on no path
+# dpkg-dev tells Meson where Debian keeps libraries. Without it `meson install` uses a lib64 that is on no path.
 build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libboost-dev libmimalloc-dev libgtest-dev libgmock-dev
   libbenchmark-dev libcli11-dev)
-# what the benchmarks compare with, and how they write figures
+# the libraries that the benchmarks compare with, and the one that writes their figures
 bench_packages=("${build_packages[@]}" libevent-dev libev-dev nlohmann-json3-dev)
 
-# needs PACKAGE...: installs those that are missing
+# needs PACKAGE...: installs the missing ones
 needs() {
   if ! command -v dpkg-query >/dev/null; then
     command -v meson >/dev/null && command -v pkg-config >/dev/null && pkg-config --exists libuv && return
-    fail "not a Debian system: install the equivalents of ${*} first"
+    fail "this is not a Debian system: install the equivalents of ${*} first"
   fi
   local missing=() package
   for package in "$@"; do
@@ -27,7 +27,7 @@ needs() {
   ((${#missing[@]})) || return 0
   local as_root=()
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || fail "packages are missing, and there is no sudo. As root:
+    command -v sudo >/dev/null || fail "packages are missing, and there is no sudo; run as root:
   apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
     as_root=(sudo)
   fi
@@ -36,7 +36,7 @@ needs() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# configure DIRECTORY MESON_OPTION...: once; later calls build what changed
+# configure DIRECTORY MESON_OPTION...: configures once; later builds follow changes by themselves
 configure() {
   local directory=$1
   shift
@@ -45,19 +45,19 @@ configure() {
     [[ ${CI:-} == true ]] && werror=true
     meson setup "$directory" -Dwerror=$werror "$@" >"$directory.log" 2>&1 || {
       cat "$directory.log" >&2
-      fail "meson could not configure $directory"
+      fail "meson could not configure $directory, as shown above"
     }
   fi
 }
 
 # build DIRECTORY [TARGET...]
 build() {
-  # not to stdout, where the benchmarks write their figures; said, as it may take minutes and ninja is quiet
+  # Not to stdout, where the benchmarks write their figures. ninja is quiet, and a build may take minutes.
   echo "dev: building in $1" >&2
-  ninja --quiet -C "$1" "${@:2}" >&2 || fail "the build in $1 failed"
+  ninja --quiet -C "$1" "${@:2}" >&2 || fail "the build in $1 failed, as shown above"
 }
 
-# Meson's options by purpose. The sanitizers' builds compile in a third of the time with less optimisation and line numbers only.
+# Meson's options by purpose. With less optimisation and only line numbers a sanitizer's build compiles in a third of the time.
 core_only=(-Duv=disabled)
 checked=(-Dbuildtype=debugoptimized -Db_ndebug=false)
 tests_only=(-Dbench=disabled -Dexamples=disabled)

@@ -1,9 +1,9 @@
-"""The report of the benchmarks: ./dev bench [--quick], or --report-only FILE for one that was measured before.
+"""The report of the benchmarks: ./dev bench [--quick], or --report-only FILE for an earlier measurement.
 
-    plan.py      what is measured, how often and for how long
-    programs.py  runs the benchmark programs, and keeps what they said
-    machine.py   on what they ran
-    figures.py   what the runs come to: medians, spreads, ratios
+    plan.py      the measurements, how often and for how long
+    programs.py  runs the benchmark programs, and keeps their output
+    machine.py   describes the machine
+    figures.py   the results: medians, spreads, ratios
     document.py  the tables
     template.py  puts them into the prose of benchmarks.md.in
     plots.py     the plots
@@ -32,18 +32,18 @@ class OneLineParser(argparse.ArgumentParser):
 def parse(arguments):
     parser = OneLineParser(
         prog="./dev bench",
-        description="Measures, and writes docs/benchmarks.md, its plots, and build/bench/<date>.json, which has all that was measured.",
-        epilog="Options of a benchmark program go behind its name: ./dev bench wheel --benchmark_filter=touch",
+        description="Measures everything, and writes docs/benchmarks.md, its plots, and the measurements: build/bench/<date>.json.",
+        epilog="Write the options of a benchmark program after its name: ./dev bench wheel --benchmark_filter=touch",
         allow_abbrev=False)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--quick", action="store_true",
-                      help="fewer N, once each, in less than two minutes: writes build/bench/quick.json and quick.md")
+                      help="measure fewer N, once each, in less than two minutes; writes build/bench/quick.json and quick.md")
     what.add_argument("--report-only", metavar="FILE", type=pathlib.Path,
-                      help="measures nothing, and renders what was measured before: of a quick.json beside it, else to docs/")
-    parser.add_argument("--core", type=int, metavar="N", help="the processor to pin to: the last one, if not given")
+                      help="render FILE, an earlier measurement, and measure nothing; a quick.json is rendered beside it, others to docs/")
+    parser.add_argument("--core", type=int, metavar="N", help="pin the benchmarks to processor N; the last one by default")
     options = parser.parse_args(arguments)
     if options.report_only and options.core is not None:
-        parser.error("--core: nothing is measured with --report-only")
+        parser.error("--core cannot be combined with --report-only, which measures nothing")
     return options
 
 

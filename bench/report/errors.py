@@ -1,5 +1,5 @@
-"""What ends a report."""
+"""The error that ends a report."""
 
 
 class ReportError(Exception):
-    """Its text is for who ran the report: one line."""
+    """Its text is one line for the user of the report."""

@@ -64,7 +64,7 @@ class Figures:
         elif program == "cost_model":
             self.cost.update({(r["workload"], r["subject"], r["n"]): r for r in output["rows"]})
         else:
-            raise ReportError(f"a run of {program}, which no report has")
+            raise ReportError(f"unknown program {program}; a report has none of its runs")
 
     @staticmethod
     def _take_benchmarks(run, into):

@@ -1,4 +1,4 @@
-"""On what the benchmarks ran."""
+"""Describes the machine on which the benchmarks ran."""
 import datetime
 import json
 import os
@@ -11,12 +11,12 @@ from errors import ReportError
 
 
 def core(wanted):
-    """The processor to pin to: the last one, as interrupts mostly go to the first."""
+    """The processor to pin to: by default the last one, because interrupts mostly go to the first."""
     allowed = sorted(os.sched_getaffinity(0))
     if wanted is None:
         return allowed[-1]
     if wanted not in allowed:
-        raise ReportError(f"--core: {wanted} is none of the processors this process may use: {', '.join(map(str, allowed))}")
+        raise ReportError(f"--core: {wanted} is not among the processors that this process may use: {', '.join(map(str, allowed))}")
     return wanted
 
 
@@ -55,7 +55,7 @@ def how_built(build):
     targets = json.loads((build / "meson-info/intro-targets.json").read_text())
     wheel_bench = next((t for t in targets if t["name"] == "wheel_bench"), None)
     if wheel_bench is None:
-        raise ReportError(f"{build} has no wheel_bench: were libevent and libev there when it was configured?")
+        raise ReportError(f"{build} has no wheel_bench; it needs libevent and libev when it is configured")
     source = wheel_bench["target_sources"][0]
     version = subprocess.run([*source["compiler"], "--version"], capture_output=True, text=True, check=True).stdout
     flags = [f for f in source["parameters"] if re.match(r"-(O|std=|DNDEBUG|m|f(?!diagnostics))", f)]

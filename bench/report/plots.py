@@ -7,7 +7,7 @@ from figures import FLOOR, OURS, WORKLOADS
 try:
     import matplotlib
 except ImportError:
-    raise ReportError("the plots need matplotlib: on Debian python3-matplotlib") from None
+    raise ReportError("the plots need matplotlib; on Debian install python3-matplotlib") from None
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402 (the backend first)
 

@@ -1,4 +1,4 @@
-"""Runs the benchmark programs one after the other, and keeps what they said."""
+"""Runs the benchmark programs one after the other, and keeps their output."""
 import json
 import pathlib
 import shlex
@@ -19,7 +19,7 @@ class Programs:
     def build(self, directory):
         if subprocess.run(["ninja", "--quiet", "-C", str(directory)]).returncode != 0:
             raise ReportError(f"the build in {directory} failed")
-        self.begin = time.monotonic()  # what is built counts for nothing
+        self.begin = time.monotonic()  # the build does not count
 
     def seconds(self):
         return round(time.monotonic() - self.begin)
@@ -57,5 +57,5 @@ class Programs:
         """The names of all it has."""
         done = subprocess.run([str(self.folder / program), "--benchmark_list_tests"], stdout=subprocess.PIPE, text=True)
         if done.returncode != 0:
-            raise ReportError(f"{program} does not list its benchmarks")
+            raise ReportError(f"{program} --benchmark_list_tests failed")
         return done.stdout.split()

@@ -16,7 +16,7 @@
 //
 // Not included: uv/coroutine.hpp (coroutines), testing.hpp (tests on manual time) and tickwheel.h (C).
 //
-// What holds where nothing else is said:
+// Unless a header says otherwise:
 //
 //   durations   any of std::chrono's; rounded up to nanoseconds, saturating; NaN is zero. In options: nanoseconds. Points in
 //               time: the steady clock's
