@@ -1,32 +1,31 @@
-// tickwheel: timers for libuv servers. This header includes all of it.
+// tickwheel: timers for libuv servers. This header includes the whole library, except the three headers named below.
 //
-//   core/  wheel            knows no clock, no thread and no libuv
-//   uv/    timer_service    one loop's wheel; timer, member_timer, callback_timer, interval_timer
-//          event_loop       a uv_loop_t with its timer_service: opens, runs and closes both
-//          remote_handle    posts to it from other threads
-//          offload          runs on libuv's thread pool, later or now, and comes back
-//   net/   what servers use
-//          idle_timeout     of peers that are silent; write_idle_timeout, all_idle_timeout
+//   core/  wheel            a timing wheel. It knows no clock, no thread and no libuv.
+//   uv/    timer_service    the timers of one loop: timer, member_timer, callback_timer, interval_timer
+//          event_loop       a uv_loop_t with its timer_service. It opens, runs and closes both.
+//          remote_handle    posts calls to a service from other threads
+//          offload          runs work on libuv's thread pool, now or later, and returns to the loop
+//   net/   idle_timeout     closes silent peers; write_idle_timeout, all_idle_timeout
 //          deadline         a time budget handed down a chain of calls; deadline_timer
-//          pending_calls    each ends by its answer or its deadline
-//          retry_timer      within a deadline and a retry_budget; backoff, jitter
-//          phase_timeouts   how long header, body and keep-alive of a request may take
-//          minimum_rate     when a peer moves bytes too slowly
+//          pending_calls    calls that end by their answer or their deadline
+//          retry_timer      retries within a deadline and a retry_budget; backoff, jitter
+//          phase_timeouts   limits for header, body, response and keep-alive of a request
+//          minimum_rate     limits how slowly a peer may move bytes
 //          drain            ends many connections gracefully
 //
 // Not included: uv/coroutine.hpp (coroutines), testing.hpp (tests on manual time) and tickwheel.h (C).
 //
 // Unless a header says otherwise:
 //
-//   durations   any of std::chrono's; rounded up to nanoseconds, saturating; NaN is zero. In options: nanoseconds. Points in
-//               time: the steady clock's
-//   int         0, or a UV_ code, and then nothing has changed but what it says
-//   Requires:   the caller's duty. Where it says "checked", the process stops with a line on stderr that names what was
-//               violated; elsewhere what happens is undefined
-//   handlers    are noexcept, called in a pass on the loop's thread, and may do anything: arm, cancel and destroy any timer,
-//               their own included, and close or destroy the service
-//   the clock   is read where it says so. What counts from the loop iteration asks `timer_service::now`, which reads it for
-//               the first who asks in an iteration
+//   durations   Any of std::chrono's. They are rounded up to nanoseconds and saturate; NaN is zero. Options take nanoseconds.
+//               Points in time are those of the steady clock.
+//   int         A result of 0 or a UV_ code. After a code nothing has changed, except where the comment says so.
+//   Requires:   A duty of the caller. If it says "checked", a violation stops the process with a line on stderr that names
+//               it. Otherwise the behaviour is undefined.
+//   handlers    Are noexcept, and called in a pass on the loop's thread. They may arm, cancel and destroy any timer, also
+//               their own, and close or destroy the service.
+//   the clock   Is read only where a comment says so. Time of the loop iteration comes from `timer_service::now`, which reads
+//               the clock on its first call in an iteration.
 #pragma once
 
 #if __cplusplus < 201709L && !defined(_MSC_VER)
