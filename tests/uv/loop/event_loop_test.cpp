@@ -105,6 +105,18 @@ TEST(event_loop, is_closed_after_open_was_given_an_invalid_option) {
   EXPECT_EQ(loop.open(), 0);
 }
 
+TEST(event_loop, closes_a_timerfd) {
+  event_loop loop;
+  const int error = loop.open({.wakeup = tickwheel::wake_by::timerfd});
+  if (error == UV_ENOTSUP) GTEST_SKIP() << "there is no timerfd";
+  ASSERT_EQ(error, 0);
+  int ran = 0;
+  tickwheel::callback_timer timeout{loop.timers(), [&ran]() noexcept { ++ran; }};
+  ASSERT_EQ(timeout.arm(1ms), 0);
+  loop.run();
+  EXPECT_EQ(ran, 1);
+}
+
 TEST(event_loop, close_runs_close_callbacks) {
   event_loop loop;
   ASSERT_EQ(loop.open(), 0);
