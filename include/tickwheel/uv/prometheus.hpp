@@ -1,14 +1,14 @@
-// A service's counters and histograms as text that Prometheus reads.
+// Writes a service's counters and histograms as text for Prometheus.
 //
 //   std::ostringstream body;
 //   tickwheel::write_prometheus(body, timers.stats());
 //
-// With a service a loop, one call writes them all, told apart by their labels:
+// With several loops, one call writes the stats of all services, each with its labels:
 //
 //   const tickwheel::labelled_stats all[] = {{R"(loop="0")", first}, {R"(loop="1")", second}};
 //   tickwheel::write_prometheus(body, all);
 //
-// Each loop copies its own `service_stats` for that, as they are not to be read by other threads.
+// Each loop copies its own `service_stats` for that, because other threads may not read them.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -20,17 +20,17 @@
 
 namespace tickwheel {
 
-/// The labels, as they stand between the braces (`loop="0",host="a"`), or empty; and what they are of.
+/// A service's stats and their labels.
 struct labelled_stats {
-  std::string_view labels;  ///< without the braces; may be empty
+  std::string_view labels;  ///< without braces, such as `loop="0",host="a"`; may be empty
   /// Outlives the call.
   const service_stats& stats;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): a view, as the other
 };
 
-/// Writes the text exposition format, version 0.0.4: counters named `tickwheel_..._total`, the gauge
-/// `tickwheel_timers_pending`, and the histograms `tickwheel_lateness_seconds` and `tickwheel_handler_seconds`, whose buckets
-/// are powers of two of their unit, so that they are exact. Labels are written as they are: quotes in values are the caller's
-/// to escape. *Thread safety:* whoever owns the stats. Throws what the stream throws; not on a hot path, as streams may
+/// Writes the text exposition format, version 0.0.4. Counters are named `tickwheel_..._total`, the gauge is
+/// `tickwheel_timers_pending`, and the histograms are `tickwheel_lateness_seconds` and `tickwheel_handler_seconds`. Their buckets
+/// are powers of two of their unit, so they are exact. Labels are written unchanged: the caller escapes quotes in values.
+/// *Thread safety:* the thread that owns the stats. Throws what the stream throws. Not for a hot path, because streams may
 /// allocate.
 TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);
 /// As above, for one service and without labels.

@@ -1,4 +1,4 @@
-// Tells a program which of its handlers hold the loop up.
+// Tells a program which of its handlers block the loop.
 #pragma once
 
 #include <tickwheel/uv/expiry_report.hpp>
@@ -9,11 +9,11 @@ namespace tickwheel {
 
 /// A handler that took `service_options::slow_handler` or longer.
 struct slow_handler {
-  expiry_report::handler_id handler;  ///< as `timer::handler()` says; see `expiry_report::handler`
-  std::chrono::nanoseconds took;      ///< how long
+  expiry_report::handler_id handler;  ///< as `timer::handler()` returns it; see `expiry_report::handler`
+  std::chrono::nanoseconds took;      ///< how long it ran
 };
 
-/// Told of a slow handler, after it has returned. May do what a handler may.
+/// Called for a slow handler after it has returned. May do everything that a handler may.
 using slow_handler_hook = void (*)(void* context, const slow_handler&) noexcept;
 
 }  // namespace tickwheel

@@ -1,18 +1,18 @@
-// Timers to embed in whatever waits: one type, and three ways to say what happens when the time has come.
+// Timers to embed in every object that waits. They differ in the handler that they call:
 //
 //   timer             a plain function; the smallest
-//   member_timer      a member function of the object that embeds it; what a session usually wants
+//   member_timer      a member function of the object that embeds it; for sessions and connections
 //   callback_timer    any callable
-//   interval_timer    a member function, called at a fixed rate
+//   interval_timer    a member function, at a fixed rate
 //
-// Each is armed with a delay and is then due once (an interval_timer: until cancelled). Arming an armed timer moves it.
-// Handlers are noexcept, since libuv's C frames cannot be unwound, and may do anything: arm, cancel or destroy any
-// timer, their own included, and close or destroy the service.
+// A timer that is armed with a delay expires once; an interval_timer expires until it is cancelled. Arming an armed timer moves it.
+// Handlers are noexcept, because libuv's C frames cannot be unwound. They may do anything: arm, cancel or destroy any timer, also
+// their own, and close or destroy the service.
 //
 //   class session {
 //    public:
 //     explicit session(tickwheel::timer_service& timers) : request_{timers, *this} {}
-//     void on_request() { request_.arm(30s); }
+//     int on_request() { return request_.arm(30s); }
 //     void on_response() { request_.cancel(); }
 //    private:
 //     void on_request_timeout() noexcept;    // may `delete this`
@@ -32,21 +32,21 @@
 
 namespace tickwheel {
 
-/// A timer of a service, calling a plain function. 48 bytes.
+/// A timer of a service that calls a plain function. 48 bytes.
 ///
-/// *Thread safety:* the loop thread only, checked when it is armed and when what is armed is cancelled. *Complexity:* O(1), no
-/// allocation, no system call, unless a timerfd is to wake the loop earlier for it (`wake_by::timerfd`). *Errors:* arming
-/// answers a UV_ code. *Lifetime:* stays where it is, may be destroyed at any time, which cancels it. Once its service is
-/// destroyed, only `armed`, `cancel`, `handler`, `has_ref` and the destructor may be called.
+/// *Thread safety:* the loop thread only. Arming a timer, and cancelling an armed one, checks that. *Complexity:* O(1), no allocation
+/// and no system call; with `wake_by::timerfd` one system call if the loop must wake earlier. *Errors:* arming answers a UV_ code.
+/// *Lifetime:* neither copies nor moves. May be destroyed at any time, which cancels it. Once its service is destroyed, only `armed`,
+/// `cancel`, `handler`, `has_ref` and the destructor may be called.
 class timer : private wheel_entry {
  public:
-  /// What callbacks take; nameable in what derives from timer, though the base is private.
+  /// The parameter of a callback. Named here because the base is private.
   using wheel_entry = tickwheel::wheel_entry;
 
-  /// Called with the timer that expired; `timer::from` has it back.
+  /// Called with the timer that expired: `timer::from` converts the parameter.
   using callback = wheel_entry::callback;
 
-  /// The timer that a callback was called with. Requires: `entry` is a timer.
+  /// Returns the timer that a callback was called with. Requires: `entry` is a timer.
   static timer& from(wheel_entry& entry) noexcept { return static_cast<timer&>(entry); }
 
   /// An unarmed timer. Requires: `run` is not null; `service` outlives every arm.
@@ -54,27 +54,28 @@ class timer : private wheel_entry {
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service)} {}
   ~timer() { cancel(); }
 
-  /// Makes the timer due once `after` has passed since this call, on the steady clock. It is never early. It is late by at
-  /// most a tick, a millisecond of poll granularity, the loop's own lag, what the work bound carried over, and after a block
-  /// the wait for input (`service_options::io_wait`). What is too long for the clock saturates: still armed, in effect for
-  /// ever.
+  /// Makes the timer due once `after` has passed since this call, on the steady clock. Reads the clock.
   ///
-  /// Zero or less is due in the next pass whose stamp is taken after this call, never in the one now running. The poll before
-  /// that pass does not wait. Such timers run in the order of arming, and do not wait for input after a block.
+  /// It is never early. It is late by at most the sum of one tick, one millisecond of the poll, the time that the loop is busy, the
+  /// work that bounded passes carry over, and after a block the wait for input (`service_options::io_wait`). A delay that is too
+  /// long for the clock saturates: the timer is armed, but never expires in practice.
   ///
-  /// With a `slack`, a duration, it may be due up to that much later, if that lets it share a wakeup or stay where it is. One
-  /// of zero or less is none.
+  /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll before
+  /// that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block.
   ///
-  /// 0; UV_ENOBUFS when `max_armed` timers are armed and this is not one of them; UV_ECANCELED when the service is
-  /// closed. On an error nothing has changed. Reads the clock. A debug build stops if `open` was never called on the service.
+  /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where it
+  /// is.
+  ///
+  /// 0: it is armed. On an error nothing has changed.
+  /// UV_ENOBUFS: `max_armed` timers are armed, and this is not one of them.
+  /// UV_ECANCELED: the service is closed. If `open` was never called, a debug build stops instead.
   template <class D, class S = clock::duration>
   [[nodiscard]] int arm(D after, S slack = {}) noexcept {
     return timers().arm_after(*this, detail::to_nanoseconds(after), detail::to_nanoseconds(slack));
   }
 
   /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time at or
-  /// before `now()`, as that was read last, is a zero delay (see `arm`). Reads no clock but to move the loop's wakeup, and for
-  /// `now()` when no timer is armed.
+  /// before the last `now()` is a zero delay. Reads the clock only to move the loop's wakeup, and for `now()` if no timer is armed.
   [[nodiscard]] int arm_at(clock::time_point when) noexcept {
     if (!is_plain() || when <= timers_of_plain().time().stamp()) [[unlikely]]
       return timers().arm_at(*this, when);
@@ -82,8 +83,8 @@ class timer : private wheel_entry {
     return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil_after_origin(when));
   }
 
-  /// True when it was armed. Afterwards the handler does not run until the timer is armed again, even when the running
-  /// pass had already reached it.
+  /// Returns true if the timer was armed. Its handler does not run until it is armed again, even if the running pass had already
+  /// reached it.
   bool cancel() noexcept {
     if (!armed()) return false;
     if (is_plain())
@@ -93,51 +94,51 @@ class timer : private wheel_entry {
     return true;
   }
 
-  /// True from `arm` until it fires or is cancelled, or the service closes.
+  /// Returns true from `arm` until the timer expires or is cancelled, or the service closes.
   bool armed() const noexcept { return wheel_entry::armed(); }
 
-  /// When it is due: the time asked for, rounded up to a tick, or within the slack. Of a zero delay a time shortly before the
-  /// call. `time_point::max()` when not armed, or in effect never.
+  /// Returns when the timer is due: the time that was asked for, rounded up to a tick, or a time within the slack. Of a zero delay:
+  /// a time shortly before the call. `time_point::max()`: it is not armed, or never expires in practice.
   clock::time_point deadline() const noexcept {
     return armed() ? timers().ticks().begin_of(wheel_entry::deadline()) : clock::time_point::max();
   }
 
-  /// Tells its handler from others in `timer_service::why`, `dump` and `on_slow_handler`. Types that call something of yours
-  /// have it as a static member, too: `member_timer<&session::on_timeout>::handler()`.
+  /// Identifies the handler in `timer_service::why`, `dump` and `on_slow_handler`. Timers with a handler of yours also have a static
+  /// one: `member_timer<&session::on_timeout>::handler()`.
   callback handler() const noexcept { return wheel_entry::handler(); }
 
-  /// Whether it keeps the loop alive while it is armed. It does until `unref()`, as a uv_timer_t does.
+  /// Keeps the loop alive while it is armed, as a uv_timer_t does. Idempotent.
   void ref() noexcept { set_ref(true); }
-  /// See `ref`.
+  /// Does not keep the loop alive any more. Idempotent.
   void unref() noexcept { set_ref(false); }
-  /// See `ref`; true at first.
+  /// Returns true if it keeps the loop alive while it is armed; true at first.
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
-  /// `arm_at` for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block. Returns
-  /// 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
+  /// As `arm_at`, for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block.
+  /// Returns 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
   [[nodiscard]] int arm_verdict_at(clock::time_point when) noexcept {
     if (!is_plain()) [[unlikely]]
       return timers().arm_slow_path(*this, timers().ticks().ceil(when));
     return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil(when));
   }
 
-  /// `arm_at` for what arms itself again when it has come up, before any handler is called, or is armed: has its place
-  /// still, and cannot be refused.
+  /// As `arm_verdict_at`, for a timer that is armed, or that arms itself again when it expires, before its handler is called. It
+  /// still has its place among `max_armed`, and cannot be refused.
   void arm_again_at(clock::time_point when) noexcept { timers().arm_in_place(*this, timers().ticks().ceil(when)); }
 
-  /// For one that has just come up, before its handler is called: until that returns, its place among `max_armed` is left to it.
+  /// Keeps the place of a timer that has just expired among `max_armed` until its handler returns. Call it before the handler.
   void keep_place() noexcept { timers().alive().keep_place(*this, timers().entries()); }
-  /// `arm_verdict_at` for one that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has not kept
-  /// its place. Requires: the service is open.
+  /// As `arm_verdict_at`, for a timer that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has
+  /// not kept its place. Requires: the service is open.
   [[nodiscard]] int arm_in_place_at(clock::time_point when) noexcept {
     if (!timers().alive().keeps_place(*this)) return arm_verdict_at(when);
     arm_again_at(when);
     return 0;
   }
 
-  /// Marks a timer that activity puts off without arming it anew. The service may ask such a timer for its true deadline before
-  /// it is due.
+  /// Marks a timer whose deadline moves with activity although it is not armed again. The service may ask it for its true deadline
+  /// before it is due.
   struct patient {};
   /// A patient timer. Requires: as the public constructor.
   timer(timer_service& service, callback run, patient) noexcept
@@ -145,15 +146,15 @@ class timer : private wheel_entry {
   /// Returns true for a timer that was made as a patient one.
   static bool is_patient(const timer& t) noexcept { return (t.service_ & patient_bit) != 0; }
 
-  /// From now on `ask` is asked about all timers of the service that move down, patient or not.
+  /// Calls `ask` for each timer of the service that moves to a finer slot, patient or not.
   void ask_before_moving(wheel::move_hook ask) noexcept { timers().entries().on_move(ask, &service()); }
 
-  /// The tick of `when`, for the answer.
+  /// Returns the tick of `when`, for the answer of `ask`.
   static tick tick_of(const timer_service& service, clock::time_point when) noexcept {
     return service.timers().ticks().ceil(when);
   }
 
-  /// Whose timer it is.
+  /// Returns the service of this timer.
   timer_service& service() const noexcept {
     return *reinterpret_cast<timer_service*>(service_ & ~tag_bits);  // NOLINT(performance-no-int-to-ptr): a tagged one
   }
@@ -161,7 +162,7 @@ class timer : private wheel_entry {
  private:
   friend class detail::post_delivery;
 
-  // One of another thread, which only the service arms and cancels: it is told apart where all timers are walked.
+  // A timer of another thread. Only the service arms and cancels it; walks over all timers leave it out.
   struct of_remote {};
   timer(timer_service& service, callback run, of_remote) noexcept
       : wheel_entry{run}, service_{reinterpret_cast<std::uintptr_t>(&service) | remote_bit} {}
@@ -190,32 +191,30 @@ class timer : private wheel_entry {
 
   bool is_plain() const noexcept { return (service_ & (unref_bit | patient_bit)) == 0; }
 
-  // its address; the lowest bit is set when the timer does not hold the loop, the next for a remote one, the third for one
-  // that may be put off
+  // the service's address, with the bits above in its lowest ones
   std::uintptr_t service_;
 };
 
 static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
 
-/// `Member` is a pointer to a member function without arguments that is declared noexcept: libuv's C frames, which call
-/// it, cannot be unwound. Declare the handler before the timer, and do not overload it.
+/// `Member` points to a member function that takes no arguments and is noexcept: libuv's C frames, which call it, cannot be
+/// unwound. Declare the handler before the timer, and do not overload it.
 template <auto Member>
 concept noexcept_member_handler = detail::valid(!detail::takes_arguments<decltype(Member)>,
                                                 "the handler takes arguments, but must take none") &&
     detail::valid(detail::member_handler<decltype(Member)>::is_noexcept,
                   "the handler is not a noexcept member function");
 
-/// `F` can be called without arguments, or with the timer, and is noexcept: libuv's C frames, which call it, cannot be
-/// unwound.
+/// `F` can be called without arguments, or with the timer, and is noexcept: libuv's C frames, which call it, cannot be unwound.
 template <class F>
 concept noexcept_handler = detail::valid(std::is_invocable_v<F&> || std::is_invocable_v<F&, timer&>,
                                          "the handler takes arguments, but may take only a timer&") &&
     detail::valid(std::is_nothrow_invocable_v<F&> || std::is_nothrow_invocable_v<F&, timer&>,
                   "the handler is not noexcept");
 
-// What is made for a `Member` has its type as a parameter, too, which is never given: of a template that is told apart by
-// pointers to members alone, gcc (12, and others) lets all source files share one, though their classes are in unnamed
-// namespaces and merely have the same name, and one's timer calls the other's handler.
+// Each template with a `Member` also has the member's type as a parameter, which users never give. Without it gcc (12 and others)
+// would merge the templates of two source files whose classes are in unnamed namespaces and have the same name: one's timer would
+// call the other's handler.
 
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
 ///
@@ -235,11 +234,11 @@ class member_timer : public timer, private detail::member_call<member_timer<Memb
   friend typename member_timer::member_call;
 };
 
-/// A timer that calls a callable it holds. One that is to arm itself again takes the timer as its argument:
-/// `callback_timer t{timers, [](tickwheel::timer& self) noexcept { self.arm(1s); }};`
+/// A timer that calls a callable, which it holds. A callable that arms the timer again takes it as its argument:
+/// `callback_timer t{timers, [](tickwheel::timer& self) noexcept { (void)self.arm(1s); }};`
 ///
-/// *Thread safety, complexity, errors:* as `timer`. *Lifetime:* as `timer`; the callable lives as long, so that one which
-/// destroys its timer has no captures any more.
+/// *Thread safety, complexity, errors:* as `timer`. *Lifetime:* as `timer`. The callable lives as long as the timer: a callable that
+/// destroys its timer must not use its captures afterwards.
 template <noexcept_handler F>
 class callback_timer : public timer {
  public:
@@ -262,8 +261,8 @@ class callback_timer : public timer {
   F call_;
 };
 
-/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. What was
-/// missed while the loop was busy is skipped, not made up for: one late call, then the next on its time.
+/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. Calls that were missed
+/// while the loop was busy are skipped: one call is late, and the next is on time.
 ///
 /// *Thread safety, errors, lifetime:* as `timer`. *Complexity:* O(1), no allocation; `start` and each call read the clock.
 template <auto Member, class F = decltype(Member)>
@@ -277,8 +276,9 @@ class interval_timer : private timer, private detail::member_call<interval_timer
   interval_timer(timer_service& service, owner& self) noexcept
       : timer{service, handler()}, interval_timer::member_call{self} {}
 
-  /// First call one `period`, a duration, from now. Starting a started one begins anew. A period shorter than a tick comes once
-  /// a tick. 0; UV_EINVAL for a period that is not positive; else as `timer::arm`. On an error nothing has changed.
+  /// Starts, or starts anew. The first call is one `period`, a duration, from now. A period shorter than a tick counts as one tick.
+  /// On an error nothing has changed. Returns 0, UV_ENOBUFS or UV_ECANCELED as `timer::arm`.
+  /// UV_EINVAL: the period is not positive.
   template <class D>
   [[nodiscard]] int start(D period) noexcept {
     const auto every = detail::to_nanoseconds(period);
@@ -291,7 +291,7 @@ class interval_timer : private timer, private detail::member_call<interval_timer
     return 0;
   }
 
-  /// True when it was started. Afterwards the handler does not run until it is started again.
+  /// Returns true if it was started. Its handler does not run until it is started again.
   bool cancel() noexcept { return timer::cancel(); }
   using timer::armed;
   using timer::callback;
