@@ -23,7 +23,7 @@
 #include "../../tests/support/simulated_clock.hpp"
 #include "../support/callgrind.hpp"
 #include "../support/json_file.hpp"
-#include "experiment/counted.hpp"
+#include "experiment/callgrind_window.hpp"
 #include "experiment/experiment.hpp"
 #include "subjects/asio.hpp"
 #include "subjects/libev.hpp"
@@ -72,12 +72,13 @@ std::optional<std::size_t> run_counted(std::size_t n) {
   Workload::prepare(e);
   constexpr bool fires = std::is_same_v<Workload, fire>;
   constexpr std::size_t a_millisecond = 1000;
-  counted::begin(fires ? 1 : a_millisecond);
-  Workload::template run<counted>(e);
-  counted::end();
+  callgrind_window::begin(fires ? 1 : a_millisecond);
+  Workload::template run<callgrind_window>(e);
+  callgrind_window::end();
   if (!std::is_same_v<S, nothing_subject> && e.result() != plan.expected) return std::nullopt;
-  if (!fires) return counted::operations;
-  return std::is_same_v<S, nothing_subject> ? counted::operations * fire::due_in_a_step : counted::fires;
+  if (!fires) return callgrind_window::operations;
+  return std::is_same_v<S, nothing_subject> ? callgrind_window::operations * fire::due_in_a_step
+                                            : callgrind_window::fires;
 }
 
 struct counter {
@@ -125,12 +126,12 @@ class output_file {
 std::optional<cost> count(const counter& c, std::size_t n) {
   const output_file out;
   const auto geometry = [](std::size_t size, std::size_t ways) {
-    return std::to_string(size) + ',' + std::to_string(ways) + ',' + std::to_string(counted::line);
+    return std::to_string(size) + ',' + std::to_string(ways) + ',' + std::to_string(callgrind_window::line);
   };
   constexpr std::size_t last_level = std::size_t{16} << 20;
   const std::string options = "-q --log-file=/dev/null --instr-atstart=no --collect-atstart=no --cache-sim=yes --D1=" +
-                              geometry(counted::cache, counted::ways) + " --LL=" + geometry(last_level, 16) +
-                              " --callgrind-out-file='" + out.path.string() + "'";
+                              geometry(callgrind_window::cache, callgrind_window::ways) +
+                              " --LL=" + geometry(last_level, 16) + " --callgrind-out-file='" + out.path.string() + "'";
   double operations = 0;
   const bool ran = run_under_callgrind(options, "--count " + c.name() + " --connections " + std::to_string(n),
                                        [&](const char* line) { operations = std::strtod(line, nullptr); });

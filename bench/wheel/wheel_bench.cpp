@@ -20,12 +20,12 @@
 #include "subjects/wheel.hpp"
 #include "workloads/arm.hpp"
 #include "workloads/arm_cancel.hpp"
-#include "workloads/fenced.hpp"
 #include "workloads/fire.hpp"
 #include "workloads/floor.hpp"
 #include "workloads/lifecycle.hpp"
 #include "workloads/pause.hpp"
 #include "workloads/rearm.hpp"
+#include "workloads/serialized.hpp"
 #include "workloads/sparse.hpp"
 #include "workloads/touch.hpp"
 #include "workloads/wait.hpp"
@@ -176,10 +176,10 @@ void add_benchmarks() {
   add_all<wait>(waiting_subjects{}, {100'000});
   add_all<sparse>(all_subjects{}, {1});
   add_all<lifecycle>(renewable_subjects{}, sizes);
-  add_all<fenced<rearm>>(all_subjects{}, sizes);
-  add_all<fenced<touch>>(all_subjects{}, sizes);
-  add_all<fenced<touch>>(touched_subjects{}, sizes);
-  add_all<fenced<arm>>(all_subjects{}, sizes);
+  add_all<serialized<rearm>>(all_subjects{}, sizes);
+  add_all<serialized<touch>>(all_subjects{}, sizes);
+  add_all<serialized<touch>>(touched_subjects{}, sizes);
+  add_all<serialized<arm>>(all_subjects{}, sizes);
 }
 
 std::string describe(const wheel_geometry& g) {

@@ -6,7 +6,7 @@
 // - `plan(n)`, which draws the script for n connections, with what must come of it;
 // - `items(script)`: how many operations that has;
 // - `prepare(e)`: what goes before, untimed, with the unarmed connections of an experiment;
-// - `run(e)`, which is timed; `run<Separation>(e)`, where operations are also run apart: see separation.hpp;
+// - `run(e)`, which is timed; `run<OpBarrier>(e)`, which runs operations with a barrier between them: see op_barrier.hpp;
 // - if there is more to tell, `wakeups(e)`, how often the subject wakes up, or `count<Subject>(script, n, counters)`.
 #pragma once
 

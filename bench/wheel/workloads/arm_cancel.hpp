@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../experiment/experiment.hpp"
+#include "../experiment/op_barrier.hpp"
 #include "../experiment/script.hpp"
-#include "../experiment/separation.hpp"
 #include "../experiment/subject.hpp"
 #include "../experiment/workload.hpp"
 
@@ -45,14 +45,14 @@ struct arm_cancel {
     e.subject.cancel(*e.timed.front().to);
   }
 
-  template <class Separation = adjacent, subject S>
+  template <class OpBarrier = adjacent, subject S>
   static void run(experiment<S>& e) {
     auto& c = *e.timed.front().to;
     for (std::size_t i = 0; i < operations; ++i) {
       e.subject.arm(c, delay);
       benchmark::ClobberMemory();
       e.seen.cancels += e.subject.cancel(c);
-      Separation::end_operation();
+      OpBarrier::end_operation();
     }
   }
 };

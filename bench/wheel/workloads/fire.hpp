@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../experiment/experiment.hpp"
+#include "../experiment/op_barrier.hpp"
 #include "../experiment/script.hpp"
-#include "../experiment/separation.hpp"
 #include "../experiment/subject.hpp"
 #include "../experiment/workload.hpp"
 
@@ -37,13 +37,13 @@ struct fire {
     run_first_arms(e);
   }
 
-  template <class Separation = adjacent, subject S>
+  template <class OpBarrier = adjacent, subject S>
   static void run(experiment<S>& e) {
     for (const nanoseconds mark : marks) {
-      if constexpr (std::is_same_v<Separation, adjacent>)
+      if constexpr (std::is_same_v<OpBarrier, adjacent>)
         e.subject.run_out(mark);
       else
-        run_in_steps<Separation>(e, mark);
+        run_in_steps<OpBarrier>(e, mark);
       if (mark != std::end(marks)[-1]) e.mark();
     }
   }
@@ -52,12 +52,12 @@ struct fire {
   static constexpr std::size_t due_in_a_step = 17;
 
  private:
-  template <class Separation, subject S>
+  template <class OpBarrier, subject S>
   static void run_in_steps(experiment<S>& e, nanoseconds mark) {
     const auto step = std::chrono::ceil<microseconds>(nanoseconds{59s} * due_in_a_step / e.plan.first.size());
     while (e.now < mark) {
       e.subject.run_out(e.now = std::min(e.now + step, mark));
-      Separation::end_operation();
+      OpBarrier::end_operation();
     }
   }
 };

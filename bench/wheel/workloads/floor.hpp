@@ -8,14 +8,14 @@
 //   update         loads, changes and stores, at random
 //   array          the same, each once, in the order they were allocated, prefetched
 //   chase          each once, in random order, the next one's address being in the line
-//   store_fenced   store, each by itself: see separation.hpp
+//   store_fenced   store, with a barrier after each: see op_barrier.hpp
 //   fence          nothing, each by itself: what the fence alone takes, N being 1
 #pragma once
 
 #include "../../support/connection.hpp"
 #include "../experiment/experiment.hpp"
+#include "../experiment/op_barrier.hpp"
 #include "../experiment/script.hpp"
-#include "../experiment/separation.hpp"
 #include "../experiment/workload.hpp"
 
 #include <algorithm>
@@ -61,14 +61,14 @@ struct visits {
 // A pattern has a `name`, `prepare(visits&)`, `run(visits&, pass)`, which is timed, pass being 1, 2, ..., and
 // `right(visits&, passes)`: whether each visit left the trace it should.
 
-template <class Separation>
+template <class OpBarrier>
 struct store_visit {
   static constexpr std::string_view name = "store";
   static void prepare(visits& v) { v.draw(); }
   static void run(visits& v, std::uint64_t pass) {
     for (const auto& s : v.steps) {
       s.to->value = pass;
-      Separation::end_operation();
+      OpBarrier::end_operation();
     }
   }
   static bool right(const visits& v, std::uint64_t passes) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../experiment/experiment.hpp"
+#include "../experiment/op_barrier.hpp"
 #include "../experiment/script.hpp"
-#include "../experiment/separation.hpp"
 #include "../experiment/subject.hpp"
 #include "../experiment/workload.hpp"
 
@@ -54,14 +54,14 @@ struct rearm {
     e.timed = e.steps_of(e.plan.timed);
   }
 
-  template <class Separation = adjacent, subject S>
+  template <class OpBarrier = adjacent, subject S>
   static void run(experiment<S>& e) {
     for (const auto& step : e.timed) {
       e.subject.advance_to(e.now += an_operation);
       e.seen.cancels += e.subject.cancel(*step.to);
       benchmark::ClobberMemory();
       e.subject.arm(*step.to, step.delay());
-      Separation::end_operation();
+      OpBarrier::end_operation();
     }
   }
 };

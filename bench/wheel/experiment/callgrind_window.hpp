@@ -1,7 +1,7 @@
-// Operations that callgrind counts one by one: what cost_model puts between them. See separation.hpp.
+// Lets callgrind count operations one by one, in windows. cost_model uses it in place of an op_barrier.
 //
-// Not every operation is counted, which would take hours, but those of a millisecond in sixteen; what wheels do now and
-// then, and loops each millisecond, is in it as often as it happens.
+// To count every operation would take hours. A window is one millisecond in sixteen. So work that wheels do rarely, and loops do each
+// millisecond, is counted as often as it happens.
 #pragma once
 
 #include "../../support/connection.hpp"
@@ -13,7 +13,7 @@
 namespace tickwheel::bench {
 
 /// *Thread safety:* none; the benchmarks have one thread.
-struct counted {
+struct callgrind_window {
   /// callgrind is to simulate a first-level cache of this geometry.
   static constexpr std::size_t line = 64, ways = 8, cache = std::size_t{32} << 10;
 

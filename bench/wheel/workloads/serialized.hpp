@@ -1,8 +1,8 @@
-// Workloads whose operations are apart.
+// Workloads with a barrier after each operation.
 #pragma once
 
 #include "../experiment/experiment.hpp"
-#include "../experiment/separation.hpp"
+#include "../experiment/op_barrier.hpp"
 #include "../experiment/subject.hpp"
 #include "../experiment/workload.hpp"
 
@@ -10,9 +10,9 @@
 
 namespace tickwheel::bench {
 
-/// A workload with each of its operations by itself. The script is the same.
+/// The same workload with the same script, whose operations do not overlap. Its benchmark is called NAME_fenced.
 template <class Workload>
-struct fenced : Workload {
+struct serialized : Workload {
   static inline const std::string name = std::string{Workload::name} + "_fenced";
 
   template <subject S>
