@@ -134,9 +134,7 @@ class loop final : public driver {
   bool is_alive() const { return armed_count_ != 0 || has_holds_ || !posted_.empty(); }
 
   // timer_service::due. Whether a timer is due is chosen at random.
-  bool is_due() const {
-    return (armed_count_ != 0 && rl::rand(2) == 0) || !posted_.empty() || !queue_->seems_empty();
-  }
+  bool is_due() const { return (armed_count_ != 0 && rl::rand(2) == 0) || !posted_.empty() || !queue_->seems_empty(); }
 
   // uv__io_poll, uv__async_io and loop_driver::on_async. A timer or some other event may end a wait at any time. If nothing
   // is left that could end it, a wakeup was lost.
