@@ -1,4 +1,4 @@
-// A broken precondition stops the process, with a line that says which.
+// A violated precondition stops the process, and the message names it.
 #include <tickwheel/core/detail/check.hpp>
 
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 namespace tickwheel::test {
 namespace {
 
-TEST(check, nothing_happens_while_it_holds) { detail::require(true, "never said"); }
+TEST(check, does_nothing_if_the_condition_holds) { detail::require(true, "never said"); }
 
 #ifndef _WIN32
-TEST(check_death_test, failure_aborts_and_says_what_was_violated) {
+TEST(check, aborts_and_names_the_violated_condition) {
   EXPECT_EXIT(detail::fail("a wheel is round"), testing::KilledBySignal(SIGABRT), "tickwheel: a wheel is round\n");
 }
 #endif

@@ -1,4 +1,4 @@
-// Any duration in, nanoseconds out: rounded up, saturating.
+// Any duration to nanoseconds: rounded up, saturating.
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 using picoseconds = duration<std::int64_t, std::pico>;
 
-TEST(nanoseconds_test, the_usual_durations_convert_exactly) {
+TEST(nanoseconds, usual_durations_are_exact) {
   EXPECT_EQ(to_nanoseconds(7ns), 7ns);
   EXPECT_EQ(to_nanoseconds(7us), 7'000ns);
   EXPECT_EQ(to_nanoseconds(7ms), 7'000'000ns);
@@ -26,7 +26,7 @@ TEST(nanoseconds_test, the_usual_durations_convert_exactly) {
   EXPECT_EQ(to_nanoseconds(0s), 0ns);
 }
 
-TEST(nanoseconds_test, any_integer_may_count) {
+TEST(nanoseconds, accept_any_integer_type) {
   EXPECT_EQ((to_nanoseconds(duration<std::int8_t>{100})), 100s);
   EXPECT_EQ((to_nanoseconds(duration<unsigned char, std::milli>{255})), 255ms);
   EXPECT_EQ((to_nanoseconds(duration<std::uint32_t>{4'000'000'000U})), 4'000'000'000s);
@@ -34,7 +34,7 @@ TEST(nanoseconds_test, any_integer_may_count) {
   EXPECT_EQ((to_nanoseconds(duration<std::int8_t>{-100})), -100s);
 }
 
-TEST(nanoseconds_test, a_part_of_a_nanosecond_rounds_up) {
+TEST(nanoseconds, round_a_part_of_a_nanosecond_up) {
   EXPECT_EQ(to_nanoseconds(picoseconds{1}), 1ns);
   EXPECT_EQ(to_nanoseconds(picoseconds{999}), 1ns);
   EXPECT_EQ(to_nanoseconds(picoseconds{1000}), 1ns);
@@ -45,7 +45,7 @@ TEST(nanoseconds_test, a_part_of_a_nanosecond_rounds_up) {
   EXPECT_EQ(to_nanoseconds(picoseconds{-1001}), -1ns);
 }
 
-TEST(nanoseconds_test, a_period_that_is_no_multiple_of_a_nanosecond_rounds_up) {
+TEST(nanoseconds, round_up_if_the_period_is_no_multiple) {
   using thirds = duration<std::int64_t, std::ratio<1, 3>>;
   EXPECT_EQ(to_nanoseconds(thirds{1}), 333'333'334ns);
   EXPECT_EQ(to_nanoseconds(thirds{2}), 666'666'667ns);
@@ -57,7 +57,7 @@ TEST(nanoseconds_test, a_period_that_is_no_multiple_of_a_nanosecond_rounds_up) {
   EXPECT_EQ(to_nanoseconds(frames{60}), 1s);
 }
 
-TEST(nanoseconds_test, what_is_too_long_saturates) {
+TEST(nanoseconds, saturate_if_a_duration_is_too_long) {
   EXPECT_EQ(to_nanoseconds(hours::max()), nanoseconds::max());
   EXPECT_EQ(to_nanoseconds(hours::min()), nanoseconds::min());
   EXPECT_EQ(to_nanoseconds(std::chrono::years::max()), nanoseconds::max());
@@ -68,24 +68,24 @@ TEST(nanoseconds_test, what_is_too_long_saturates) {
   EXPECT_EQ((to_nanoseconds(duration<std::int64_t, std::giga>{-10})), nanoseconds::min());
 }
 
-TEST(nanoseconds_test, the_ends_of_the_range_are_exact) {
+TEST(nanoseconds, are_exact_at_the_ends_of_the_range) {
   EXPECT_EQ(to_nanoseconds(nanoseconds::max()), nanoseconds::max());
   EXPECT_EQ(to_nanoseconds(nanoseconds::min()), nanoseconds::min());
   EXPECT_EQ(to_nanoseconds(nanoseconds::max() - 1ns), nanoseconds::max() - 1ns);
 }
 
-TEST(nanoseconds_test, an_unsigned_count_beyond_the_signed_range_saturates) {
+TEST(nanoseconds, saturate_if_an_unsigned_count_is_too_large) {
   EXPECT_EQ((to_nanoseconds(duration<std::uint64_t, std::nano>{~0ULL})), nanoseconds::max());
   EXPECT_EQ((to_nanoseconds(duration<std::uint64_t>{~0ULL})), nanoseconds::max());
   EXPECT_EQ((to_nanoseconds(duration<std::uint64_t, std::nano>{1ULL << 63})), nanoseconds::max());
 }
 
-TEST(nanoseconds_test, an_unsigned_count_beyond_the_signed_range_is_never_shortened) {
+TEST(nanoseconds, never_shorten_an_unsigned_count) {
   EXPECT_GE((to_nanoseconds(duration<std::uint64_t, std::pico>{~0ULL})), 18'446'744'073'709'552ns);
   EXPECT_GE((to_nanoseconds(duration<std::uint64_t, std::pico>{(1ULL << 63) + 1000})), 9'223'372'036'854'777ns);
 }
 
-TEST(nanoseconds_test, a_floating_duration_rounds_up) {
+TEST(nanoseconds, round_a_floating_point_duration_up) {
   EXPECT_EQ(to_nanoseconds(duration<double>{1.5}), 1'500'000'000ns);
   EXPECT_EQ(to_nanoseconds(duration<float>{0.5F}), 500'000'000ns);
   EXPECT_EQ((to_nanoseconds(duration<double, std::nano>{0.25})), 1ns);
@@ -96,7 +96,7 @@ TEST(nanoseconds_test, a_floating_duration_rounds_up) {
   EXPECT_GE((to_nanoseconds(duration<long double, std::milli>{0.000001L * 3})), 3ns);
 }
 
-TEST(nanoseconds_test, a_floating_duration_out_of_range_saturates) {
+TEST(nanoseconds, saturate_if_a_floating_duration_is_too_long) {
   EXPECT_EQ(to_nanoseconds(duration<double>{1e300}), nanoseconds::max());
   EXPECT_EQ(to_nanoseconds(duration<double>{-1e300}), nanoseconds::min());
   EXPECT_EQ((to_nanoseconds(duration<double, std::nano>{9223372036854775808.0})), nanoseconds::max());
@@ -105,12 +105,12 @@ TEST(nanoseconds_test, a_floating_duration_out_of_range_saturates) {
   EXPECT_EQ(to_nanoseconds(duration<float>{INFINITY}), nanoseconds::max());
 }
 
-TEST(nanoseconds_test, not_a_number_is_no_reason_to_wait) {
+TEST(nanoseconds, are_0_for_not_a_number) {
   EXPECT_EQ(to_nanoseconds(duration<double>{NAN}), 0ns);
   EXPECT_EQ(to_nanoseconds(duration<float>{NAN}), 0ns);
 }
 
-TEST(nanoseconds_test, sums_saturate_at_both_ends) {
+TEST(nanoseconds, sums_saturate_at_both_ends) {
   EXPECT_EQ(add_saturating(1ns, 2ns), 3ns);
   EXPECT_EQ(add_saturating(1ns, -2ns), -1ns);
   EXPECT_EQ(add_saturating(nanoseconds::max(), 1ns), nanoseconds::max());
@@ -120,13 +120,13 @@ TEST(nanoseconds_test, sums_saturate_at_both_ends) {
   EXPECT_EQ(add_saturating(nanoseconds::max(), nanoseconds::min()), -1ns);
 }
 
-TEST(nanoseconds_test, a_time_point_saturates_when_added_to) {
+TEST(nanoseconds, sums_with_a_time_point_saturate) {
   using point = std::chrono::steady_clock::time_point;
   EXPECT_EQ(add_saturating(point{5s}, 3s), point{8s});
   EXPECT_EQ(add_saturating(point{5s}, nanoseconds::max()), point::max());
 }
 
-TEST(nanoseconds_test, conversion_is_a_constant_expression) {
+TEST(nanoseconds, convert_in_constant_expressions) {
   static_assert(to_nanoseconds(1h) == 3600s);
   static_assert(to_nanoseconds(duration<double>{0.5}) == 500ms);
   SUCCEED();

@@ -1,4 +1,4 @@
-// The occupied slots of a level, against a search slot by slot.
+// The occupied slots of a level, compared with a search slot by slot.
 #include "../../src/core/slot_bitmap.hpp"
 
 #include <gtest/gtest.h>
@@ -9,12 +9,11 @@
 namespace tickwheel::test {
 namespace {
 
-class slot_bitmap_test : public testing::TestWithParam<unsigned> {
+constexpr unsigned none = tickwheel::slot_bitmap::none;
+
+class slot_bitmap : public testing::TestWithParam<unsigned> {
  protected:
-  void SetUp() override {
-    bits.reset(slots);
-    naive.assign(slots, false);
-  }
+  slot_bitmap() { bits.reset(slots); }
 
   void set(unsigned slot) {
     bits.set(slot);
@@ -26,10 +25,19 @@ class slot_bitmap_test : public testing::TestWithParam<unsigned> {
     naive[slot] = false;
   }
 
+  // every `step`-th slot
+  void set_all(unsigned step = 1) {
+    for (unsigned slot = 0; slot < slots; slot += step) set(slot);
+  }
+
   unsigned searched(unsigned from) const {
     for (unsigned distance = 0; distance < slots; ++distance)
       if (naive[(from + distance) % slots]) return distance;
-    return slot_bitmap::none;
+    return none;
+  }
+
+  void expect_as_searched() const {
+    for (const unsigned from : positions()) ASSERT_EQ(bits.distance_from(from), searched(from));
   }
 
   // all positions of a small one; of a large one those around the words and the summary words, and some others
@@ -41,30 +49,31 @@ class slot_bitmap_test : public testing::TestWithParam<unsigned> {
   }
 
   const unsigned slots = GetParam();
-  slot_bitmap bits;
-  std::vector<bool> naive;
+  tickwheel::slot_bitmap bits;
+  std::vector<bool> naive = std::vector<bool>(slots);
 };
 
-TEST_P(slot_bitmap_test, finds_nothing_when_all_are_clear) {
-  for (const unsigned from : positions()) EXPECT_EQ(bits.distance_from(from), slot_bitmap::none);
+TEST_P(slot_bitmap, finds_nothing_while_all_are_clear) {
+  for (const unsigned from : positions()) EXPECT_EQ(bits.distance_from(from), none);
 }
 
-TEST_P(slot_bitmap_test, finds_the_only_one_from_everywhere) {
+TEST_P(slot_bitmap, finds_the_only_one_from_everywhere) {
   for (unsigned slot = 0; slot < slots; slot += 1 + slots / 19) {
+    SCOPED_TRACE(slot);
     set(slot);
-    for (const unsigned from : positions()) ASSERT_EQ(bits.distance_from(from), searched(from)) << slot;
+    expect_as_searched();
     clear(slot);
   }
 }
 
-TEST_P(slot_bitmap_test, finds_the_one_at_the_position_itself) {
+TEST_P(slot_bitmap, finds_the_position_itself) {
   for (const unsigned slot : positions()) {
     set(slot);
     ASSERT_EQ(bits.distance_from(slot), 0U);
   }
 }
 
-TEST_P(slot_bitmap_test, goes_round_to_the_one_just_behind) {
+TEST_P(slot_bitmap, goes_round_to_the_slot_just_before) {
   for (const unsigned from : positions()) {
     set((from + slots - 1) % slots);
     ASSERT_EQ(bits.distance_from(from), slots - 1);
@@ -72,29 +81,28 @@ TEST_P(slot_bitmap_test, goes_round_to_the_one_just_behind) {
   }
 }
 
-TEST_P(slot_bitmap_test, test_tells_what_was_set) {
-  for (unsigned slot = 0; slot < slots; slot += 3) set(slot);
+TEST_P(slot_bitmap, test_returns_whether_a_slot_was_set) {
+  set_all(3);
   for (unsigned slot = 0; slot < slots; ++slot) ASSERT_EQ(bits.test(slot), slot % 3 == 0);
 }
 
-TEST_P(slot_bitmap_test, clearing_one_leaves_its_neighbours) {
-  for (unsigned slot = 0; slot < slots; ++slot) set(slot);
+TEST_P(slot_bitmap, keeps_the_neighbours_of_a_cleared_slot) {
+  set_all();
   for (unsigned slot = 0; slot < slots; slot += 2) clear(slot);
-  for (const unsigned from : positions()) ASSERT_EQ(bits.distance_from(from), searched(from));
+  expect_as_searched();
 }
 
-TEST_P(slot_bitmap_test, setting_and_clearing_twice_is_the_same_as_once) {
-  set(slots / 2);
-  set(slots / 2);
-  clear(slots / 2);
-  EXPECT_EQ(bits.distance_from(0), slot_bitmap::none);
-  clear(slots / 2);
-  EXPECT_EQ(bits.distance_from(0), slot_bitmap::none);
+TEST_P(slot_bitmap, is_the_same_if_a_slot_is_set_or_cleared_twice) {
+  for (int times = 0; times < 2; ++times) set(slots / 2);
+  for (int times = 0; times < 2; ++times) {
+    clear(slots / 2);
+    EXPECT_EQ(bits.distance_from(0), none);
+  }
 }
 
-TEST_P(slot_bitmap_test, agrees_with_a_search_after_any_changes) {
+TEST_P(slot_bitmap, agrees_with_a_search_after_any_changes) {
   std::mt19937 random{slots};
-  for (const unsigned density : {1U, 4U, 64U}) {
+  for (const unsigned density : {1U, 4U, 64U})
     for (int step = 0; step < 500; ++step) {
       const auto slot = static_cast<unsigned>(random()) % slots;
       if (random() % (density + 1) != 0)
@@ -104,16 +112,15 @@ TEST_P(slot_bitmap_test, agrees_with_a_search_after_any_changes) {
       const auto from = static_cast<unsigned>(random()) % slots;
       ASSERT_EQ(bits.distance_from(from), searched(from));
     }
-  }
 }
 
-TEST_P(slot_bitmap_test, reset_clears_all) {
-  for (const unsigned slot : positions()) set(slot);
+TEST_P(slot_bitmap, is_clear_after_reset) {
+  set_all();
   bits.reset(slots);
-  for (const unsigned from : positions()) ASSERT_EQ(bits.distance_from(from), slot_bitmap::none);
+  for (const unsigned from : positions()) ASSERT_EQ(bits.distance_from(from), none);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, slot_bitmap_test, testing::Values(1U, 2U, 4U, 32U, 64U, 128U, 256U, 4096U, 8192U, 16384U),
+INSTANTIATE_TEST_SUITE_P(all, slot_bitmap, testing::Values(1U, 2U, 4U, 32U, 64U, 128U, 256U, 4096U, 8192U, 16384U),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The random numbers behind jitter: the same ones everywhere.
+// The random numbers for jitter: the same sequence on every machine.
 #include <tickwheel/core/detail/splitmix64.hpp>
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(splitmix64, gives_the_published_sequence) {
     EXPECT_EQ(random.next(), expected);
 }
 
-TEST(splitmix64, draws_each_of_a_range_and_none_beyond) {
+TEST(splitmix64, draws_each_number_of_a_range_and_none_beyond) {
   splitmix64 random{1};
   std::array<int, 7> drawn{};
   for (int i = 0; i < 7000; ++i) {
@@ -41,7 +41,7 @@ TEST(splitmix64, draws_from_the_whole_range_and_from_one) {
   EXPECT_EQ(a.up_to(0ns), 0ns);
 }
 
-TEST(share_of, a_duration_is_rounded_down_and_not_more_than_the_whole) {
+TEST(splitmix64, share_of_rounds_down_and_is_at_most_the_whole) {
   EXPECT_EQ(share_of(10ns, 0.25), 2ns);
   EXPECT_EQ(share_of(10ns, 0), 0ns);
   EXPECT_EQ(share_of(10ns, 1), 10ns);
@@ -51,7 +51,7 @@ TEST(share_of, a_duration_is_rounded_down_and_not_more_than_the_whole) {
   EXPECT_LT(share_of(std::chrono::nanoseconds::max(), 0.5), std::chrono::nanoseconds::max() / 2 + 2ns);
 }
 
-TEST(a_seed, differs_from_object_to_object) {
+TEST(splitmix64, seed_of_differs_between_objects) {
   const int a = 0;
   const int b = 0;
   EXPECT_NE(tickwheel::detail::seed_of(&a), tickwheel::detail::seed_of(&b));

@@ -37,7 +37,11 @@ void* allocate(std::size_t size, std::size_t alignment = 0) noexcept {
 
 void* allocate_or_throw(std::size_t size, std::size_t alignment = 0) {
   if (void* const block = allocate(size, alignment)) return block;
+#if defined(__cpp_exceptions)
   throw std::bad_alloc{};
+#else
+  std::abort();
+#endif
 }
 
 // Volatile, as filling what is freed next is dead code to a compiler; unchecked, as a block may begin with a count of

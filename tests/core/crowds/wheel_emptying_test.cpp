@@ -1,55 +1,60 @@
-// While a crowded slot is being emptied: what `empty`, `sweep`, `clear` and skipped time make of what is left in it.
+// A crowded slot is emptied ahead of its time: when that begins, in which steps, and what `empty`, `sweep`, `clear` and skipped
+// time do meanwhile.
 #include "../support/probe.hpp"
 
-#include <gmock/gmock.h>
-
-#include <cstddef>
+#include <algorithm>
 
 namespace tickwheel::test {
 namespace {
 
-using testing::ElementsAre;
+// docs/design.md, "Pace"
+constexpr std::size_t entries_per_tick = 64;
+constexpr std::size_t smallest_step = 128;
 
+// A slot of the second level is as wide as the level has slots. This one is crowded:
 constexpr tick width = 1024;
 constexpr tick begin = 4 * width;
-constexpr std::size_t count = 1280;  // moved down in several steps
 
-class wheel_emptying : public testing::Test {
+// A wheel with entries in the slot, spread over its ticks from the first on.
+template <class Entry>
+struct crowded {
+  explicit crowded(std::size_t count) : all{timers, count} { all.arm(begin, width); }
+
+  // Returns how many visits are due at `now`, and makes them.
+  std::size_t visits_at(tick now) { return timers.next_expiry() > now ? 0 : visits(timers, now) + 1; }
+
+  checked_wheel timers{wheel_geometry::hierarchical(2, width)};
+  group<Entry> all;
+};
+
+class emptying : public testing::Test, protected crowded<probe> {
  protected:
-  void SetUp() override {
-    for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], begin + i % width);
-  }
+  static constexpr std::size_t count = 1280;  // moved down in several steps
+  emptying() : crowded{count} {}
 
-  // Takes the first steps. Some are moved down then, the others wait to be.
-  void begin_emptying() {
+  // Some entries are moved down then, the others wait.
+  void take_first_steps() {
     for (int step = 0; step < 3; ++step) timers.advance(timers.next_expiry());
     ASSERT_LT(timers.now(), begin);
     ASSERT_LT(timers.next_expiry(), begin);
   }
-
-  void cancel_all() {
-    for (probe& p : all) timers.cancel(p);
-  }
-
-  wheel timers{wheel_geometry::hierarchical(2, width)};
-  probes all{timers, count};
 };
 
-// What was cancelled is dropped in the first steps, so that nothing is linked but what is left in the slot that is emptied.
-TEST_F(wheel_emptying, wheel_is_not_empty_while_a_timer_is_armed) {
+// Cancelled entries are dropped in the first steps, so that only those are linked that are left in the slot that is emptied.
+TEST_F(emptying, wheel_is_not_empty_while_a_timer_is_armed) {
   for (std::size_t i = 0; i < count; ++i)
     if (i != count / 2) timers.cancel(all[i]);
   while (timers.armed() != 0) {
     ASSERT_FALSE(timers.empty()) << timers.now();
     timers.advance(timers.next_expiry());
   }
-  EXPECT_THAT(all[count / 2].fired_at(), ElementsAre(begin + count / 2));
+  EXPECT_EQ(all[count / 2].fired_at(), ticks{begin + count / 2});
   EXPECT_TRUE(timers.empty());
 }
 
-TEST_F(wheel_emptying, sweep_drops_what_is_left) {
-  begin_emptying();
-  cancel_all();
+TEST_F(emptying, sweep_drops_what_is_left) {
+  take_first_steps();
+  all.cancel();
   timers.sweep(count - 1);
   EXPECT_FALSE(timers.empty());
   EXPECT_TRUE(valid(timers));
@@ -58,8 +63,8 @@ TEST_F(wheel_emptying, sweep_drops_what_is_left) {
   EXPECT_TRUE(valid(timers));
 }
 
-TEST_F(wheel_emptying, clear_detaches_what_is_left) {
-  begin_emptying();
+TEST_F(emptying, clear_detaches_what_is_left) {
+  take_first_steps();
   std::size_t disposed = 0;
   timers.clear([&](wheel_entry& e) {
     EXPECT_FALSE(e.armed());
@@ -73,95 +78,134 @@ TEST_F(wheel_emptying, clear_detaches_what_is_left) {
   EXPECT_EQ(timers.advance(begin).ran, 1U);
 }
 
-TEST_F(wheel_emptying, begins_anew_for_timers_armed_again_after_time_skipped) {
-  begin_emptying();
-  cancel_all();
+TEST_F(emptying, begins_anew_for_timers_armed_again) {
+  take_first_steps();
+  all.cancel();
   timers.advance(timers.now() + 1, 0);
-  EXPECT_TRUE(valid(timers));
-  for (std::size_t i = 0; i < count; ++i) timers.arm(all[i], begin + i % width);
+  all.arm(begin, width);
   EXPECT_TRUE(valid(timers));
   run_until(timers, begin + width);
-  for (std::size_t i = 0; i < count; ++i) ASSERT_THAT(all[i].fired_at(), ElementsAre(begin + i % width));
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(all[i].fired_at(), ticks{begin + i % width});
   EXPECT_TRUE(timers.empty());
 }
 
-TEST_F(wheel_emptying, delays_no_timer_after_time_skipped_beyond_it) {
+TEST_F(emptying, delays_no_timer_after_skipped_time) {
   for (const tick later : {begin, begin + width / 2, 3 * begin, 100 * begin}) {
     SCOPED_TRACE(later);
-    wheel fresh{wheel_geometry::hierarchical(2, width)};
-    probes crowd{fresh, count};
-    for (std::size_t i = 0; i < count; ++i) fresh.arm(crowd[i], begin + i % width);
-    for (int step = 0; step < 3; ++step) fresh.advance(fresh.next_expiry());
-    for (probe& p : crowd) fresh.cancel(p);
-    fresh.advance(later, 0);
-    EXPECT_TRUE(valid(fresh));
-    EXPECT_FALSE(fresh.empty());
-    for (std::size_t i = 0; i < count; i += 100) fresh.arm(crowd[i], later + 1 + i);
-    EXPECT_TRUE(valid(fresh));
-    run_until(fresh, later + 1 + count);
-    for (std::size_t i = 0; i < count; i += 100) ASSERT_THAT(crowd[i].fired_at(), ElementsAre(later + 1 + i));
+    crowded<probe> fresh{count};
+    for (int step = 0; step < 3; ++step) fresh.timers.advance(fresh.timers.next_expiry());
+    fresh.all.cancel();
+    fresh.timers.advance(later, 0);
+    EXPECT_FALSE(fresh.timers.empty());
+    for (std::size_t i = 0; i < count; i += 100) fresh.timers.arm(fresh.all[i], later + 1 + i);
+    EXPECT_TRUE(valid(fresh.timers));
+    run_until(fresh.timers, later + 1 + count);
+    for (std::size_t i = 0; i < count; i += 100) ASSERT_EQ(fresh.all[i].fired_at(), ticks{later + 1 + i});
   }
 }
 
-TEST_F(wheel_emptying, goes_on_after_next_expiry_was_asked_amid_a_step) {
+TEST_F(emptying, continues_after_next_expiry_was_asked_amid_a_step) {
   const tick first = timers.next_expiry();
   ASSERT_FALSE(timers.advance(first, 100).done);
   EXPECT_LE(timers.next_expiry(), first);
-  EXPECT_TRUE(valid(timers));
   run_until(timers, begin + width);
   EXPECT_EQ(all.fired(), count);
   EXPECT_EQ(timers.lateness().max(), 0U);
 }
 
-// In a callback nothing is armed, and dead links wait behind it in its slot and in others. `sweep` leaves all where they are.
-TEST(wheel_sweep, does_nothing_in_a_callback) {
-  for (const auto& geometry : {wheel_geometry::hashed(8), wheel_geometry::hierarchical(2, 8), wheel_geometry{}}) {
-    wheel timers{geometry};
-    probes dead{timers, 6};
-    std::size_t ran = 0;
-    probe last{timers, [&](probe&) {
-                 for (probe& p : dead) timers.cancel(p);
-                 EXPECT_EQ(timers.armed(), 0U);
-                 timers.sweep(wheel::npos);
-                 EXPECT_FALSE(timers.empty());
-                 ++ran;
-               }};
-    timers.arm(last, 4);
-    for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 4 + i);
-    EXPECT_EQ(timers.advance(4).ran, 1U);
-    EXPECT_EQ(ran, 1U);
-    EXPECT_TRUE(valid(timers));
-    timers.sweep(wheel::npos);
-    EXPECT_TRUE(timers.empty());
+class emptying_step : public testing::Test, protected crowded<counter> {
+ protected:
+  static constexpr std::size_t steps = 100;
+  static constexpr std::size_t count = steps * smallest_step;
+  emptying_step() : crowded{count} {}
+};
+
+TEST_F(emptying_step, is_first_taken_as_early_as_the_crowd_needs) {
+  for (const std::size_t size : {count, 3 * count}) {
+    const tick lead = begin - crowded<counter>{size}.timers.next_expiry();
+    EXPECT_GE(lead, size / entries_per_tick - 1);
+    EXPECT_LE(lead, size / entries_per_tick + 1);
   }
 }
 
-TEST(wheel_sweep, does_nothing_while_a_timer_is_armed) {
-  wheel timers{wheel_geometry::hierarchical(2, 8)};
-  probes dead{timers, 20};
-  for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 100);
-  for (probe& p : dead) timers.cancel(p);
-  probe timer{timers};
-  timers.arm(timer, 50);
-  timers.sweep(wheel::npos);
-  EXPECT_EQ(timers.armed(), 1U);
-  EXPECT_EQ(timers.advance(50).ran, 1U);
-  EXPECT_FALSE(timers.empty());
+TEST_F(emptying_step, is_not_smaller_than_the_smallest_step) {
+  std::size_t wakeups = 0;
+  for (tick next; (next = timers.next_expiry()) < begin; ++wakeups)
+    ASSERT_TRUE(timers.advance(next, smallest_step).done) << next;
+  EXPECT_GE(wakeups, steps - 1);
+  EXPECT_LE(wakeups, steps + 1);
 }
 
-TEST(wheel_sweep, drops_no_more_links_than_allowed) {
-  for (const auto& geometry : {wheel_geometry::hashed(8), wheel_geometry::hierarchical(2, 8), wheel_geometry{}}) {
-    wheel timers{geometry};
-    probes dead{timers, 30};
-    for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 1 + 3 * i);
-    for (probe& p : dead) timers.cancel(p);
-    timers.sweep(0);
-    timers.sweep(29);
-    EXPECT_FALSE(timers.empty());
-    EXPECT_TRUE(valid(timers));
-    timers.sweep(2);  // one is the last, and then it finds that there are no others
-    EXPECT_TRUE(timers.empty());
+TEST_F(emptying_step, keeps_to_a_straight_line) {
+  std::size_t moved = 0;
+  for (tick t = 1; t < begin; ++t) {
+    moved += visits_at(t);
+    ASSERT_LE(count - moved, entries_per_tick * (begin - t)) << t;
+    ASSERT_LE(moved,
+              count - std::min(count, entries_per_tick * static_cast<std::size_t>(begin - t - 1)) + smallest_step)
+        << t;
   }
+  EXPECT_EQ(moved, count);
+}
+
+TEST_F(emptying_step, keeps_to_a_steeper_line_for_a_larger_crowd) {
+  constexpr std::size_t a_tick = 2 * entries_per_tick;
+  crowded<counter> large{a_tick * width};
+  EXPECT_GE(large.timers.next_expiry(), begin - width);
+  for (tick t = begin - width; t < begin; ++t) {
+    ASSERT_TRUE(large.timers.advance_unchecked(t, a_tick + smallest_step).done) << t;
+    if (t % 64 == 0) {
+      ASSERT_TRUE(valid(large.timers)) << t;
+    }
+  }
+  EXPECT_EQ(large.timers.advance(begin, a_tick + smallest_step).ran, a_tick);
+}
+
+TEST_F(emptying_step, of_a_late_call_only_catches_up_with_the_line) {
+  constexpr tick left = 50;
+  const std::size_t moved = visits_at(begin - left);
+  EXPECT_GE(moved, count - entries_per_tick * left);
+  EXPECT_LE(moved, count - entries_per_tick * (left - 1) + smallest_step);
+  EXPECT_GT(timers.next_expiry(), timers.now());
+  EXPECT_TRUE(valid(timers));
+}
+
+TEST_F(emptying_step, of_the_last_tick_leaves_nothing) {
+  EXPECT_EQ(visits_at(begin - 1), count);
+  EXPECT_EQ(timers.next_expiry(), begin);
+}
+
+TEST_F(emptying_step, resumed_in_its_tick_moves_its_rest) {
+  const tick first = timers.next_expiry();
+  ASSERT_FALSE(timers.advance(first, smallest_step - 1).done);
+  EXPECT_LE(timers.next_expiry(), first);
+  ASSERT_TRUE(timers.advance(first, 1).done);
+  EXPECT_GT(timers.next_expiry(), first);
+}
+
+TEST_F(emptying_step, resumed_later_moves_as_much_as_one_never_cut) {
+  crowded<counter> whole{count};
+  const tick first = timers.next_expiry();
+  constexpr std::size_t some = smallest_step / 2;
+  ASSERT_FALSE(timers.advance(first, some).done);
+  const std::size_t at_first = whole.visits_at(first);
+  EXPECT_EQ(some + visits_at(first + 1), at_first + whole.visits_at(first + 1));
+  EXPECT_EQ(timers.next_expiry(), whole.timers.next_expiry());
+}
+
+TEST_F(emptying_step, resumed_in_the_last_tick_leaves_nothing) {
+  ASSERT_FALSE(timers.advance(timers.next_expiry(), 1).done);
+  EXPECT_EQ(visits_at(begin - 1), count - 1);
+  EXPECT_TRUE(valid(timers));
+}
+
+TEST_F(emptying_step, counts_cancelled_entries_like_others) {
+  all.cancel(1);
+  std::size_t dropped = 0;
+  while (timers.next_expiry() < begin) dropped += visits_at(timers.next_expiry());
+  EXPECT_EQ(dropped, count);
+  EXPECT_EQ(timers.advance(begin).ran, 1U);
+  EXPECT_TRUE(timers.empty());
 }
 
 }  // namespace

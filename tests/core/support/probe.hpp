@@ -1,10 +1,11 @@
-// A timer that can be asked whether and when it fired.
+// Timers that can be asked whether and when they fired, and the steps that many tests of a wheel share.
 #pragma once
 
 #include <tickwheel/core/wheel.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -14,8 +15,9 @@
 
 namespace tickwheel::test {
 
-/// Notes the tick of each of its expiries, then does what it was told to. Like any owner of a bare entry it cancels
-/// before it goes.
+using ticks = std::vector<tick>;
+
+/// Records the tick of each of its expiries, then calls its action. Cancels itself when it is destroyed.
 class probe : public wheel_entry {
  public:
   using action = std::function<void(probe&)>;
@@ -31,9 +33,8 @@ class probe : public wheel_entry {
 
   void then(action next) { then_ = std::move(next); }
 
-  wheel& timers() const noexcept { return *timers_; }
   std::size_t fired() const noexcept { return fired_at_.size(); }
-  const std::vector<tick>& fired_at() const noexcept { return fired_at_; }
+  const ticks& fired_at() const noexcept { return fired_at_; }
 
  private:
   void run() {
@@ -44,31 +45,77 @@ class probe : public wheel_entry {
 
   wheel* timers_;
   action then_;
-  std::vector<tick> fired_at_;
+  ticks fired_at_;
 };
 
-/// `count` probes of one wheel; their addresses stay.
-class probes {
+/// Counts its expiries. Small enough for a million of them.
+class counter : public wheel_entry {
  public:
-  probes(wheel& timers, std::size_t count, const probe::action& then = {}) {
-    for (std::size_t i = 0; i < count; ++i) all_.emplace_back(timers, then);
+  explicit counter(wheel&) noexcept : wheel_entry{[](wheel_entry& e) noexcept { ++static_cast<counter&>(e).fired_; }} {}
+  std::size_t fired() const noexcept { return fired_; }
+
+ private:
+  std::size_t fired_ = 0;
+};
+
+/// Entries of one wheel. Their addresses stay. The group cancels them before it destroys them.
+template <class Entry>
+class group {
+ public:
+  template <class... Then>
+  group(wheel& timers, std::size_t count, const Then&... then) : timers_{timers} {
+    for (; count != 0; --count) all_.emplace_back(timers, then...);
+  }
+  ~group() { cancel(); }
+  group(const group&) = delete;
+  group& operator=(const group&) = delete;
+
+  /// Arms all entries, in turn for each of `width` ticks from `first` on.
+  void arm(tick first, tick width = 1) {
+    for (std::size_t i = 0; i < size(); ++i) timers_.arm(all_[i], first + i % width);
+  }
+  /// Arms all entries, in turn for each of `delays` after `origin`.
+  void arm(tick origin, const ticks& delays) {
+    for (std::size_t i = 0; i < size(); ++i) timers_.arm(all_[i], origin + delays[i % delays.size()]);
+  }
+  /// Cancels the armed entries from number `first` on, every `step`-th.
+  void cancel(std::size_t first = 0, std::size_t step = 1) {
+    for (std::size_t i = first; i < size(); i += step)
+      if (all_[i].armed()) timers_.cancel(all_[i]);
+  }
+  void destroy() {
+    cancel();
+    all_.clear();
   }
 
-  probe& operator[](std::size_t i) { return all_[i]; }
+  Entry& operator[](std::size_t i) { return all_[i]; }
   auto begin() { return all_.begin(); }
   auto end() { return all_.end(); }
   std::size_t size() const noexcept { return all_.size(); }
 
-  /// Expiries of all of them.
+  /// Returns the sum of all expiries.
   std::size_t fired() const noexcept {
     std::size_t sum = 0;
-    for (const probe& p : all_) sum += p.fired();
+    for (const Entry& e : all_) sum += e.fired();
     return sum;
+  }
+  /// Returns how many entries fired exactly once.
+  std::size_t fired_once() const noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(all_.begin(), all_.end(), [](const Entry& e) { return e.fired() == 1; }));
   }
 
  private:
-  std::deque<probe> all_;
+  wheel& timers_;
+  std::deque<Entry> all_;
 };
+
+using probes = group<probe>;
+using counters = group<counter>;
+
+inline void clear(wheel& timers) {
+  timers.clear([](wheel_entry&) noexcept {});
+}
 
 /// EXPECT_TRUE(valid(timers)) says which invariant broke.
 inline testing::AssertionResult valid(const wheel& timers) {
@@ -76,6 +123,19 @@ inline testing::AssertionResult valid(const wheel& timers) {
   if (timers.validate(&why)) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "at tick " << timers.now() << ": " << why;
 }
+
+/// A wheel that checks its invariants after each advance.
+class checked_wheel : public wheel {
+ public:
+  using wheel::wheel;
+
+  advance_result advance(tick now, std::size_t work = npos) {
+    const advance_result result = wheel::advance(now, work);
+    EXPECT_TRUE(valid(*this));
+    return result;
+  }
+  advance_result advance_unchecked(tick now, std::size_t work = npos) noexcept { return wheel::advance(now, work); }
+};
 
 /// Advances as an event loop does, no farther than `until` and from one `next_expiry` to the next. Returns the number
 /// of wakeups that took.
@@ -87,6 +147,31 @@ inline std::size_t run_until(wheel& timers, tick until) {
   }
   timers.advance(until);
   return wakeups;
+}
+
+/// Advances to `now`, with at most `work` visits a call, until nothing due is left. Returns the number of calls.
+inline std::size_t finish(wheel& timers, tick now, std::size_t work) {
+  std::size_t calls = 1;
+  while (!timers.advance(now, work).done) ++calls;
+  EXPECT_TRUE(valid(timers));
+  return calls;
+}
+
+/// Returns how many visits an advance to `now` takes, which it makes one at a time.
+inline std::size_t visits(wheel& timers, tick now) {
+  std::size_t count = 0;
+  while (!timers.advance(now, 1).done) ++count;
+  return count;
+}
+
+/// Advances to the tick before `deadline`, and to it: `timer` fires for the first time, at its deadline.
+inline void expect_fires_at(wheel& timers, const probe& timer, tick deadline) {
+  timers.advance(deadline - 1);
+  EXPECT_TRUE(valid(timers));
+  EXPECT_EQ(timer.fired(), 0U);
+  timers.advance(deadline);
+  EXPECT_TRUE(valid(timers));
+  EXPECT_EQ(timer.fired_at(), ticks{deadline});
 }
 
 }  // namespace tickwheel::test

@@ -1,5 +1,7 @@
-// The shapes of wheel, and the moments at which their time starts, that the tests of any wheel go through.
+// The shapes of wheels, and the ticks at which their time starts, that tests of any wheel run through.
 #pragma once
+
+#include "probe.hpp"
 
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_geometry.hpp>
@@ -27,13 +29,13 @@ inline std::vector<wheel_geometry> all_geometries() {
   return all;
 }
 
-/// How many ticks one turn of `level` takes; `never` when they fill the range of a tick.
+/// Returns how many ticks one turn of `level` takes, or `never` if they exceed the range of a tick.
 constexpr tick turn_of(const wheel_geometry& g, unsigned level) noexcept {
   const unsigned bits = g.width_bits(level) + g.slot_bits();
   return bits < 64 ? tick{1} << bits : never;
 }
 
-/// Delays around everything at which a wheel could go wrong: the ends of the slots and of the turns of each level.
+/// Delays at which a wheel could go wrong: around the ends of the slots and of the turns of each level.
 inline std::vector<tick> delays_of_interest(const wheel_geometry& g) {
   std::vector<tick> delays{1, 2, 3};
   for (unsigned level = 0; level < g.levels; ++level) {
@@ -49,8 +51,8 @@ inline std::vector<tick> delays_of_interest(const wheel_geometry& g) {
   return delays;
 }
 
-/// Where a wheel's time can start: nowhere special, just before the turn of each level, just before the bits of a tick
-/// run out in one of its halves, and close to the last tick.
+/// Ticks at which the time of a wheel can start: an arbitrary one, just before the turn of each level, just before a carry into
+/// the upper half or the highest bit, and close to the last tick.
 inline std::vector<tick> all_origins(const wheel_geometry& g) {
   std::vector<tick> all{0, 0x1234'5678'9ABC, (tick{1} << 32) - 2, (tick{1} << 63) - 3};
   for (unsigned level = 0; level < g.levels; ++level) {
@@ -79,7 +81,7 @@ inline std::vector<wheel_case> all_cases() {
   return all;
 }
 
-/// One origin in the middle of nowhere and one just before the highest turn, for tests that do not hang on the time.
+/// For tests that depend less on the time: an arbitrary origin, one just before the highest turn, and one near the end.
 inline std::vector<wheel_case> few_cases() {
   std::vector<wheel_case> few;
   for (const wheel_geometry& geometry : all_geometries())
@@ -89,15 +91,38 @@ inline std::vector<wheel_case> few_cases() {
   return few;
 }
 
-// with the index, since the default geometry may be one of the others, and two origins of a small wheel the same
-inline std::string geometry_name(const testing::TestParamInfo<wheel_geometry>& info) {
-  return std::to_string(info.param.levels) + "x" + std::to_string(info.param.slots) + "_" + std::to_string(info.index);
+/// Each of `geometries` with the same origin.
+inline std::vector<wheel_case> cases_from(tick origin, const std::vector<wheel_geometry>& geometries) {
+  std::vector<wheel_case> cases;
+  for (const wheel_geometry& geometry : geometries) cases.push_back({geometry, origin});
+  return cases;
 }
 
+/// The number tells apart equal cases: the default geometry may be one of the others.
 inline std::string case_name(const testing::TestParamInfo<wheel_case>& info) {
   const auto& [geometry, origin] = info.param;
   return std::to_string(geometry.levels) + "x" + std::to_string(geometry.slots) + "_from_" + std::to_string(origin) +
          "_" + std::to_string(info.index);
 }
+
+/// A test of one wheel, and of fresh ones of the same shape and origin.
+class wheel_fixture : public testing::TestWithParam<wheel_case> {
+ protected:
+  const wheel_geometry geometry = GetParam().geometry;
+  const tick origin = GetParam().origin;
+  const ticks delays = delays_of_interest(geometry);
+  checked_wheel timers{geometry, origin};
+
+  /// Calls `test` with a fresh wheel and each delay of interest up to `longest`.
+  template <class F>
+  void for_each_delay(F&& test, tick longest = never) const {
+    for (const tick delay : delays) {
+      if (delay > longest) break;
+      SCOPED_TRACE(delay);
+      checked_wheel fresh{geometry, origin};
+      test(fresh, delay);
+    }
+  }
+};
 
 }  // namespace tickwheel::test

@@ -1,166 +1,190 @@
-// Nothing armed: time skips, and dead links wait where they are.
-#include <tickwheel/core/wheel.hpp>
-
-#include <gtest/gtest.h>
+// While nothing is armed: time skips, and dead links stay where they are.
+#include "../support/wheel_cases.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
 
-namespace tickwheel {
+namespace tickwheel::test {
 namespace {
 
-struct counting_entry : wheel_entry {
-  explicit counting_entry(int& fires) noexcept
-      : wheel_entry{[](wheel_entry& e) noexcept { ++static_cast<counting_entry&>(e).count; }}, count{fires} {}
-  int& count;
+class idle_time : public wheel_fixture {
+ protected:
+  const tick turn = geometry.slots;
+  probe timer{timers};
 };
 
-class wheel_idle_time_test : public testing::TestWithParam<wheel_geometry> {};
-
-// The dead links are far from where the cursor lands, so that a new timer need not wait for them to be dropped. (A
-// hashed wheel has no far: they share its few slots.)
-TEST(wheel_idle_time, is_skipped_in_one_step_over_many_dead_links) {
-  int fires = 0;
-  std::vector<std::unique_ptr<counting_entry>> dead;
-  wheel w;
-  for (tick i = 0; i < 100'000; ++i) {
-    dead.push_back(std::make_unique<counting_entry>(fires));
-    w.arm(*dead.back(), 300'000 + i);
-    w.cancel(*dead.back());
+TEST_P(idle_time, drops_as_many_dead_links_a_sweep_as_allowed) {
+  probes dead{timers, 1000};
+  for (std::size_t i = 0; i < 1000; ++i) timers.arm(dead[i], 3 * i);
+  dead.cancel();
+  for (int i = 0; i < 3; ++i) {
+    timers.sweep(300);
+    EXPECT_FALSE(timers.empty());
   }
-  const tick later = 50'000'000;
-  EXPECT_TRUE(w.advance(later, 0).done);
-  EXPECT_EQ(w.now(), later);
-
-  counting_entry soon{fires};
-  w.arm(soon, later + 76);
-  std::size_t calls = 0;
-  while (w.armed() != 0) {
-    w.advance(w.next_expiry(), 1024);
-    ASSERT_LT(++calls, 20U);
-  }
-  EXPECT_EQ(fires, 1);
-  EXPECT_EQ(w.now(), later + 76);
-  std::string why;
-  EXPECT_TRUE(w.validate(&why)) << why;
+  timers.sweep(300);
+  EXPECT_TRUE(timers.empty());
 }
 
-TEST_P(wheel_idle_time_test, drops_dead_links_a_bounded_number_a_call) {
-  int fires = 0;
-  std::vector<std::unique_ptr<counting_entry>> dead;
-  wheel w{GetParam()};
-  for (tick i = 0; i < 1000; ++i) {
-    dead.push_back(std::make_unique<counting_entry>(fires));
-    w.arm(*dead.back(), 3 * i);
-    w.cancel(*dead.back());
-  }
-  for (int i = 0; i < 3; ++i) {
-    w.sweep(300);
-    EXPECT_FALSE(w.empty());
-  }
-  w.sweep(300);
-  EXPECT_TRUE(w.empty());
+TEST_P(idle_time, leaves_no_link_of_a_destroyed_dead_entry) {
+  probes one{timers, 1};
+  one.arm(5);
+  EXPECT_FALSE(timers.empty());
+  one.cancel();
+  EXPECT_FALSE(timers.empty());
+  one.destroy();
+  EXPECT_TRUE(timers.empty());
 }
 
 // The slot of a dead link comes round again, by then with a live entry beside it whose visit is the very tick reached.
-TEST_P(wheel_idle_time_test, leaves_a_wheel_empty_whose_dead_entries_are_destroyed) {
-  wheel w{GetParam()};
-  {
-    int fires = 0;
-    counting_entry timer{fires};
-    w.arm(timer, 5);
-    EXPECT_FALSE(w.empty());
-    w.cancel(timer);
-    EXPECT_FALSE(w.empty());
-  }
-  EXPECT_TRUE(w.empty());
-}
-
-TEST_P(wheel_idle_time_test, does_not_hide_a_live_entry_behind_a_dead_one) {
-  const wheel_geometry geometry = GetParam();
-  const tick turn = geometry.slots;
+TEST_P(idle_time, does_not_hide_a_live_entry_behind_a_dead_one) {
   for (tick ahead = 1; ahead <= 4 * turn; ++ahead) {
-    int fires = 0;
-    counting_entry dead{fires};
-    counting_entry live{fires};
-    wheel w{geometry};
-    w.arm(dead, 2 * turn + ahead);
-    w.cancel(dead);
-    w.advance(turn * turn, 0);
-    w.arm(live, turn * turn + turn + ahead);
-    while (w.armed() != 0) {
-      ASSERT_LE(w.next_expiry(), live.deadline());
-      ASSERT_LE(w.now(), live.deadline());
-      w.advance(std::max(w.next_expiry(), w.now() + 1));
+    wheel fresh{geometry};
+    probes two{fresh, 2};
+    fresh.arm(two[0], 2 * turn + ahead);
+    fresh.cancel(two[0]);
+    fresh.advance(turn * turn, 0);
+    const tick deadline = turn * turn + turn + ahead;
+    fresh.arm(two[1], deadline);
+    while (fresh.armed() != 0) {
+      ASSERT_LE(fresh.next_expiry(), deadline);
+      ASSERT_LE(fresh.now(), deadline);
+      fresh.advance(std::max(fresh.next_expiry(), fresh.now() + 1));
     }
-    ASSERT_EQ(fires, 1);
-    ASSERT_EQ(w.now(), turn * turn + turn + ahead);
+    ASSERT_EQ(two.fired(), 1U);
+    ASSERT_EQ(fresh.now(), deadline);
   }
 }
 
 // A dead link whose slot's next turn is beyond the last tick must not end the search for live ones.
-TEST_P(wheel_idle_time_test, does_not_hide_a_live_entry_behind_a_dead_one_at_the_end_of_time) {
-  const wheel_geometry geometry = GetParam();
-  for (tick ahead = 1; ahead <= 2 * geometry.slots; ++ahead) {
-    const tick origin = last_tick - 100 * tick{geometry.slots};
-    int fires = 0;
-    counting_entry dead{fires};
-    counting_entry live{fires};
-    wheel w{geometry, origin};
-    w.arm(dead, origin + 10 * geometry.slots);
-    w.cancel(dead);
-    w.advance(origin + 10 * geometry.slots + ahead / 2, 0);
-    w.arm(live, w.now() + ahead);
-    ASSERT_LE(w.next_expiry(), live.deadline());
-    w.advance(live.deadline());
-    ASSERT_EQ(fires, 1);
+TEST_P(idle_time, does_not_hide_a_live_entry_at_the_end_of_time) {
+  for (tick ahead = 1; ahead <= 2 * turn; ++ahead) {
+    const tick start = last_tick - 100 * turn;
+    wheel fresh{geometry, start};
+    probes two{fresh, 2};
+    fresh.arm(two[0], start + 10 * turn);
+    fresh.cancel(two[0]);
+    fresh.advance(start + 10 * turn + ahead / 2, 0);
+    fresh.arm(two[1], fresh.now() + ahead);
+    ASSERT_LE(fresh.next_expiry(), two[1].deadline());
+    fresh.advance(two[1].deadline());
+    ASSERT_EQ(two.fired(), 1U);
   }
 }
 
-TEST_P(wheel_idle_time_test, lets_a_dead_entry_that_time_went_over_be_armed_again) {
-  int fires = 0;
-  counting_entry e{fires};
-  wheel w{GetParam()};
-  w.arm(e, 1000);
-  w.cancel(e);
-  w.advance(5000, 0);
-  w.arm(e, 5001);
-  w.advance(5001);
-  EXPECT_EQ(fires, 1);
+TEST_P(idle_time, lets_a_dead_entry_be_armed_again) {
+  timers.arm(timer, 1000);
+  timers.cancel(timer);
+  timers.advance(5000, 0);
+  timers.arm(timer, 5001);
+  timers.advance(5001);
+  EXPECT_EQ(timer.fired(), 1U);
 }
 
-// Two dead links in any order and place, time skipped to anywhere, and one of them armed again where it was: whether it
-// may stay in its slot or not, it is on time.
-TEST(wheel_idle_time, that_is_skipped_leaves_dead_links_that_can_be_armed_where_they_are) {
+INSTANTIATE_TEST_SUITE_P(all, idle_time, testing::ValuesIn(cases_from(0, {{1, 8}, {1, 256}, {3, 4}, {7, 64}, {}})),
+                         case_name);
+
+class sweep : public testing::TestWithParam<wheel_geometry> {
+ protected:
+  checked_wheel timers{GetParam()};
+  probe timer{timers};
+};
+
+// In a callback nothing is armed, and dead links wait behind it in its slot and in others.
+TEST_P(sweep, does_nothing_in_a_callback) {
+  probes dead{timers, 6};
+  timer.then([&](probe&) {
+    dead.cancel();
+    EXPECT_EQ(timers.armed(), 0U);
+    timers.sweep(wheel::npos);
+    EXPECT_FALSE(timers.empty());
+  });
+  timers.arm(timer, 4);
+  dead.arm(4, 6);
+  EXPECT_EQ(timers.advance(4).ran, 1U);
+  EXPECT_EQ(timer.fired(), 1U);
+  timers.sweep(wheel::npos);
+  EXPECT_TRUE(timers.empty());
+}
+
+TEST_P(sweep, does_nothing_while_a_timer_is_armed) {
+  probes dead{timers, 20};
+  dead.arm(100);
+  dead.cancel();
+  timers.arm(timer, 50);
+  timers.sweep(wheel::npos);
+  EXPECT_EQ(timers.armed(), 1U);
+  EXPECT_EQ(timers.advance(50).ran, 1U);
+  EXPECT_FALSE(timers.empty());
+}
+
+TEST_P(sweep, drops_no_more_links_than_allowed) {
+  probes dead{timers, 30};
+  for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 1 + 3 * i);
+  dead.cancel();
+  timers.sweep(0);
+  timers.sweep(29);
+  EXPECT_FALSE(timers.empty());
+  EXPECT_TRUE(valid(timers));
+  timers.sweep(2);  // one is the last, and then it finds that there are no others
+  EXPECT_TRUE(timers.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(all, sweep, testing::Values(wheel_geometry{1, 8}, wheel_geometry{2, 8}, wheel_geometry{}));
+
+// The dead links are far from where the cursor lands, so that a new timer need not wait for them to be dropped. (A
+// hashed wheel has no far: they share its few slots.)
+TEST(skipped_time, takes_one_step_over_many_dead_links) {
+  checked_wheel timers;
+  counters dead{timers, 100'000};
+  dead.arm(300'000, 100'000);
+  dead.cancel();
+  const tick later = 50'000'000;
+  EXPECT_TRUE(timers.advance(later, 0).done);
+  EXPECT_EQ(timers.now(), later);
+
+  probe soon{timers};
+  timers.arm(soon, later + 76);
+  for (std::size_t calls = 1; timers.armed() != 0; ++calls) {
+    timers.advance(timers.next_expiry(), 1024);
+    ASSERT_LT(calls, 20U);
+  }
+  EXPECT_EQ(dead.fired(), 0U);
+  EXPECT_EQ(soon.fired_at(), ticks{later + 76});
+}
+
+// Two dead links in any order and place, time skipped to anywhere, and one of them armed again where it was. It is on time whether
+// or not it may stay in its slot.
+TEST(skipped_time, leaves_dead_links_that_can_be_armed_again) {
   constexpr tick range = 40;
-  int fires = 0;
-  for (const auto& geometry :
-       {wheel_geometry::hierarchical(2, 8), wheel_geometry::hierarchical(3, 4), wheel_geometry::hashed(8)})
+  for (const wheel_geometry& geometry : {wheel_geometry{2, 8}, {3, 4}, {1, 8}})
     for (tick first = 1; first < range; ++first)
       for (tick second = 1; second < range; ++second)
         for (tick jump = 0; jump < first; ++jump) {
-          counting_entry x{fires};
-          counting_entry y{fires};
-          wheel w{geometry};
-          w.arm(x, first);
-          w.arm(y, second);
-          w.cancel(x);
-          w.cancel(y);
-          w.advance(jump, 0);
-          w.arm(x, first);
-          std::string why;
-          ASSERT_TRUE(w.validate(&why)) << why << ": " << first << ' ' << second << ' ' << jump;
-          while (w.armed() != 0) w.advance(w.next_expiry());
-          ASSERT_EQ(w.now(), first) << second << ' ' << jump;
+          SCOPED_TRACE(testing::Message() << first << ' ' << second << ' ' << jump);
+          wheel timers{geometry};
+          counters two{timers, 2};
+          timers.arm(two[0], first);
+          timers.arm(two[1], second);
+          two.cancel();
+          timers.advance(jump, 0);
+          timers.arm(two[0], first);
+          ASSERT_TRUE(valid(timers));
+          while (timers.armed() != 0) timers.advance(timers.next_expiry());
+          ASSERT_EQ(timers.now(), first);
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(geometries, wheel_idle_time_test,
-                         testing::Values(wheel_geometry::hashed(8), wheel_geometry::hashed(256),
-                                         wheel_geometry::hierarchical(3, 4), wheel_geometry::hierarchical(7, 64),
-                                         wheel_geometry{}));
+// The visits that cancelled links had called for are off once these are gone.
+TEST(skipped_time, ends_the_visits_for_dropped_links) {
+  checked_wheel timers{wheel_geometry::hierarchical(2, 64)};
+  probes dead{timers, 1000};
+  dead.arm(3200);
+  dead.cancel();
+  timers.advance(3190);
+  ASSERT_TRUE(timers.empty());
+  probe timer{timers};
+  timers.arm(timer, 3300);
+  EXPECT_GT(timers.next_expiry(), timers.now());
+}
 
 }  // namespace
-}  // namespace tickwheel
+}  // namespace tickwheel::test

@@ -7,28 +7,40 @@
 namespace tickwheel::test {
 namespace {
 
-class wheel_immediates : public testing::Test {
+constexpr tick start = 1000;
+
+class immediates : public testing::Test {
  protected:
-  static constexpr tick start = 1000;
+  void arm(probes& some) {
+    for (probe& p : some) timers.arm_immediate(p, start);
+  }
+  void arm_and_collect(probe& p) {
+    timers.arm_immediate(p, start);
+    EXPECT_TRUE(timers.collect_immediates());
+  }
+  advance_result collect_and_run() {
+    timers.collect_immediates();
+    return timers.run_immediates(start);
+  }
 
   wheel timers{{}, start};
+  probe one{timers};
+  probe other{timers};
 };
 
-TEST_F(wheel_immediates, collect_is_false_without_any) {
+TEST_F(immediates, collect_returns_false_without_any) {
   EXPECT_FALSE(timers.collect_immediates());
-  probe in_a_slot{timers};
-  timers.arm(in_a_slot, start + 1);
+  timers.arm(one, start + 1);
   EXPECT_FALSE(timers.collect_immediates());
 }
 
-TEST_F(wheel_immediates, run_in_order_of_arming) {
+TEST_F(immediates, run_in_order_of_arming) {
   std::vector<int> order;
-  probe first{timers, [&](probe&) { order.push_back(1); }};
-  probe second{timers, [&](probe&) { order.push_back(2); }};
-  timers.arm_immediate(first, start);
-  timers.arm_immediate(second, start);
+  one.then([&](probe&) { order.push_back(1); });
+  other.then([&](probe&) { order.push_back(2); });
+  timers.arm_immediate(one, start);
+  arm_and_collect(other);
   EXPECT_EQ(timers.armed(), 2U);
-  EXPECT_TRUE(timers.collect_immediates());
   const advance_result result = timers.run_immediates(start);
   EXPECT_EQ(result.ran, 2U);
   EXPECT_TRUE(result.done);
@@ -38,8 +50,7 @@ TEST_F(wheel_immediates, run_in_order_of_arming) {
   EXPECT_TRUE(valid(timers));
 }
 
-TEST_F(wheel_immediates, next_expiry_is_now_while_one_is_armed) {
-  probe one{timers};
+TEST_F(immediates, keep_next_expiry_at_now) {
   timers.arm_immediate(one, start);
   EXPECT_EQ(one.deadline(), start);
   EXPECT_LE(timers.next_expiry(), timers.now());
@@ -51,31 +62,27 @@ TEST_F(wheel_immediates, next_expiry_is_now_while_one_is_armed) {
   EXPECT_EQ(timers.next_expiry(), never);
 }
 
-TEST_F(wheel_immediates, advance_does_not_run_one) {
-  probe one{timers};
+TEST_F(immediates, do_not_run_in_advance) {
   timers.arm_immediate(one, start);
   timers.advance(start + 5000);
   EXPECT_EQ(one.fired(), 0U);
   EXPECT_TRUE(one.armed());
 }
 
-TEST_F(wheel_immediates, run_leaves_those_that_were_not_collected) {
-  probe collected{timers};
-  probe later{timers};
-  timers.arm_immediate(collected, start);
-  timers.collect_immediates();
-  timers.arm_immediate(later, start);
+TEST_F(immediates, run_only_if_they_were_collected) {
+  arm_and_collect(one);
+  timers.arm_immediate(other, start);
   EXPECT_TRUE(timers.run_immediates(start).done);
-  EXPECT_EQ(collected.fired(), 1U);
-  EXPECT_EQ(later.fired(), 0U);
+  EXPECT_EQ(one.fired(), 1U);
+  EXPECT_EQ(other.fired(), 0U);
   EXPECT_TRUE(timers.collect_immediates());
   timers.run_immediates(start);
-  EXPECT_EQ(later.fired(), 1U);
+  EXPECT_EQ(other.fired(), 1U);
 }
 
-TEST_F(wheel_immediates, run_stops_at_its_bound) {
+TEST_F(immediates, stop_at_the_work_bound) {
   probes all{timers, 5};
-  for (probe& p : all) timers.arm_immediate(p, start);
+  arm(all);
   timers.collect_immediates();
   EXPECT_FALSE(timers.run_immediates(start, 0).done);
   EXPECT_EQ(all.fired(), 0U);
@@ -88,38 +95,34 @@ TEST_F(wheel_immediates, run_stops_at_its_bound) {
   EXPECT_TRUE(rest.done);
 }
 
-TEST_F(wheel_immediates, one_armed_in_a_callback_waits_for_the_next_collect) {
-  probe again{timers, [&](probe& p) { timers.arm_immediate(p, start); }};
-  timers.arm_immediate(again, start);
+TEST_F(immediates, armed_in_a_callback_wait_for_the_next_collect) {
+  one.then([&](probe& p) { timers.arm_immediate(p, start); });
+  timers.arm_immediate(one, start);
   for (std::size_t runs = 1; runs != 4; ++runs) {
-    timers.collect_immediates();
-    EXPECT_TRUE(timers.run_immediates(start).done);
-    EXPECT_EQ(again.fired(), runs);
-    EXPECT_TRUE(timers.validate());
+    EXPECT_TRUE(collect_and_run().done);
+    EXPECT_EQ(one.fired(), runs);
+    EXPECT_TRUE(valid(timers));
   }
 }
 
 // Two callbacks that each arm their own timer again: a round has those that were there when it began.
-TEST_F(wheel_immediates, round_ends_though_callbacks_arm_again) {
+TEST_F(immediates, end_a_round_though_callbacks_arm_again) {
   probes all{timers, 2, [&](probe& p) { timers.arm_immediate(p, start); }};
-  for (probe& p : all) timers.arm_immediate(p, start);
+  arm(all);
   EXPECT_FALSE(timers.in_immediate_round());
   for (std::size_t rounds = 1; rounds != 4; ++rounds) {
-    timers.collect_immediates();
-    EXPECT_TRUE(timers.in_immediate_round());
-    timers.run_immediates(start, 1);
-    timers.collect_immediates();  // with the first one, which was armed again
-    EXPECT_TRUE(timers.in_immediate_round());
-    timers.run_immediates(start, 1);
+    for (int run = 0; run != 2; ++run) {
+      timers.collect_immediates();  // the second time with the first one, which was armed again
+      EXPECT_TRUE(timers.in_immediate_round());
+      timers.run_immediates(start, 1);
+    }
     EXPECT_FALSE(timers.in_immediate_round());
     EXPECT_EQ(all.fired(), 2 * rounds);
   }
 }
 
-TEST_F(wheel_immediates, cancelled_one_does_not_run) {
-  probe one{timers};
-  timers.arm_immediate(one, start);
-  timers.collect_immediates();
+TEST_F(immediates, do_not_run_if_they_are_cancelled) {
+  arm_and_collect(one);
   EXPECT_TRUE(timers.cancel(one));
   const advance_result result = timers.run_immediates(start);
   EXPECT_EQ(result.ran, 0U);
@@ -127,19 +130,17 @@ TEST_F(wheel_immediates, cancelled_one_does_not_run) {
   EXPECT_TRUE(timers.empty());
 }
 
-TEST_F(wheel_immediates, cancelled_one_counts_as_a_visit) {
-  probes all{timers, 2};
-  for (probe& p : all) timers.arm_immediate(p, start);
-  timers.collect_immediates();
-  timers.cancel(all[0]);
+TEST_F(immediates, count_as_visits_if_they_are_cancelled) {
+  timers.arm_immediate(one, start);
+  arm_and_collect(other);
+  timers.cancel(one);
   EXPECT_FALSE(timers.run_immediates(start, 1).done);
-  EXPECT_EQ(all.fired(), 0U);
+  EXPECT_EQ(other.fired(), 0U);
   timers.run_immediates(start, 1);
-  EXPECT_EQ(all.fired(), 1U);
+  EXPECT_EQ(other.fired(), 1U);
 }
 
-TEST_F(wheel_immediates, cancelled_one_stays_linked_until_it_is_dropped) {
-  probe one{timers};
+TEST_F(immediates, stay_linked_after_cancel_until_they_are_dropped) {
   timers.arm_immediate(one, start);
   timers.cancel(one);
   EXPECT_EQ(timers.next_expiry(), never);
@@ -149,101 +150,85 @@ TEST_F(wheel_immediates, cancelled_one_stays_linked_until_it_is_dropped) {
   EXPECT_FALSE(timers.collect_immediates());
 }
 
-TEST_F(wheel_immediates, one_that_is_armed_for_a_tick_leaves_the_list) {
-  probe one{timers};
-  timers.arm_immediate(one, start);
-  timers.collect_immediates();
+TEST_F(immediates, leave_their_list_if_they_are_armed_for_a_tick) {
+  arm_and_collect(one);
   timers.arm(one, start + 7);
   EXPECT_EQ(timers.armed(), 1U);
   timers.run_immediates(start);
   EXPECT_EQ(one.fired(), 0U);
   run_until(timers, start + 10);
-  EXPECT_EQ(one.fired_at(), (std::vector<tick>{start + 7}));
+  EXPECT_EQ(one.fired_at(), ticks{start + 7});
 }
 
-TEST_F(wheel_immediates, one_that_was_armed_for_a_tick_leaves_its_slot) {
-  probe one{timers};
+TEST_F(immediates, leave_their_slot_if_they_were_armed_for_a_tick) {
   timers.arm(one, start + 7);
   timers.arm_immediate(one, start);
   EXPECT_EQ(timers.armed(), 1U);
   timers.advance(start + 10);
   EXPECT_EQ(one.fired(), 0U);
-  timers.collect_immediates();
-  timers.run_immediates(timers.now());
+  collect_and_run();
   EXPECT_EQ(one.fired(), 1U);
 }
 
-TEST_F(wheel_immediates, lateness_counts_until_the_given_time) {
-  probe one{timers};
-  timers.arm_immediate(one, start);
-  timers.collect_immediates();
+TEST_F(immediates, are_as_late_as_the_time_of_their_run) {
+  arm_and_collect(one);
   timers.run_immediates(start + 9);
   EXPECT_EQ(timers.now(), start);
   EXPECT_EQ(timers.lateness().count(), 1U);
   EXPECT_GE(timers.lateness().max(), 8U);
 }
 
-TEST_F(wheel_immediates, callback_may_cancel_and_destroy_another) {
+TEST_F(immediates, may_cancel_and_destroy_others) {
   auto gone = std::make_unique<probe>(timers);
-  probe cancelled{timers};
-  probe first{timers, [&](probe&) {
-                gone.reset();
-                timers.cancel(cancelled);
-              }};
-  timers.arm_immediate(first, start);
+  one.then([&](probe&) {
+    gone.reset();
+    timers.cancel(other);
+  });
+  timers.arm_immediate(one, start);
   timers.arm_immediate(*gone, start);
-  timers.arm_immediate(cancelled, start);
-  timers.collect_immediates();
-  EXPECT_EQ(timers.run_immediates(start).ran, 1U);
-  EXPECT_EQ(cancelled.fired(), 0U);
+  timers.arm_immediate(other, start);
+  EXPECT_EQ(collect_and_run().ran, 1U);
+  EXPECT_EQ(other.fired(), 0U);
   EXPECT_EQ(timers.armed(), 0U);
   EXPECT_TRUE(valid(timers));
 }
 
-TEST_F(wheel_immediates, callback_may_clear_the_wheel) {
+TEST_F(immediates, may_clear_the_wheel) {
   probes others{timers, 3};
-  probe in_a_slot{timers};
-  probe first{timers, [&](probe&) { timers.clear([](wheel_entry&) noexcept {}); }};
-  timers.arm(in_a_slot, start + 100);
-  timers.arm_immediate(first, start);
-  for (probe& p : others) timers.arm_immediate(p, start);
-  timers.collect_immediates();
-  timers.run_immediates(start);
+  one.then([&](probe&) { clear(timers); });
+  timers.arm(other, start + 100);
+  timers.arm_immediate(one, start);
+  arm(others);
+  collect_and_run();
   EXPECT_EQ(others.fired(), 0U);
   EXPECT_TRUE(timers.empty());
   EXPECT_EQ(timers.next_expiry(), never);
   EXPECT_TRUE(valid(timers));
 }
 
-TEST_F(wheel_immediates, callback_may_destroy_the_wheel) {
+TEST_F(immediates, may_destroy_the_wheel) {
   auto dying = std::make_unique<wheel>(wheel_geometry{}, start);
-  wheel_entry other{[](wheel_entry&) noexcept { ADD_FAILURE(); }};
-  struct owner : wheel_entry {
-    explicit owner(std::unique_ptr<wheel>& w)
-        : wheel_entry{[](wheel_entry& e) noexcept { static_cast<owner&>(e).its.reset(); }}, its{w} {}
-    std::unique_ptr<wheel>& its;
-  } first{dying};
-  dying->arm_immediate(first, start);
+  one.then([&](probe&) { dying.reset(); });
+  dying->arm_immediate(one, start);
   dying->arm_immediate(other, start);
   dying->collect_immediates();
   const advance_result result = dying->run_immediates(start);
   EXPECT_EQ(result.ran, 1U);
   EXPECT_TRUE(result.done);
   EXPECT_FALSE(other.armed());
+  EXPECT_EQ(other.fired(), 0U);
 }
 
-TEST_F(wheel_immediates, advance_goes_on_after_a_clear_in_a_callback) {
-  probe later{timers};
-  probe first{timers, [&](probe&) {
-                timers.clear([](wheel_entry&) noexcept {});
-                timers.arm(later, start + 50);
-              }};
-  timers.arm_immediate(first, start);
-  timers.collect_immediates();
-  timers.run_immediates(start);
+TEST_F(immediates, may_clear_the_wheel_and_arm_a_timer) {
+  one.then([&](probe&) {
+    clear(timers);
+    timers.arm(other, start + 50);
+  });
+  timers.arm_immediate(one, start);
+  collect_and_run();
   EXPECT_EQ(timers.next_expiry(), start + 50);
   run_until(timers, start + 60);
-  EXPECT_EQ(later.fired_at(), (std::vector<tick>{start + 50}));
+  EXPECT_EQ(other.fired_at(), ticks{start + 50});
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ void run_random_inputs(std::uint64_t seed, std::size_t operations, bool validate
   }
 }
 
-TEST(wheel_operations, of_the_corpus_agree_with_the_model) {
+TEST(operations, of_the_corpus_agree_with_the_model) {
   std::size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator{CORPUS}) {
     std::ifstream in{file.path(), std::ios::binary};
@@ -43,9 +43,9 @@ TEST(wheel_operations, of_the_corpus_agree_with_the_model) {
   EXPECT_GT(files, 0U);
 }
 
-TEST(wheel_operations, keep_every_invariant_after_each) { run_random_inputs(1, 200'000, true); }
+TEST(operations, keep_every_invariant) { run_random_inputs(1, 200'000, true); }
 
-TEST(wheel_operations, agree_with_the_model) {
+TEST(operations, agree_with_the_model) {
   run_random_inputs(2, std::getenv("TICKWHEEL_TEST_LONG") != nullptr ? 100'000'000 : 2'000'000, false);
 }
 

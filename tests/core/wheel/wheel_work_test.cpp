@@ -1,18 +1,11 @@
-// How much a wheel looks at: counted, since where it is too much no visit is made that could be.
+// How many slots a wheel examines. It is counted, because an examination is no visit.
 #include "../../../src/core/pace.hpp"
 #include "../support/probe.hpp"
-
-#include <cstddef>
-#include <memory>
 
 namespace tickwheel::test {
 namespace {
 
 constexpr std::size_t slots = std::size_t{1} << 20;
-
-struct quiet : wheel_entry {
-  quiet() : wheel_entry{[](wheel_entry&) noexcept {}} {}
-};
 
 class wheel_work : public testing::Test {
  protected:
@@ -23,30 +16,25 @@ class wheel_work : public testing::Test {
     return examined - before;
   }
 
-  void arm_one_a_slot() {
-    for (std::size_t i = 0; i < slots; ++i) timers.arm(all[i], 1 + i);
-  }
-
   // Each entry is destroyed, so that all slots are marked and none has any.
   void leave_marked_slots() {
-    arm_one_a_slot();
-    for (std::size_t i = 0; i < slots; ++i) timers.cancel(all[i]);
-    all.reset();
+    all.arm(1, slots);
+    all.destroy();
   }
 
-  std::unique_ptr<quiet[]> all = std::make_unique<quiet[]>(slots);
   wheel timers{wheel_geometry::hashed(slots)};
+  counters all{timers, slots};
 };
 
-TEST_F(wheel_work, sweep_looks_at_no_more_slots_than_it_may) {
+TEST_F(wheel_work, sweep_examines_no_more_slots_than_allowed) {
   leave_marked_slots();
   EXPECT_LE(examined_by([&] { timers.sweep(1); }), 2000U);
   EXPECT_LE(examined_by([&] { timers.sweep(100); }), 2000U);
 }
 
-TEST_F(wheel_work, clear_looks_at_each_slot_once) {
-  arm_one_a_slot();
-  EXPECT_LE(examined_by([&] { timers.clear([](wheel_entry&) {}); }), 3 * slots);
+TEST_F(wheel_work, clear_examines_each_slot_once) {
+  all.arm(1, slots);
+  EXPECT_LE(examined_by([&] { clear(timers); }), 3 * slots);
 }
 
 TEST_F(wheel_work, advance_over_empty_marked_slots_keeps_its_bound) {
@@ -54,8 +42,7 @@ TEST_F(wheel_work, advance_over_empty_marked_slots_keeps_its_bound) {
   probe last{timers};
   timers.arm(last, slots - 1);
   EXPECT_LE(examined_by([&] { EXPECT_FALSE(timers.advance(slots, 1).done); }), 100U);
-  while (!timers.advance(slots, 1000).done) {
-  }
+  finish(timers, slots, 1000);
   EXPECT_EQ(last.fired(), 1U);
 }
 
