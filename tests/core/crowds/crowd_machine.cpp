@@ -1,18 +1,10 @@
 #include "crowd_machine.hpp"
 
-#include "../support/deadline_model.hpp"
-
 #include <tickwheel/core/detail/splitmix64.hpp>
-#include <tickwheel/core/wheel.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <sstream>
 #include <utility>
-#include <vector>
 
 namespace tickwheel::test {
 
@@ -39,54 +31,16 @@ constexpr std::array geometries{
 
 constexpr std::array<std::size_t, 6> crowds{4, 30, 200, 500, 1000, 4000};
 
-tick saturating_add(tick a, tick b) noexcept { return a > never - b ? never : a + b; }
-
-class crowd_machine {
- public:
-  explicit crowd_machine(std::uint64_t seed)
+// Draws everything that is random, and first of all the wheel.
+class dice {
+ protected:
+  explicit dice(std::uint64_t seed)
       : random_{seed},
         places_{crowds[index_below(crowds.size())]},
         punctual_{one_in(2)},
         advances_per_mille_{std::array<std::uint64_t, 3>{20, 150, 600}[index_below(3)]},
-        wheel_{geometries[index_below(geometries.size())], origin()},
-        model_{places_},
-        wanted_(places_),
-        armed_in_(places_),
-        entries_{std::make_unique<std::optional<entry>[]>(places_)} {
-    for (std::size_t i = 0; i < places_; ++i) entries_[i].emplace(*this, i);
-    aim();
-  }
-
-  ~crowd_machine() {
-    wheel_.clear([](wheel_entry&) noexcept {});
-  }
-
-  crowd_result run(std::uint64_t operations) {
-    for (std::uint64_t since_validated = 0; result_.operations < operations && !result_.mismatch; ++since_validated) {
-      operation();
-      check();
-      if (result_.operations <= 1000 || since_validated >= 1000) {
-        validate();
-        since_validated = 0;
-      }
-    }
-    validate();
-    return std::move(result_);
-  }
-
- private:
-  struct entry : wheel_entry {
-    entry(crowd_machine& in, std::size_t at) noexcept : wheel_entry{&fired}, owner{in}, place{at} {}
-    static void fired(wheel_entry& e) noexcept {
-      auto& self = static_cast<entry&>(e);
-      self.owner.on_fired(self.place);
-    }
-    crowd_machine& owner;
-    std::size_t place;
-  };
-
-  // A lone timer in the slot before, or in this round while the crowd is in the next, and others.
-  enum class crowd { behind_lone, of_next_round, of_neighbours, of_rounds };
+        geometry_{geometries[index_below(geometries.size())]},
+        origin_{any_origin()} {}
 
   // One of [0, count), nearly as likely each.
   std::uint64_t below(std::uint64_t count) noexcept {
@@ -99,7 +53,7 @@ class crowd_machine {
   tick any_distance(unsigned bits) noexcept { return below(tick{1} << (1 + below(bits))); }
 
   // Anywhere in the range of ticks, and often near its ends or a turn.
-  tick origin() noexcept {
+  tick any_origin() noexcept {
     switch (below(6)) {
       case 0:
         return 0;
@@ -111,6 +65,36 @@ class crowd_machine {
         return any_distance(62);
     }
   }
+
+  detail::splitmix64 random_;
+  std::size_t places_;
+  bool punctual_;  // time goes from one `next_expiry` to the next, and no timer is late
+  std::uint64_t advances_per_mille_;
+  wheel_geometry geometry_;
+  tick origin_;
+};
+
+class crowd_machine : private dice, private compared_wheel {
+ public:
+  explicit crowd_machine(std::uint64_t seed) : dice{seed}, compared_wheel{geometry_, origin_, places_} { aim(); }
+
+  comparison run(std::uint64_t operations) {
+    for (std::uint64_t since_validated = 0; result_.operations < operations && !result_.mismatch; ++since_validated) {
+      operation();
+      check_counts();
+      ask();
+      if (result_.operations <= 1000 || since_validated >= 1000) {
+        validate();
+        since_validated = 0;
+      }
+    }
+    validate();
+    return std::move(result_);
+  }
+
+ private:
+  // A lone timer in the slot before, or in this round while the crowd is in the next, and others.
+  enum class crowd { behind_lone, of_next_round, of_neighbours, of_rounds };
 
   // Picks the slot to be crowded, and how: mostly one of a coarse level that is a few slots ahead, or at the other end of
   // its turn.
@@ -183,7 +167,7 @@ class crowd_machine {
   void operation() {
     const std::uint64_t kind = below(1000);
     if (kind < advances_per_mille_)
-      advance();
+      advance_any();
     else if (kind < 800)
       arm_any();
     else if (kind < 820)
@@ -199,52 +183,15 @@ class crowd_machine {
     else if (one_in(10))
       clear();
     else if (one_in(10))
-      for (std::size_t i = 0; i < places_; ++i) cancel(i);
+      cancel_all();
   }
 
   void arm_any() {
     const std::size_t place = any_place();
-    arm(place, any_deadline(place));
+    arm_and_check(place, any_deadline(place));
   }
 
-  void arm(std::size_t place, tick wanted) {
-    ++result_.operations;
-    const tick now = wheel_.now();
-    model_.arm(place, std::clamp(wanted, now < last_tick ? now + 1 : last_tick, last_tick));
-    wanted_[place] = wanted;
-    armed_in_[place] = pass_;
-    if (in_pass_ || !one_in(8)) {
-      wheel_.arm(*entries_[place], wanted);
-      return;
-    }
-    const tick before = wheel_.next_expiry();
-    const bool sooner = wheel_.arm(*entries_[place], wanted);
-    if (wheel_.next_expiry() < before && !sooner) disagree("arm did not say that the next expiry came closer");
-  }
-
-  void cancel(std::size_t place) {
-    ++result_.operations;
-    const bool was_armed = model_.disarm(place) != never;
-    if (wheel_.cancel(*entries_[place]) != was_armed) disagree("cancel did not answer whether it was armed");
-  }
-
-  // destroys an entry, wherever it is linked, and makes a new one
-  void replace(std::size_t place) {
-    cancel(place);
-    entries_[place].emplace(*this, place);
-  }
-
-  void clear() {
-    ++result_.operations;
-    const std::size_t armed = model_.armed();
-    std::size_t disposed = 0;
-    wheel_.clear([&](wheel_entry& e) {
-      ++disposed;
-      if (model_.disarm(static_cast<entry&>(e).place) == never) disagree("clear disposed of an unarmed entry");
-    });
-    if (disposed != armed) disagree("clear did not dispose of what is armed");
-    if (!wheel_.empty()) disagree("clear left entries linked");
-  }
+  void arm_and_check(std::size_t place, tick wanted) { arm(place, wanted, !in_pass_ && one_in(8)); }
 
   tick any_moment() {
     const tick now = wheel_.now();
@@ -269,38 +216,14 @@ class crowd_machine {
     }
   }
 
-  void advance() {
-    ++result_.operations;
+  void advance_any() {
     const tick to = any_moment();
-    const std::size_t work = punctual_ || !one_in(4) ? wheel::npos : index_below(40);
-    ++pass_;
-    in_pass_ = true;
-    ran_ = 0;
-    const tick before = wheel_.now();
-    const advance_result done = wheel_.advance(to, work);
-    in_pass_ = false;
-    if (cleared_) return void(cleared_ = false);
-
-    const tick now = wheel_.now();
-    if (now != std::max(before, std::min(to, last_tick))) disagree("now() is not what advance was told");
-    if (done.ran != ran_) disagree("advance counted other callbacks than ran");
-    if (done.ran > work) disagree("advance did more than its work bound");
-    if (now == last_tick) return;  // what callbacks arm at the end of time is due at once, and left for the next call
-    if (done.done && model_.earliest() <= now) disagree("done, but something is due");
-    if (work == wheel::npos && !done.done) disagree("not done, with unlimited work");
+    advance(to, punctual_ || !one_in(4) ? wheel::npos : index_below(40));
   }
 
-  void on_fired(std::size_t place) noexcept {
-    ++ran_;
-    const tick now = wheel_.now();
-    const tick deadline = model_.disarm(place);
-    if (deadline == never) disagree("an entry fired that is not armed");
-    if (deadline > now && deadline != never) disagree("an entry fired early");
-    if (punctual_ && deadline < now) disagree("an entry fired late, though each next expiry was kept");
-    if (armed_in_[place] == pass_ && now != last_tick) disagree("an entry fired in the pass that armed it");
-    if (entries_[place]->armed()) disagree("an entry is armed in its own callback");
+  void on_fired(std::size_t place, tick deadline) noexcept override {
+    if (punctual_ && deadline < wheel_.now()) disagree("an entry fired late, though each next expiry was kept");
     if (result_.mismatch) return;
-
     switch (below(32)) {
       case 0:
       case 1:
@@ -325,10 +248,7 @@ class crowd_machine {
         wheel_.sweep(4);
         break;
       case 10:
-        if (one_in(100)) {
-          clear();
-          cleared_ = true;
-        }
+        if (one_in(100)) clear();
         break;
       default:
         break;
@@ -339,42 +259,11 @@ class crowd_machine {
   // Questions change what the wheel knows, so they are not asked each time.
   void ask() noexcept {
     const std::uint64_t kind = below(8);
-    if (kind < 2) {
-      const tick next = wheel_.next_expiry();
-      if ((next == never) != (model_.armed() == 0)) disagree("next_expiry is `never` exactly when nothing is armed");
-      if (next > model_.earliest()) disagree("next_expiry is later than the earliest deadline");
-    }
+    if (kind < 2) check_next_expiry();
     if (kind == 2 && model_.armed() != 0 && wheel_.expiry_bound() > std::max(model_.earliest(), wheel_.now()))
       disagree("expiry_bound is later than the earliest deadline");
   }
 
-  void check() {
-    if (wheel_.armed() != model_.armed()) disagree("armed() is not the number of armed entries");
-    ask();
-  }
-
-  void validate() {
-    std::string why;
-    if (!result_.mismatch && !wheel_.validate(&why)) disagree(why.c_str());
-  }
-
-  void disagree(const char* what) noexcept {
-    if (result_.mismatch) return;
-    std::ostringstream out;
-    out << what << " (operation " << result_.operations << ", tick " << wheel_.now() << ")\n";
-    wheel_.dump(out);
-    result_.mismatch = out.str().substr(0, 4000);
-  }
-
-  detail::splitmix64 random_;
-  std::size_t places_;
-  bool punctual_;  // time goes from one `next_expiry` to the next, and no timer is late
-  std::uint64_t advances_per_mille_;
-  wheel wheel_;
-  deadline_model model_;
-  std::vector<tick> wanted_;             // the deadlines last asked for
-  std::vector<std::uint64_t> armed_in_;  // the pass in which each was armed last
-  std::unique_ptr<std::optional<entry>[]> entries_;
   // the slot that is crowded
   crowd crowd_ = crowd::behind_lone;
   bool wants_lone_ = false;
@@ -382,15 +271,10 @@ class crowd_machine {
   tick target_ = 0;
   tick width_ = 1;
   tick turn_ = 1;
-  std::uint64_t pass_ = 1;
-  bool in_pass_ = false;
-  bool cleared_ = false;
-  std::size_t ran_ = 0;
-  crowd_result result_;
 };
 
 }  // namespace
 
-crowd_result run_crowd(std::uint64_t seed, std::uint64_t operations) { return crowd_machine{seed}.run(operations); }
+comparison run_crowd(std::uint64_t seed, std::uint64_t operations) { return crowd_machine{seed}.run(operations); }
 
 }  // namespace tickwheel::test

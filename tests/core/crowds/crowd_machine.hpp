@@ -6,19 +6,14 @@
 // a crowd.
 #pragma once
 
+#include "../support/compared_wheel.hpp"
+
 #include <cstdint>
-#include <optional>
-#include <string>
 
 namespace tickwheel::test {
 
-struct crowd_result {
-  std::uint64_t operations = 0;         ///< that were carried out, those of callbacks included
-  std::optional<std::string> mismatch;  ///< what the wheel and the model disagree about
-};
-
 /// Carries out `operations` operations, or a few more, on a wheel whose geometry, origin and load `seed` decides. Each
 /// invariant of the wheel is checked after each of the first thousand, and after one in a thousand from then on.
-crowd_result run_crowd(std::uint64_t seed, std::uint64_t operations);
+comparison run_crowd(std::uint64_t seed, std::uint64_t operations);
 
 }  // namespace tickwheel::test

@@ -31,7 +31,7 @@ TEST(crowds, agree_with_the_model) {
   }
   std::uint64_t operations = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
-    const crowd_result result = run_crowd(seed, each);
+    const comparison result = run_crowd(seed, each);
     ASSERT_FALSE(result.mismatch) << "seed " << seed << ": " << *result.mismatch;
     operations += result.operations;
   }
