@@ -74,6 +74,13 @@ class manual_calls : public manual_service {
 
 class pending_calls : public testing::Test {
  protected:
+  /// Starts a call that has a second.
+  int start(call& of, std::uint64_t id) { return on.pending.start(of, id, on.in(1s)); }
+  int failed_after(std::chrono::nanoseconds time) {
+    on.advance(time);
+    return c.failed;
+  }
+
   manual_calls on;
   call c{on.timers};
 };
@@ -82,7 +89,7 @@ class fail_all : public pending_calls {};
 class pending_calls_end : public pending_calls {};
 
 TEST_F(pending_calls, answer_with_its_id_completes_call) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_TRUE(c.pending());
   EXPECT_EQ(on.pending.pending(), 1U);
   EXPECT_EQ(on.pending.complete(7), &c);
@@ -94,10 +101,8 @@ TEST_F(pending_calls, answer_with_its_id_completes_call) {
 TEST_F(pending_calls, call_without_answer_expires_and_not_early) {
   const auto until = on.in(1s);
   ASSERT_EQ(on.pending.start(c, 7, until), 0);
-  on.advance(1s - 1ns);
-  EXPECT_EQ(c.failed, 0);
-  on.advance(1ns + on.tick());
-  EXPECT_EQ(c.failed, 1);
+  EXPECT_EQ(failed_after(1s - 1ns), 0);
+  EXPECT_EQ(failed_after(1ns + on.tick()), 1);
   EXPECT_EQ(c.error, UV_ETIMEDOUT);
   EXPECT_TRUE(until.passed(c.at));
   EXPECT_FALSE(c.pending());
@@ -105,15 +110,14 @@ TEST_F(pending_calls, call_without_answer_expires_and_not_early) {
 }
 
 TEST_F(pending_calls, answered_call_does_not_expire) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   ASSERT_EQ(on.pending.complete(7), &c);
-  on.advance(1h);
-  EXPECT_EQ(c.failed, 0);
+  EXPECT_EQ(failed_after(1h), 0);
   EXPECT_EQ(on.timers.stats().fired, 0U);
 }
 
 TEST_F(pending_calls, late_answer_is_unmatched) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   on.advance(2s);
   EXPECT_EQ(on.pending.complete(7), nullptr);
   EXPECT_EQ(on.pending.stats().unmatched, 1U);
@@ -122,30 +126,28 @@ TEST_F(pending_calls, late_answer_is_unmatched) {
 }
 
 TEST_F(pending_calls, repeated_answer_is_unmatched) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_EQ(on.pending.complete(7), &c);
   EXPECT_EQ(on.pending.complete(7), nullptr);
   EXPECT_EQ(on.pending.stats().unmatched, 1U);
 }
 
 TEST_F(pending_calls, answer_with_unknown_id_is_unmatched) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_EQ(on.pending.complete(8), nullptr);
   EXPECT_TRUE(c.pending());
 }
 
 TEST_F(pending_calls, answer_between_deadline_and_pass_counts) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   on.time.block(2s);  // it was waiting in the socket
   EXPECT_EQ(on.pending.complete(7), &c);
-  on.advance(1s);
-  EXPECT_EQ(c.failed, 0);
+  EXPECT_EQ(failed_after(1s), 0);
 }
 
 TEST_F(pending_calls, answers_find_their_calls_in_any_order) {
   std::deque<call> all;
-  for (std::uint64_t id = 0; id < 1000; ++id)
-    ASSERT_EQ(on.pending.start(all.emplace_back(on.timers), id * 1024, on.in(1s)), 0);
+  for (std::uint64_t id = 0; id < 1000; ++id) ASSERT_EQ(start(all.emplace_back(on.timers), id * 1024), 0);
   on.check_calls();
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const std::uint64_t which = i * 377 % 1000;
@@ -156,10 +158,9 @@ TEST_F(pending_calls, answers_find_their_calls_in_any_order) {
 
 TEST_F(pending_calls, id_may_be_any_number) {
   constexpr auto last = std::numeric_limits<std::uint64_t>::max();
-  call zero{on.timers};
-  call most{on.timers};
-  ASSERT_EQ(on.pending.start(zero, 0, on.in(1s)), 0);
-  ASSERT_EQ(on.pending.start(most, last, on.in(1s)), 0);
+  call zero{on.timers}, most{on.timers};
+  ASSERT_EQ(start(zero, 0), 0);
+  ASSERT_EQ(start(most, last), 0);
   EXPECT_EQ(most.id(), last);
   EXPECT_EQ(on.pending.find(0), &zero);
   EXPECT_EQ(on.pending.complete(last), &most);
@@ -168,7 +169,7 @@ TEST_F(pending_calls, id_may_be_any_number) {
 
 TEST_F(pending_calls, find_leaves_call_pending) {
   EXPECT_EQ(on.pending.find(7), nullptr);
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_EQ(on.pending.find(7), &c);
   EXPECT_TRUE(c.pending());
   EXPECT_EQ(on.pending.stats().unmatched, 0U);
@@ -194,8 +195,7 @@ TEST_F(pending_calls_start, passed_deadline_is_refused_without_handler) {
   EXPECT_EQ(on.pending.start(c, 7, on.in(0s)), UV_ETIMEDOUT);
   EXPECT_EQ(on.pending.start(c, 7, on.in(-1s)), UV_ETIMEDOUT);
   EXPECT_FALSE(c.pending());
-  on.advance(1h);
-  EXPECT_EQ(c.failed, 0);
+  EXPECT_EQ(failed_after(1h), 0);
   EXPECT_EQ(on.pending.stats().refused, 2U);
   EXPECT_EQ(on.pending.stats().started, 0U);
 }
@@ -213,28 +213,26 @@ TEST_F(pending_calls_start, deadline_passed_in_this_iteration_is_refused) {
 }
 
 TEST_F(pending_calls_start, pending_id_is_refused) {
-  call a{on.timers};
-  call b{on.timers};
-  ASSERT_EQ(on.pending.start(a, 7, on.in(1s)), 0);
-  EXPECT_EQ(on.pending.start(b, 7, on.in(1s)), UV_EEXIST);
+  call a{on.timers}, b{on.timers};
+  ASSERT_EQ(start(a, 7), 0);
+  EXPECT_EQ(start(b, 7), UV_EEXIST);
   EXPECT_FALSE(b.pending());
   EXPECT_EQ(on.pending.complete(7), &a);
-  EXPECT_EQ(on.pending.start(b, 7, on.in(1s)), 0);
+  EXPECT_EQ(start(b, 7), 0);
 }
 
 TEST_F(pending_calls_start, pending_call_is_refused) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_EQ(on.pending.start(c, 8, on.in(2s)), UV_EALREADY);
   EXPECT_EQ(c.id(), 7U);
   EXPECT_EQ(on.pending.find(8), nullptr);
-  on.advance(1s + on.tick());
-  EXPECT_EQ(c.failed, 1);
+  EXPECT_EQ(failed_after(1s + on.tick()), 1);
 }
 
 TEST_F(pending_calls_start, call_pending_elsewhere_is_refused) {
   calls other;
   ASSERT_EQ(other.open(1), 0);
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_EQ(other.start(c, 7, on.in(1s)), UV_EALREADY);
   EXPECT_EQ(on.pending.complete(7), &c);
   EXPECT_EQ(other.start(c, 7, on.in(1s)), 0);
@@ -260,8 +258,7 @@ TEST_F(pending_calls_start, one_more_than_capacity_is_refused) {
 
 TEST_F(pending_calls_start, one_more_than_max_armed_is_refused) {
   manual_calls own{16, {.max_armed = 1}};
-  call a{own.timers};
-  call b{own.timers};
+  call a{own.timers}, b{own.timers};
   ASSERT_EQ(own.pending.start(a, 1, own.in(1s)), 0);
   EXPECT_EQ(own.pending.start(b, 2, own.in(1s)), UV_ENOBUFS);
   EXPECT_FALSE(b.pending());
@@ -305,19 +302,18 @@ TEST_F(pending_calls_end, closed_container_starts_and_completes_nothing) {
 
 TEST_F(pending_calls, cancelled_call_is_neither_answered_nor_expired) {
   EXPECT_FALSE(c.cancel());
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_TRUE(c.cancel());
   EXPECT_FALSE(c.cancel());
   EXPECT_EQ(on.pending.complete(7), nullptr);
-  on.advance(1h);
-  EXPECT_EQ(c.failed, 0);
+  EXPECT_EQ(failed_after(1h), 0);
   EXPECT_EQ(on.pending.stats().cancelled, 1U);
 }
 
 TEST_F(pending_calls, destroyed_call_is_cancelled) {
   {
     call one{on.timers};
-    ASSERT_EQ(on.pending.start(one, 7, on.in(1s)), 0);
+    ASSERT_EQ(start(one, 7), 0);
   }
   EXPECT_EQ(on.pending.pending(), 0U);
   EXPECT_EQ(on.pending.complete(7), nullptr);
@@ -328,37 +324,35 @@ TEST_F(pending_calls, destroyed_call_is_cancelled) {
 TEST_F(pending_calls, handler_may_destroy_call) {
   auto one = std::make_unique<call>(on.timers);
   one->then = [&] { one.reset(); };
-  ASSERT_EQ(on.pending.start(*one, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(*one, 7), 0);
   on.advance(1h);
   EXPECT_EQ(one, nullptr);
 }
 
 TEST_F(pending_calls, handler_may_start_call_again) {
   std::uint64_t id = 7;
-  c.then = [&] { EXPECT_EQ(on.pending.start(c, ++id, on.in(1s)), 0); };
-  ASSERT_EQ(on.pending.start(c, id, on.in(1s)), 0);
-  on.advance(10s + 10 * on.tick());
-  EXPECT_EQ(c.failed, 10);
+  c.then = [&] { EXPECT_EQ(start(c, ++id), 0); };
+  ASSERT_EQ(start(c, id), 0);
+  EXPECT_EQ(failed_after(10s + 10 * on.tick()), 10);
   EXPECT_EQ(on.pending.complete(17), &c);
 }
 
 TEST_F(pending_calls, handler_may_start_call_again_with_same_id) {
-  c.then = [&] { EXPECT_EQ(on.pending.start(c, 7, on.in(1s)), 0); };
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  c.then = [&] { EXPECT_EQ(start(c, 7), 0); };
+  ASSERT_EQ(start(c, 7), 0);
   on.advance(2s);
   EXPECT_EQ(on.pending.complete(7), &c);
 }
 
 TEST_F(pending_calls, unreferenced_call_does_not_hold_loop) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   EXPECT_TRUE(on.time.alive());
   c.unref();
   EXPECT_FALSE(on.time.alive());
 }
 
 TEST_F(pending_calls, handler_may_complete_expired_call_of_same_pass) {
-  call a{on.timers};
-  call b{on.timers};
+  call a{on.timers}, b{on.timers};
   a.then = [&] { EXPECT_EQ(on.pending.complete(2), &b); };
   b.then = [&] { EXPECT_EQ(on.pending.complete(1), &a); };
   const auto until = on.in(1s);
@@ -400,14 +394,13 @@ TEST_F(pending_calls, handler_finds_its_id_free) {
     EXPECT_EQ(on.pending.find(7), nullptr);
     EXPECT_EQ(on.pending.complete(7), nullptr);
   };
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
-  on.advance(1h);
-  EXPECT_EQ(c.failed, 1);
+  ASSERT_EQ(start(c, 7), 0);
+  EXPECT_EQ(failed_after(1h), 1);
 }
 
 TEST_F(fail_all, tells_each_pending_call_why) {
   std::deque<call> all;
-  for (std::uint64_t id = 0; id < 100; ++id) ASSERT_EQ(on.pending.start(all.emplace_back(on.timers), id, on.in(1s)), 0);
+  for (std::uint64_t id = 0; id < 100; ++id) ASSERT_EQ(start(all.emplace_back(on.timers), id), 0);
   ASSERT_EQ(on.pending.complete(50), &all[50]);
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 99U);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -427,8 +420,8 @@ TEST_F(fail_all, spares_calls_that_handlers_start) {
   std::uint64_t next_id = 0;
   for (int i = 0; i < 64; ++i) {
     call& one = all.emplace_back(on.timers);
-    one.then = [&] { EXPECT_EQ(on.pending.start(one, next_id++, on.in(1s)), 0); };
-    ASSERT_EQ(on.pending.start(one, next_id++, on.in(1s)), 0);
+    one.then = [&] { EXPECT_EQ(start(one, next_id++), 0); };
+    ASSERT_EQ(start(one, next_id++), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 64U);
   for (const call& one : all) EXPECT_EQ(one.failed, 1);
@@ -471,10 +464,10 @@ TEST_F(fail_all, within_handler_fails_rest_and_new_calls) {
     call& one = all.emplace_back(on.timers);
     one.then = [&] {
       if (on.pending.stats().failed != 1) return;
-      EXPECT_EQ(on.pending.start(started, 100, on.in(1s)), 0);
+      EXPECT_EQ(start(started, 100), 0);
       EXPECT_EQ(on.pending.fail_all(UV_EPIPE), 4U);
     };
-    ASSERT_EQ(on.pending.start(one, id, on.in(1s)), 0);
+    ASSERT_EQ(start(one, id), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
   EXPECT_EQ(started.error, UV_EPIPE);
@@ -486,7 +479,7 @@ TEST_F(fail_all, stops_when_handler_closes_container) {
   std::deque<call> all;
   for (std::uint64_t id = 0; id < 8; ++id) {
     call& one = all.emplace_back(on.timers, [&] { on.pending.close(); });
-    ASSERT_EQ(on.pending.start(one, id, on.in(1s)), 0);
+    ASSERT_EQ(start(one, id), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
   EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const call& one) { return one.failed == 1; }), 1);
@@ -500,9 +493,9 @@ TEST_F(fail_all, stops_when_handler_reopens_container) {
     call& one = all.emplace_back(on.timers, [&] {
       on.pending.close();
       ASSERT_EQ(on.pending.open(1), 0);
-      EXPECT_EQ(on.pending.start(after, 1, on.in(1s)), 0);
+      EXPECT_EQ(start(after, 1), 0);
     });
-    ASSERT_EQ(on.pending.start(one, id, on.in(1s)), 0);
+    ASSERT_EQ(start(one, id), 0);
   }
   EXPECT_EQ(on.pending.fail_all(UV_ECONNRESET), 1U);
   EXPECT_TRUE(after.pending());
@@ -533,15 +526,14 @@ TEST_F(fail_all, stops_when_handler_destroys_container) {
 }
 
 TEST_F(pending_calls_end, close_runs_no_handler_and_frees_calls) {
-  ASSERT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  ASSERT_EQ(start(c, 7), 0);
   on.pending.close();
   EXPECT_FALSE(c.pending());
-  on.advance(1h);
-  EXPECT_EQ(c.failed, 0);
+  EXPECT_EQ(failed_after(1h), 0);
   EXPECT_EQ(on.pending.stats().cancelled, 1U);
   ASSERT_EQ(on.pending.open(1), 0);
   EXPECT_EQ(on.pending.stats().cancelled, 0U);
-  EXPECT_EQ(on.pending.start(c, 7, on.in(1s)), 0);
+  EXPECT_EQ(start(c, 7), 0);
 }
 
 TEST_F(pending_calls_end, destruction_runs_no_handler) {
@@ -552,8 +544,7 @@ TEST_F(pending_calls_end, destruction_runs_no_handler) {
   }
   EXPECT_FALSE(c.pending());
   EXPECT_FALSE(c.cancel());
-  on.advance(1h);
-  EXPECT_EQ(c.failed, 0);
+  EXPECT_EQ(failed_after(1h), 0);
 }
 
 TEST_F(pending_calls_end, handler_may_destroy_container) {
@@ -570,11 +561,10 @@ TEST_F(pending_calls_end, handler_may_destroy_container) {
 }
 
 TEST_F(pending_calls_end, closed_service_only_refuses_start) {
-  call a{on.timers};
-  call b{on.timers};
-  ASSERT_EQ(on.pending.start(a, 1, on.in(1s)), 0);
-  ASSERT_EQ(on.pending.start(b, 2, on.in(1s)), 0);
-  ASSERT_EQ(on.pending.start(c, 3, on.in(1s)), 0);
+  call a{on.timers}, b{on.timers};
+  ASSERT_EQ(start(a, 1), 0);
+  ASSERT_EQ(start(b, 2), 0);
+  ASSERT_EQ(start(c, 3), 0);
   on.timers.close();
   EXPECT_EQ(on.pending.complete(1), &a);
   EXPECT_TRUE(b.cancel());
@@ -600,7 +590,7 @@ TEST_F(pending_calls_end, calls_outlive_service) {
 TEST_F(pending_calls_end, handler_may_close_service) {
   call other{on.timers};
   call one{on.timers, [&] { on.timers.close(); }};
-  ASSERT_EQ(on.pending.start(one, 1, on.in(1s)), 0);
+  ASSERT_EQ(start(one, 1), 0);
   ASSERT_EQ(on.pending.start(other, 2, on.in(1h)), 0);
   on.time.advance(2h);
   EXPECT_EQ(one.failed, 1);
@@ -666,13 +656,5 @@ TEST_F(pending_calls_end, calls_allocate_nothing_once_open) {
   EXPECT_EQ(allocations::count(), before);
   EXPECT_EQ(on.pending.stats().expired, 50U * 32);
 }
-
-struct handlers {
-  void may_throw(int) {}
-  void takes_nothing() noexcept {}
-};
-static_assert(tickwheel::noexcept_failure_handler<&call::on_failed>);
-static_assert(!tickwheel::noexcept_failure_handler<&handlers::may_throw>);
-static_assert(!tickwheel::noexcept_failure_handler<&handlers::takes_nothing>);
 
 }  // namespace

@@ -56,6 +56,11 @@ class operation {
 
 class retry_timer : public manual_test<operation> {
  protected:
+  /// Starts an operation, whose first attempt fails at once.
+  static void start_and_fail(operation& o) {
+    ASSERT_EQ(o.timer.start(), 0);
+    ASSERT_EQ(o.timer.retry(), retry_result::scheduled);
+  }
   deadline in(std::chrono::nanoseconds budget) const { return deadline::after(budget, service.timers); }
 };
 
@@ -120,8 +125,7 @@ TEST_F(retry_timer, single_attempt_is_never_repeated) {
 TEST_F(retry_timer, unlimited_attempts_go_on) {
   operation o{service.timers, {.max_attempts = retry_options::unlimited, .backoff = exact}};
   o.then = [&] { EXPECT_EQ(o.timer.retry(), retry_result::scheduled); };
-  ASSERT_EQ(o.timer.start(), 0);
-  ASSERT_EQ(o.timer.retry(), retry_result::scheduled);
+  start_and_fail(o);
   advance(1000s);
   EXPECT_GT(o.again.size(), 990U);
 }
@@ -250,8 +254,7 @@ TEST_F(retry_timer, refused_retry_changes_nothing) {
 
 TEST_F(retry_timer, cancelled_does_not_try_again) {
   EXPECT_FALSE(c.timer.cancel());
-  ASSERT_EQ(c.timer.start(), 0);
-  ASSERT_EQ(c.timer.retry(), retry_result::scheduled);
+  start_and_fail(c);
   EXPECT_TRUE(c.timer.cancel());
   EXPECT_FALSE(c.timer.cancel());
   advance(1h);
@@ -270,8 +273,7 @@ TEST_F(retry_timer, failure_after_cancel_is_refused) {
 TEST_F(retry_timer, failure_before_start_is_refused) { EXPECT_EQ(c.timer.retry(), retry_result::not_started); }
 
 TEST_F(retry_timer, failure_reported_twice_is_refused) {
-  ASSERT_EQ(c.timer.start(), 0);
-  ASSERT_EQ(c.timer.retry(), retry_result::scheduled);
+  start_and_fail(c);
   const auto due = c.timer.deadline();
   advance(10ms);
   EXPECT_EQ(c.timer.retry(), retry_result::already_waiting);
@@ -280,8 +282,7 @@ TEST_F(retry_timer, failure_reported_twice_is_refused) {
 
 TEST_F(retry_timer, start_of_started_one_begins_anew) {
   c.then = [&] { (void)c.timer.retry(); };
-  ASSERT_EQ(c.timer.start(), 0);
-  ASSERT_EQ(c.timer.retry(), retry_result::scheduled);
+  start_and_fail(c);
   advance(400ms);  // it waits for the third retry
   ASSERT_TRUE(c.timer.armed());
   ASSERT_EQ(c.timer.start(in(1s)), 0);
@@ -293,8 +294,7 @@ TEST_F(retry_timer, start_of_started_one_begins_anew) {
 }
 
 TEST_F(retry_timer, refused_start_keeps_earlier_operation) {
-  ASSERT_EQ(c.timer.start(), 0);
-  ASSERT_EQ(c.timer.retry(), retry_result::scheduled);
+  start_and_fail(c);
   EXPECT_EQ(c.timer.start(in(0s)), UV_ETIMEDOUT);
   EXPECT_TRUE(c.timer.armed());
   advance(1s);
@@ -306,8 +306,7 @@ TEST_F(retry_timer, handler_may_cancel_and_start_it) {
     c.timer.cancel();
     EXPECT_EQ(c.timer.start(), 0);
   };
-  ASSERT_EQ(c.timer.start(), 0);
-  ASSERT_EQ(c.timer.retry(), retry_result::scheduled);
+  start_and_fail(c);
   advance(1h);
   EXPECT_EQ(c.timer.attempts(), 1U);
 }
@@ -318,8 +317,7 @@ TEST_F(retry_timer, retry_after_close_is_refused) {
     service.timers.close();
     answer = c.timer.retry();
   };
-  ASSERT_EQ(c.timer.start(), 0);
-  ASSERT_EQ(c.timer.retry(), retry_result::scheduled);
+  start_and_fail(c);
   service.time.advance(1h);
   EXPECT_EQ(answer, retry_result::not_started);
   EXPECT_EQ(c.timer.start(), UV_ECANCELED);
@@ -360,16 +358,5 @@ TEST_F(retry_timer, invalid_options_stop_process_and_are_named) {
   EXPECT_DEATH(operation(service.timers, {.max_attempts = 0}), "retry_options::max_attempts is zero");
   EXPECT_DEATH(operation(service.timers, {.backoff = {.jitter = 2}}), "backoff_options::jitter");
 }
-
-struct handlers {
-  void may_throw() {}
-  void attempt() noexcept {}
-};
-template <auto Member>
-concept makes_a_retry_timer = requires {
-  sizeof(tickwheel::retry_timer<Member>);
-};
-static_assert(makes_a_retry_timer<&handlers::attempt>);
-static_assert(!makes_a_retry_timer<&handlers::may_throw>);
 
 }  // namespace

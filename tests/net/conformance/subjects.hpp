@@ -5,7 +5,10 @@
 
 #include "../support/owner.hpp"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
+#include <string>
 #include <type_traits>
 
 namespace subjects {
@@ -108,6 +111,15 @@ struct retry_timer : owner {
   static constexpr tickwheel::backoff_options none{
       .base = nanoseconds{1}, .cap = nanoseconds{1}, .kind = tickwheel::jitter_kind::none};
   tickwheel::retry_timer<&owner::on_time> timer;
+};
+
+/// The names of suites.
+struct names {
+  template <class Subject>
+  static std::string GetName(int) {
+    const std::string name = testing::internal::GetTypeName<Subject>();
+    return name.substr(name.rfind(':') + 1);
+  }
 };
 
 /// True for a timer that starts itself again.

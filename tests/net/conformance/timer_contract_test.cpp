@@ -39,14 +39,7 @@ using all = testing::Types<subjects::plain_timer, subjects::plain_timer_at, subj
                            subjects::idle_timeout, subjects::write_idle_timeout, subjects::all_idle_timeout,
                            subjects::minimum_rate, subjects::phase_timeouts, subjects::retry_timer>;
 
-struct names {
-  template <class Subject>
-  static std::string GetName(int) {
-    const std::string name = testing::internal::GetTypeName<Subject>();
-    return name.substr(name.rfind(':') + 1);
-  }
-};
-TYPED_TEST_SUITE(timer_contract, all, names);
+TYPED_TEST_SUITE(timer_contract, all, subjects::names);
 
 TYPED_TEST(timer_contract, timer_neither_copies_nor_moves) {
   using timer = decltype(this->s.timer);
@@ -216,6 +209,22 @@ TYPED_TEST(timer_contract, one_more_than_max_armed_is_refused) {
   EXPECT_EQ(b.fired, 0);
   a.timer.cancel();
   EXPECT_EQ(b.start(1s), 0) << "there is a place again";
+}
+
+// Timers of other threads are not refused once they were accepted, so there may be more of them than `max_armed`.
+TYPED_TEST(timer_contract, keeps_its_place_when_other_threads_fill_all) {
+  manual_service small{{.max_armed = 1, .stall_grace = 10ms}};
+  TypeParam a{small.timers};
+  ASSERT_EQ(a.start(1s), 0);
+  ASSERT_EQ(small.timers.remote().post(1h, []() noexcept {}), 0);
+  small.turn();
+  ASSERT_EQ(small.timers.stats().pending, 2U);
+  small.time.block(990ms);
+  small.advance(0ns);
+  EXPECT_EQ(a.fired, 0);
+  EXPECT_TRUE(a.timer.armed());
+  small.advance(1900ms);
+  EXPECT_EQ(a.fired, subjects::repeats<TypeParam> ? 2 : 1);
 }
 
 TYPED_TEST(timer_contract, holds_loop_while_armed_unless_unreferenced) {

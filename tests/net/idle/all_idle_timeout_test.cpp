@@ -2,7 +2,6 @@
 #include <tickwheel/net/all_idle_timeout.hpp>
 
 #include "../support/manual_test.hpp"
-#include "../support/owner.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,8 +51,7 @@ TEST_F(all_idle_timeout, does_not_expire_while_peer_takes_slowly) {
     c.timer.set_queued(1000 - i);
   }
   EXPECT_EQ(c.fired, 0);
-  advance(10s + tick());
-  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(fired_after(10s + tick()), 1);
 }
 
 TEST_F(all_idle_timeout, sees_bytes_taken_behind_added_ones) {
@@ -75,23 +73,13 @@ TEST_F(all_idle_timeout, counts_from_last_taken_byte) {
   EXPECT_TRUE(fires_in(10s));
 }
 
-TEST_F(all_idle_timeout, pause_does_not_count) {
-  ASSERT_EQ(c.timer.start(10s), 0);
-  advance(4s);
-  c.timer.pause();
-  advance(1h);
-  c.timer.resume();
-  EXPECT_TRUE(fires_in(6s));
-}
-
 TEST_F(all_idle_timeout, start_forgets_queue_of_earlier_use) {
   ASSERT_EQ(c.timer.start(10s), 0);
   c.timer.add_queued(1000);
   ASSERT_EQ(c.timer.start(10s), 0);
   advance(5s);
   c.timer.set_queued(0);  // nothing was taken, as nothing was queued
-  advance(5s + tick());
-  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(fired_after(5s + tick()), 1);
 }
 
 TEST_F(all_idle_timeout, scales_with_load) {

@@ -111,8 +111,7 @@ TEST_F(scaled_idle_limit, rising_load_counts_from_next_check) {
   advance(95s);
   ASSERT_EQ(load.set(1), 0);
   EXPECT_EQ(c.fired, 0);
-  advance(5s + 10 * tick());  // it comes up each minimum, a tick late at most
-  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(fired_after(5s + 10 * tick()), 1);  // it comes up each minimum, a tick late at most
 }
 
 TEST_F(scaled_idle_limit, is_checked_a_minimum_after_touch) {
@@ -129,10 +128,8 @@ TEST_F(scaled_idle_limit, falling_load_counts_at_once) {
   ASSERT_EQ(c.timer.start(idle_limit::scaled(10s, 5min, load)), 0);
   advance(10s - 1ns);
   ASSERT_EQ(load.set(0), 0);
-  advance(290s);
-  EXPECT_EQ(c.fired, 0);
-  advance(1ns + tick());
-  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(fired_after(290s), 0);
+  EXPECT_EQ(fired_after(1ns + tick()), 1);
 }
 
 TEST_F(scaled_idle_limit, changing_load_is_never_early_nor_beyond_maximum) {
@@ -169,13 +166,10 @@ TEST_F(scaled_idle_limit, notify_again_waits_for_limit_of_load) {
   c.then = [&] { EXPECT_EQ(c.timer.notify_again(), 0); };
   ASSERT_EQ(load.set(1), 0);
   ASSERT_EQ(c.timer.start(idle_limit::scaled(10s, 50s, load)), 0);
-  advance(10s + tick());
-  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(fired_after(10s + tick()), 1);
   ASSERT_EQ(load.set(0), 0);
-  advance(50s - 2 * tick());
-  EXPECT_EQ(c.fired, 1);
-  advance(4 * tick());
-  EXPECT_EQ(c.fired, 2);
+  EXPECT_EQ(fired_after(50s - 2 * tick()), 1);
+  EXPECT_EQ(fired_after(4 * tick()), 2);
 }
 
 TEST_F(scaled_idle_limit, resume_counts_by_load_after_pause) {
@@ -225,8 +219,7 @@ TEST_F(scaled_idle_limit, counts_from_start_and_not_from_iteration) {
   };
   tickwheel::callback_timer handler{service.timers, start_late};
   ASSERT_EQ(handler.arm(5ms), 0);
-  advance(1s);
-  ASSERT_EQ(c.fired, 1);
+  ASSERT_EQ(fired_after(1s), 1);
   EXPECT_GE(c.at, started + 50ms);
 }
 
@@ -242,8 +235,7 @@ TEST_F(scaled_idle_limit, short_pause_does_not_shorten_limit) {
   };
   tickwheel::callback_timer handler{service.timers, start_late};
   ASSERT_EQ(handler.arm(5ms), 0);
-  advance(1s);
-  ASSERT_EQ(c.fired, 1);
+  ASSERT_EQ(fired_after(1s), 1);
   EXPECT_GE(c.at, started + 20ms);
 }
 

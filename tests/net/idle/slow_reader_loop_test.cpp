@@ -204,8 +204,7 @@ TEST_F(slow_reader, half_closed_that_stops_is_evicted) {
 }
 
 TEST_F(slow_reader, half_closed_with_empty_queue_expires_only_all_idle) {
-  sender owed{loop, timers};
-  sender silent{loop, timers};
+  sender owed{loop, timers}, silent{loop, timers};
   ASSERT_EQ(::shutdown(owed.sockets.theirs(), SHUT_WR), 0);
   ASSERT_EQ(::shutdown(silent.sockets.theirs(), SHUT_WR), 0);
   owed.send(100);

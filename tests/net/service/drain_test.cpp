@@ -94,7 +94,18 @@ struct fixture : testing::Test {
     c.then = {};
     return c;
   }
-  void pass() { service.advance(2 * service.tick()); }
+  void advance(nanoseconds by) { service.advance(by); }
+  void pass() { advance(2 * service.tick()); }
+  void start() { ASSERT_EQ(s->drain.start(usual), 0); }
+  void start_and_advance(nanoseconds by) {
+    start();
+    advance(by);
+  }
+  void start_and_pass() { start_and_advance(2 * service.tick()); }
+  static void serve_request(connection& c) {
+    c.member.begin_request();
+    c.member.end_request();
+  }
 
   manual_service service;
   std::unique_ptr<server> s = std::make_unique<server>(service.timers);
@@ -107,7 +118,7 @@ class drained : public fixture {};
 
 TEST_F(drain, calls_nobody_before_next_pass) {
   connection& c = that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   EXPECT_TRUE(s->drain.draining());
   EXPECT_EQ(c.told_idle, 0);
   pass();
@@ -116,9 +127,8 @@ TEST_F(drain, calls_nobody_before_next_pass) {
 
 TEST_F(drain, unstarted_drain_calls_nobody) {
   connection& c = that_lingers(connect());
-  c.member.begin_request();
-  c.member.end_request();
-  service.advance(24h);
+  serve_request(c);
+  advance(24h);
   EXPECT_FALSE(s->drain.draining());
   EXPECT_EQ(c.told_idle, 0);
   EXPECT_EQ(s->drain.size(), 1U);
@@ -127,8 +137,7 @@ TEST_F(drain, unstarted_drain_calls_nobody) {
 TEST_F(drain, tells_idle_members_and_ends_when_they_left) {
   for (int i = 0; i < 100; ++i) connect();
   const auto begin = service.time.now();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   EXPECT_TRUE(connections.empty());
   EXPECT_EQ(s->drained, 1);
   EXPECT_LE(s->at, begin + 4 * service.tick());
@@ -137,10 +146,10 @@ TEST_F(drain, tells_idle_members_and_ends_when_they_left) {
 
 TEST_F(drain, tells_at_most_256_members_per_pass) {
   for (int i = 0; i < 10'000; ++i) connect();
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   std::size_t left = connections.size(), most = 0;
   while (!connections.empty()) {
-    service.advance(service.tick());
+    advance(service.tick());
     most = std::max(most, left - connections.size());
     ASSERT_LT(connections.size(), left) << "a pass told nobody";
     left = connections.size();
@@ -150,17 +159,15 @@ TEST_F(drain, tells_at_most_256_members_per_pass) {
 
 TEST_F(drain, tells_each_idle_member_once) {
   connection& c = that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(20s);
+  start_and_advance(20s);
   c.member.end_request();
-  service.advance(9s);
+  advance(9s);
   EXPECT_EQ(c.told_idle, 1);
 }
 
 TEST_F(drain, tells_member_that_joins_meanwhile) {
   that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   connection& late = that_lingers(connect());
   EXPECT_EQ(late.told_idle, 0);
   pass();
@@ -169,9 +176,9 @@ TEST_F(drain, tells_member_that_joins_meanwhile) {
 
 TEST_F(drain, request_before_call_postpones_it) {
   connection& c = connect();
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   c.member.begin_request();
-  service.advance(29s);
+  advance(29s);
   EXPECT_EQ(c.told_idle, 0);
   c.member.end_request();
   pass();
@@ -180,10 +187,9 @@ TEST_F(drain, request_before_call_postpones_it) {
 
 TEST_F(drain, request_after_call_brings_another) {
   connection& c = that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   c.member.begin_request();
-  service.advance(1s);
+  advance(1s);
   c.member.end_request();
   pass();
   EXPECT_EQ(c.told_idle, 2);
@@ -191,23 +197,21 @@ TEST_F(drain, request_after_call_brings_another) {
 
 TEST_F(hard_stop, stops_told_member_that_lingers) {
   connection& c = that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(usual.hard_stop - 1ns);
+  start_and_advance(usual.hard_stop - 1ns);
   EXPECT_EQ(c.told_to_stop, 0);
-  service.advance(usual.spread + 2 * service.tick());
+  advance(usual.spread + 2 * service.tick());
   EXPECT_EQ(c.told_to_stop, 1);
 }
 
 TEST_F(drain, busy_member_is_told_when_request_ends) {
   connection& c = connect_busy();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(20s);
+  start_and_advance(20s);
   EXPECT_EQ(c.told_idle, 0);
   EXPECT_TRUE(c.member.in_flight());
   const auto end = service.time.now();
   c.member.end_request();
   EXPECT_EQ(c.told_idle, 0);
-  service.advance(1s);
+  advance(1s);
   EXPECT_TRUE(connections.empty());
   EXPECT_EQ(s->drained, 1);
   EXPECT_LE(s->at, end + 4 * service.tick());
@@ -216,10 +220,9 @@ TEST_F(drain, busy_member_is_told_when_request_ends) {
 TEST_F(hard_stop, stops_busy_member_within_spread) {
   const auto begin = service.time.now();
   connection& c = that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(usual.hard_stop - 1ns);
+  start_and_advance(usual.hard_stop - 1ns);
   EXPECT_EQ(c.told_to_stop, 0);
-  service.advance(usual.spread + 1ns + service.tick());
+  advance(usual.spread + 1ns + service.tick());
   EXPECT_EQ(c.told_to_stop, 1);
   EXPECT_GE(c.at, begin + usual.hard_stop);
   EXPECT_LE(c.at, begin + usual.hard_stop + usual.spread + service.tick());
@@ -228,11 +231,11 @@ TEST_F(hard_stop, stops_busy_member_within_spread) {
 TEST_F(hard_stop, without_one_drain_waits_for_busy_member) {
   connection& c = connect_busy();
   ASSERT_EQ(s->drain.start({.hard_stop = nanoseconds::max()}), 0);
-  service.advance(24h * 365);
+  advance(24h * 365);
   EXPECT_EQ(c.told_to_stop, 0);
   EXPECT_TRUE(s->drain.draining());
   c.member.end_request();
-  service.advance(1s);
+  advance(1s);
   EXPECT_EQ(s->drained, 1);
 }
 
@@ -280,10 +283,10 @@ TEST_F(hard_stop, at_most_256_come_per_pass) {
   const drain_limits at_once{.hard_stop = 30s, .spread = 0s};
   for (int i = 0; i < 1000; ++i) connect_busy();
   ASSERT_EQ(s->drain.start(at_once), 0);
-  service.advance(at_once.hard_stop - 1ns);
+  advance(at_once.hard_stop - 1ns);
   std::size_t left = connections.size(), most = 0;
   while (!connections.empty()) {
-    service.advance(service.tick());
+    advance(service.tick());
     most = std::max(most, left - connections.size());
     left = connections.size();
   }
@@ -292,18 +295,16 @@ TEST_F(hard_stop, at_most_256_come_per_pass) {
 
 TEST_F(hard_stop, overdue_ones_come_in_next_pass) {
   for (int i = 0; i < 50; ++i) connect_busy();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   service.time.block(1h);
-  service.advance(2 * service.tick());
+  advance(2 * service.tick());
   EXPECT_TRUE(connections.empty());
 }
 
 TEST_F(hard_stop, of_one_member_leaves_others_their_time) {
   connection& first = that_lingers(connect_busy());
   connection& last = that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(30s + 2500ms);
+  start_and_advance(30s + 2500ms);
   EXPECT_EQ(first.told_to_stop, 1);
   EXPECT_EQ(last.told_to_stop, 0);
   last.member.end_request();
@@ -313,27 +314,24 @@ TEST_F(hard_stop, of_one_member_leaves_others_their_time) {
 
 TEST_F(hard_stop, is_last_call) {
   connection& c = that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1h);
+  start_and_advance(1h);
   c.member.end_request();
-  c.member.begin_request();
-  c.member.end_request();
-  service.advance(24h);
+  serve_request(c);
+  advance(24h);
   EXPECT_EQ(c.told_to_stop, 1);
   EXPECT_EQ(c.told_idle, 0);
 }
 
 TEST_F(hard_stop, stops_member_that_joins_late) {
   that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(36s);
+  start_and_advance(36s);
   connection& late = that_lingers(connect_busy());
   pass();
   EXPECT_EQ(late.told_to_stop, 1);
 }
 
 TEST_F(drained, is_told_in_next_pass_without_members) {
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   EXPECT_EQ(s->drained, 0);
   pass();
   EXPECT_EQ(s->drained, 1);
@@ -342,8 +340,7 @@ TEST_F(drained, is_told_in_next_pass_without_members) {
 
 TEST_F(drained, is_told_in_next_pass_after_last_member_left) {
   connect_busy();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   connections.clear();
   EXPECT_EQ(s->drained, 0);
   pass();
@@ -352,15 +349,13 @@ TEST_F(drained, is_told_in_next_pass_after_last_member_left) {
 
 TEST_F(drained, is_told_once) {
   connect();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(24h);
+  start_and_advance(24h);
   EXPECT_EQ(s->drained, 1);
 }
 
 TEST_F(drained, waits_for_stopped_members) {
   connection& c = that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(24h);
+  start_and_advance(24h);
   EXPECT_EQ(s->drained, 0);
   EXPECT_TRUE(s->drain.draining());
   disconnect(c);
@@ -370,22 +365,20 @@ TEST_F(drained, waits_for_stopped_members) {
 
 TEST_F(drained, does_not_wait_for_member_that_left) {
   connection& c = that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   c.then = [&] { c.member.leave(); };
   pass();
   EXPECT_EQ(s->drain.size(), 0U);
-  service.advance(1s);
+  advance(1s);
   EXPECT_EQ(s->drained, 1);
   c.member.leave();
-  c.member.begin_request();
-  c.member.end_request();
+  serve_request(c);
 }
 
 TEST_F(drained, handler_may_destroy_server) {
   connect();
   s->then = [&] { s.reset(); };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   EXPECT_EQ(s, nullptr);
 }
 
@@ -395,29 +388,26 @@ TEST_F(drained, handler_may_start_drain_again) {
       EXPECT_EQ(s->drain.start(usual), 0);
     }
   };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   EXPECT_EQ(s->drained, 3);
 }
 
 TEST_F(drained, members_may_join_afterwards) {
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   connection& c = that_lingers(connect());
-  service.advance(1h);
+  advance(1h);
   EXPECT_EQ(c.told_idle, 0);
 }
 
 TEST_F(drain, cancelled_tells_nobody_any_more) {
   connection& told = that_lingers(connect());
   connection& busy = that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   EXPECT_TRUE(s->drain.cancel());
   EXPECT_FALSE(s->drain.cancel());
   EXPECT_FALSE(s->drain.draining());
   busy.member.end_request();
-  service.advance(1h);
+  advance(1h);
   EXPECT_EQ(told.told_idle, 1);
   EXPECT_EQ(told.told_to_stop, 0);
   EXPECT_EQ(busy.told_idle, 0);
@@ -427,21 +417,19 @@ TEST_F(drain, cancelled_tells_nobody_any_more) {
 TEST_F(drain, start_after_cancel_tells_all) {
   connection& idle = that_lingers(connect());
   connection& busy = that_lingers(connect_busy());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1h);
+  start_and_advance(1h);
   s->drain.cancel();
   const auto begin = service.time.now();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   EXPECT_EQ(idle.told_idle, 2);
-  service.advance(1h);
+  advance(1h);
   EXPECT_EQ(busy.told_to_stop, 2);
   EXPECT_GE(busy.at, begin + usual.hard_stop);
 }
 
 TEST_F(drain, second_start_is_refused) {
   connect_busy();
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   EXPECT_EQ(s->drain.start(usual), UV_EALREADY);
 }
 
@@ -483,29 +471,24 @@ TEST_F(drain, max_armed_and_closed_service_refuse_start) {
 
 TEST_F(drain, close_of_service_ends_it_until_next_start) {
   connection& c = that_lingers(connect());
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   service.timers.close();
   EXPECT_FALSE(s->drain.draining());
-  c.member.begin_request();
-  c.member.end_request();
+  serve_request(c);
   ASSERT_EQ(service.timers.open(service.time), 0);
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   EXPECT_EQ(c.told_idle, 2);
 }
 
 TEST_F(drain, may_be_destroyed_before_its_members) {
   connection& c = that_lingers(connect());
   connect_busy();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   connect();
   s.reset();
-  c.member.begin_request();
-  c.member.end_request();
+  serve_request(c);
   c.member.leave();
-  service.advance(1h);
+  advance(1h);
   EXPECT_EQ(c.told_to_stop, 0);
 }
 
@@ -513,8 +496,7 @@ TEST_F(drain, told_member_may_destroy_it) {
   connection& c = connect();
   connection& other = that_lingers(connect());
   c.then = [&] { s.reset(); };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1h);
+  start_and_advance(1h);
   EXPECT_EQ(s, nullptr);
   EXPECT_EQ(other.told_idle, 0);
 }
@@ -523,8 +505,7 @@ TEST_F(drain, told_member_may_cancel_it) {
   connection& c = connect();
   connection& other = that_lingers(connect());
   c.then = [&] { s->drain.cancel(); };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1h);
+  start_and_advance(1h);
   EXPECT_EQ(other.told_idle, 0);
   EXPECT_EQ(s->drained, 0);
 }
@@ -534,8 +515,7 @@ TEST_F(drain, told_member_may_destroy_all_others) {
     connection& c = connect();
     c.then = [&] { connections.clear(); };
   }
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   EXPECT_TRUE(connections.empty());
   EXPECT_EQ(s->drained, 1);
 }
@@ -546,8 +526,7 @@ TEST_F(drain, told_member_may_connect_another) {
     connect();
     disconnect(c);
   };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(1s);
+  start_and_advance(1s);
   EXPECT_TRUE(connections.empty());
   EXPECT_EQ(s->drained, 1);
 }
@@ -556,7 +535,7 @@ TEST_F(drain, told_member_may_close_service) {
   connection& c = connect();
   connection& other = that_lingers(connect());
   c.then = [&] { service.timers.close(); };
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   service.time.advance(1h);
   EXPECT_EQ(other.told_idle, 0);
   EXPECT_EQ(s->drained, 0);
@@ -575,22 +554,20 @@ TEST_F(drain, told_member_may_destroy_service) {
     time.advance(1s);
     EXPECT_EQ(timers, nullptr);
     EXPECT_EQ(a.told_idle + b.told_idle, 1);
-    b.member.begin_request();
-    b.member.end_request();
+    serve_request(b);
   }
 }
 
 TEST_F(drain, holds_loop_unless_unreferenced) {
   EXPECT_FALSE(service.time.alive());
   connection& c = connect_busy();
-  ASSERT_EQ(s->drain.start(usual), 0);
-  pass();
+  start_and_pass();
   EXPECT_TRUE(service.time.alive());
   s->drain.unref();
   EXPECT_FALSE(service.time.alive());
   s->drain.ref();
   c.member.end_request();
-  service.advance(1s);
+  advance(1s);
   EXPECT_FALSE(service.time.alive());
 }
 
@@ -599,7 +576,7 @@ TEST_F(drain, allocates_nothing) {
   connection b{s->drain, service.timers};
   const auto before = allocations::count();
   a.member.begin_request();
-  ASSERT_EQ(s->drain.start(usual), 0);
+  start();
   service.time.advance(1s);
   a.member.end_request();
   service.time.advance(100s);
@@ -612,14 +589,10 @@ TEST_F(drain, allocates_nothing) {
 
 TEST_F(drain, member_busy_and_idle_in_handler_is_told_later) {
   connection c{s->drain, service.timers};
-  c.then = [&] {
-    c.member.begin_request();
-    c.member.end_request();
-  };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(service.tick());
+  c.then = [&] { serve_request(c); };
+  start_and_advance(service.tick());
   EXPECT_EQ(c.told_idle, 1);
-  service.advance(service.tick());
+  advance(service.tick());
   EXPECT_EQ(c.told_idle, 2);
 }
 
@@ -630,11 +603,10 @@ TEST_F(drain, restarted_in_handler_tells_each_once_per_pass) {
     EXPECT_TRUE(s->drain.cancel());
     EXPECT_EQ(s->drain.start(usual), 0);
   };
-  ASSERT_EQ(s->drain.start(usual), 0);
-  service.advance(service.tick());
+  start_and_advance(service.tick());
   EXPECT_EQ(a.told_idle, 1);
   EXPECT_EQ(b.told_idle, 0);
-  service.advance(service.tick());
+  advance(service.tick());
   EXPECT_EQ(a.told_idle, 2);
   EXPECT_EQ(b.told_idle, 1);
 }

@@ -14,17 +14,12 @@ namespace {
 
 class owner {
  public:
-  explicit owner(tickwheel::timer_service& timers)
-      : idle{timers, *this}, rate{timers, *this}, phases{timers, *this}, often{timers, *this}, drain{timers, *this} {}
+  explicit owner(tickwheel::timer_service& timers) : idle{timers, *this}, drain{timers, *this} {}
 
   void on_time() noexcept { ++called; }
-  void on_phase(tickwheel::request_phase) noexcept { ++called; }
 
   int called = 0;
   tickwheel::idle_timeout<&owner::on_time> idle;
-  tickwheel::minimum_rate<&owner::on_time> rate;
-  tickwheel::phase_timeouts<&owner::on_phase> phases;
-  tickwheel::interval_timer<&owner::on_time> often;
   tickwheel::drain<&owner::on_time> drain;
 };
 
@@ -65,34 +60,6 @@ TEST_F(at_max_armed, unreferenced_idle_timeout_stays_armed) {
   service.advance(600ms);
   service.check();
   EXPECT_TRUE(o.idle.armed());
-}
-
-TEST_F(at_max_armed, minimum_rate_goes_on_checking) {
-  ASSERT_EQ(o.rate.start({.bytes_per_second = 1000, .grace = 5s, .interval = 1s}), 0);
-  service.fill();
-  service.advance(4s);
-  EXPECT_EQ(o.called, 0);
-  EXPECT_TRUE(o.rate.armed());
-  service.advance(2s);
-  EXPECT_EQ(o.called, 1);
-}
-
-TEST_F(at_max_armed, phase_moved_by_stall_still_ends) {
-  ASSERT_EQ(o.phases.start({.header = 1s}), 0);
-  service.fill();
-  service.time.block(990ms);
-  service.advance(20ms);
-  EXPECT_EQ(o.called, 0);
-  EXPECT_TRUE(o.phases.armed());
-  service.advance(2s);
-  EXPECT_EQ(o.called, 1);
-}
-
-TEST_F(at_max_armed, interval_timer_goes_on) {
-  ASSERT_EQ(o.often.start(1s), 0);
-  service.fill();
-  service.advance(3500ms);
-  EXPECT_EQ(o.called, 3);
 }
 
 class member {

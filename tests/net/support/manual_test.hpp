@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../uv/support/probe.hpp"
+#include "owner.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,6 +20,18 @@ class manual_test : public testing::Test {
 
   void advance(std::chrono::nanoseconds by) { service.advance(by); }
   std::chrono::nanoseconds tick() const { return service.tick(); }
+
+  /// Advances time, and returns how often the handler has run.
+  int fired_after(std::chrono::nanoseconds time) {
+    advance(time);
+    return c.fired;
+  }
+  /// Pauses the timer for that time.
+  void pause_for(std::chrono::nanoseconds time) {
+    c.timer.pause();
+    advance(time);
+    c.timer.resume();
+  }
 
   /// Advances time. True if the handler ran for the first time `after` from now, at most `ticks` later, and not before.
   testing::AssertionResult fires_in(std::chrono::nanoseconds after, int ticks = 1) {
