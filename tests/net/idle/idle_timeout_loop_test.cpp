@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(blocks_in, idle_peer,
 
 class idle_peer_on_live_loop : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
+  void open(const tickwheel::service_options& options = {}) { ASSERT_EQ(timers.open(loop, with_wakeup(options)), 0); }
 
   live_loop loop;
   timer_service timers;
@@ -153,6 +153,7 @@ class idle_peer_on_live_loop : public testing::Test {
 
 TEST_F(idle_peer_on_live_loop, byte_soon_after_block_counts) {
   // 20 ms into its limit the loop stalls for longer than that; the peer, which knows of no stall, sends 20 ms after it
+  open();
   peer p{loop, timers, 200ms};
   loop.after(20ms, [&] {
     block_for(250ms);
@@ -165,8 +166,7 @@ TEST_F(idle_peer_on_live_loop, byte_soon_after_block_counts) {
 
 TEST_F(idle_peer_on_live_loop, byte_behind_blocking_timer_handler_counts) {
   // the handler of one of our own timers blocks, in the very pass that the peer's limit runs out in
-  timers.close();
-  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1, .stall_grace = nanoseconds::max()})), 0);
+  open({.work_per_pass = 1, .stall_grace = nanoseconds::max()});
   peer p{loop, timers, limit};
   probe blocker{timers, [&] {
                   p.sockets.peer_sends();
@@ -180,8 +180,7 @@ TEST_F(idle_peer_on_live_loop, byte_behind_blocking_timer_handler_counts) {
 
 TEST_F(idle_peer_on_live_loop, byte_behind_blocking_io_callback_counts) {
   // the pass belongs to an iteration whose poll came before the block: it must judge by the time before its poll
-  timers.close();
-  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
+  open({.stall_grace = nanoseconds::max()});
   peer p{loop, timers, limit};
   probe due{timers};
   socket_pair other;
@@ -205,6 +204,7 @@ TEST_F(idle_peer_on_live_loop, byte_behind_blocking_io_callback_counts) {
 }
 
 TEST_F(idle_peer_on_live_loop, only_silent_peer_is_evicted) {
+  open();
   peer talks{loop, timers, 150ms};
   peer silent{loop, timers, 150ms};
   probe clock_of_peer{timers};
@@ -222,6 +222,7 @@ TEST_F(idle_peer_on_live_loop, only_silent_peer_is_evicted) {
 
 TEST_F(idle_peer_on_live_loop, update_of_libuvs_time_evicts_nobody_early) {
   // as it does by itself between one batch of a thousand events and the next: what the touch took for a stall must stay one
+  open();
   peer p{loop, timers, 200ms};
   time_point heard;
   loop.once_in(phase::io, [&] {

@@ -133,13 +133,14 @@ class slow_peer {
 
 class slow_reader : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
+  void open(const tickwheel::service_options& options = {}) { ASSERT_EQ(timers.open(loop, with_wakeup(options)), 0); }
 
   live_loop loop;
   timer_service timers;
 };
 
 TEST_F(slow_reader, of_large_write_is_not_idle) {
+  open();
   sender s{loop, timers};
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
@@ -153,6 +154,7 @@ TEST_F(slow_reader, of_large_write_is_not_idle) {
 }
 
 TEST_F(slow_reader, that_stops_is_evicted_a_limit_later) {
+  open();
   sender s{loop, timers};
   s.send(much);
   ASSERT_EQ(s.stuck.start(limit), 0);
@@ -165,6 +167,7 @@ TEST_F(slow_reader, that_stops_is_evicted_a_limit_later) {
 }
 
 TEST_F(slow_reader, that_takes_nothing_is_evicted_a_limit_after_write) {
+  open();
   sender s{loop, timers};
   ASSERT_EQ(s.stuck.start(limit), 0);
   loop.after(300ms, [&] {
@@ -178,6 +181,7 @@ TEST_F(slow_reader, that_takes_nothing_is_evicted_a_limit_after_write) {
 }
 
 TEST_F(slow_reader, half_closed_that_takes_slowly_is_not_idle) {
+  open();
   sender s{loop, timers};
   ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
   s.send(much);
@@ -192,6 +196,7 @@ TEST_F(slow_reader, half_closed_that_takes_slowly_is_not_idle) {
 }
 
 TEST_F(slow_reader, half_closed_that_stops_is_evicted) {
+  open();
   sender s{loop, timers};
   ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
   s.send(much);
@@ -204,6 +209,7 @@ TEST_F(slow_reader, half_closed_that_stops_is_evicted) {
 }
 
 TEST_F(slow_reader, half_closed_with_empty_queue_expires_only_all_idle) {
+  open();
   sender owed{loop, timers}, silent{loop, timers};
   ASSERT_EQ(::shutdown(owed.sockets.theirs(), SHUT_WR), 0);
   ASSERT_EQ(::shutdown(silent.sockets.theirs(), SHUT_WR), 0);
@@ -251,6 +257,7 @@ class reader {
 };
 
 TEST_F(slow_reader, paused_peer_is_not_idle_while_not_read) {
+  open();
   reader r{loop, timers};
   ASSERT_EQ(r.idle.start(limit), 0);
   r.idle.pause();
@@ -266,8 +273,7 @@ TEST_F(slow_reader, paused_peer_is_not_idle_while_not_read) {
 }
 
 TEST_F(slow_reader, waiting_bytes_of_paused_peer_are_heard_first) {
-  timers.close();
-  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = nanoseconds::max()})), 0);
+  open({.stall_grace = nanoseconds::max()});
   reader r{loop, timers};
   ASSERT_EQ(r.idle.start(limit), 0);
   loop.once_in(phase::io, [&] {
