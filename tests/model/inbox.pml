@@ -33,6 +33,9 @@
                           refused, and it is in no list that close looks at. It leaks.
      ALL_ABANDONED        who finds a notice refused always frees: the node may be in the wheel, for close to free
      ABANDONED_FREED      a cancelled node that came due is freed by the loop, as if no notice were to come
+     NO_EXTRA_REFERENCE   the destructor of a cancelled callable that came due closes the service. Close takes the notice, and
+                          frees the operation in which the destructor still runs.
+     CALLABLE_FORGOTTEN   a cancelled callable is not destroyed when its operation is taken
      WHEEL_CLEARED_FIRST  close clears the wheel, cancelled nodes included, while notices can still be pushed: what it
                           frees may be in the inbox, or about to be  */
 
@@ -64,6 +67,7 @@ bool offered[SIZE];        /* a remote_timer refers to it: whoever sees it may c
 mtype outcome[SIZE] = none;    /* fired: its handler ran; cancelled: by the user; shut: counted in remote_cancelled */
 bool accepted[SIZE];
 bool waiting[SIZE];            /* accepted, and not yet delivered */
+bool callable[SIZE];           /* accepted, and the loop has not destroyed the callable */
 byte poster[SIZE];
 byte turn[SIZE];               /* the poster's first operation, or its second */
 
@@ -80,6 +84,7 @@ inline drop_now(n) {
   :: refs[n] == 0 ->
     assert(!in_wheel[n] && !waiting[n]);        /* no list points to what is freed */
     assert(!accepted[n] || outcome[n] != none); /* what was accepted has ended in one way */
+    assert(!callable[n]);                       /* and the loop has destroyed its callable */
     accepted[n] = false; outcome[n] = none; poster[n] = 0; turn[n] = 0;
     state[n] = none; due[n] = now; next[n] = 0
   :: else
@@ -117,7 +122,7 @@ inline push(n, is_notice, answer) {
         head = n;
         answer = (seen == ASLEEP -> wakes : later);
         if
-        :: !is_notice -> accepted[n] = true; waiting[n] = true; offered[n] = true
+        :: !is_notice -> accepted[n] = true; waiting[n] = true; callable[n] = true; offered[n] = true
         :: else
         fi;
         break
@@ -436,13 +441,22 @@ inline take_off_the_list(n) {
 inline link(n) { assert(LIVE(n)); in_wheel[n] = true; armed_count++; soon_count = soon_count + (due[n] == soon) }
 inline unlink(n) { assert(LIVE(n)); in_wheel[n] = false; armed_count--; soon_count = soon_count - (due[n] == soon) }
 
-/* Of a node that came out of the inbox and is not wanted: cancelled, a notice, or closed. */
-inline discard(n) {
-  if
-  :: in_wheel[n] -> d_step { unlink(n) }
-  :: else
-  fi;
-  drop(n)
+/* Once, while the node is there. */
+inline destroy(n) { assert(LIVE(n) && callable[n]); callable[n] = false }
+
+/* After the handler, if any, and the callable's destructor. */
+inline after_call(n) {
+#ifdef NO_EXTRA_REFERENCE
+  d_step {
+    destroy(n);
+    if
+    :: state[n] == abandoned
+    :: else -> drop_now(n)
+    fi
+  }
+#else
+  d_step { destroy(n); drop_now(n) }
+#endif
 }
 
 /* The swap of its state decides: fired, armed, or somebody has cancelled it. The link is read before: once armed, it
@@ -462,12 +476,28 @@ inline deliver(n) {
   if
   :: arms -> arms = false
   :: calls -> skip      /* handled below, as for a timer that fires */
-  :: else -> discard(n)
+  :: else ->            /* cancelled, or the notice of that. An abandoned one has no callable. */
+    if
+    :: state[n] == abandoned -> drop(n)
+    :: else ->
+      d_step {
+        if
+        :: in_wheel[n] -> unlink(n)
+        :: else
+        fi
+      };
+#ifdef CALLABLE_FORGOTTEN
+      drop(n)
+#else
+      calls = true      /* the destructor, which may do what a handler may */
+#endif
+    fi
   fi
 }
 
-/* Whichever is due. Cancelled, it leaves the wheel and is not run; its notice, under way, frees it, or who finds the
-   notice refused. The note that it has left is a step of its own: it comes after the look at the state. */
+/* Whichever is due. Cancelled, it leaves the wheel and is not run, but its callable is destroyed. Its notice, under way, frees it, or
+   who finds the notice refused, and not before the destructor has returned: that has one more reference. The note that it has
+   left the wheel is a step of its own: it comes after the look at the state. */
 inline fire(n) {
   atomic {
     if
@@ -489,11 +519,13 @@ inline fire(n) {
   if
   :: calls
 #if defined(NOT_ABANDONED)
-  :: else
+  :: else -> d_step { refs[n]++; calls = true }
 #elif defined(ABANDONED_FREED)
-  :: else -> drop(n)
+  :: else -> calls = true
+#elif defined(NO_EXTRA_REFERENCE)
+  :: else -> d_step { assert(LIVE(n) && state[n] == cancelled); state[n] = abandoned; calls = true }
 #else
-  :: else -> d_step { assert(LIVE(n) && state[n] == cancelled); state[n] = abandoned }
+  :: else -> d_step { assert(LIVE(n) && state[n] == cancelled); refs[n]++; state[n] = abandoned; calls = true }
 #endif
   fi
 }
@@ -522,7 +554,8 @@ inline clear_wheel(n) {
       :: else -> break
       od;
       unlink(n);
-      count_unless_cancelled(n)
+      count_unless_cancelled(n);
+      destroy(n)
     };
     drop(n)
   :: else -> break
@@ -603,7 +636,7 @@ end_poll:
         fi;
         worked = true;
         if
-        :: calls ->     /* The handler. It may close the service; the node it stands in goes when it has returned. */
+        :: calls ->     /* The handler, or a destructor. It may close the service; the node it stands in goes when it has returned. */
           calls = false;
 #if !defined(HELD) && !defined(ENDS)
           if
@@ -611,7 +644,7 @@ end_poll:
           :: true
           fi;
 #endif
-          drop(n)
+          after_call(n)
         :: else
         fi
       :: taken == 0 && (!rang || soon_count == 0) -> let_sleep(); break
@@ -627,7 +660,8 @@ end_poll:
   od;
 
 closing:
-  /* The driver, then the inbox, then what was taken from it, then the wheel, and only then uv_close. */
+  /* The driver, then the inbox, then what was taken from it, then the wheel, and only then uv_close. The callables are destroyed
+     after that, each with the loop's reference to its node. No other thread can tell, so it is done at once here. */
 #ifdef WAKE_WITHOUT_MUTEX
   driver = false;
 #else
@@ -640,8 +674,18 @@ closing:
   take(CLOSED);
   do
   :: taken != 0 ->
-    d_step { n = taken; assert(LIVE(n)); taken = next[n]; waiting[n] = false; count_unless_cancelled(n) };
-    discard(n)
+    d_step {
+      n = taken; assert(LIVE(n)); taken = next[n]; waiting[n] = false; count_unless_cancelled(n);
+      if
+      :: in_wheel[n] -> unlink(n)
+      :: else
+      fi;
+      if
+      :: state[n] == abandoned      /* destroyed before */
+      :: else -> destroy(n)
+      fi
+    };
+    drop(n)
   :: else -> break
   od;
   n = 0;
@@ -650,7 +694,7 @@ closing:
 #endif
   async_closed = true;
   if
-  :: running != 0 -> drop(running); running = 0
+  :: running != 0 -> after_call(running); running = 0
   :: else
   fi;
   gone()

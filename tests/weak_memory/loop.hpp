@@ -1,4 +1,4 @@
-// The smallest loop thread that speaks the protocol: what timer_service, loop_driver and libuv do with the post_queue, without
+// The smallest loop thread that speaks the protocol: what timer_service, loop_driver and libuv do with the post queue, without
 // a wheel, a clock and a kernel. Below it are the public handles. Each function says which one it stands for.
 #pragma once
 
@@ -22,6 +22,7 @@ struct operation {
   plain<int> content{0};       // written by the thread that posts, then by the handler or the thread that cancelled
   plain<int> note_of_loop{0};  // written before the operation is to run; a thread that is told `ran` reads it
   plain<int> note_of_canceller{0};  // written before the first cancel; a thread that is told `cancelled` again reads it
+  plain<int> captured{0};           // written by the thread that posts, then by the callable's destructor
 
   bool later = false;           // has a delay: it is armed, and fires at any time after that
   operation* before = nullptr;  // must have run before this one
@@ -29,7 +30,30 @@ struct operation {
   bool delivered = false;
   bool cancelled = false;
   bool closed = false;
+  bool owns = rl::rand(2) == 0;  // its callable has a destructor
   int ran = 0;
+  int destroyed = 0;
+};
+
+// A callable without a destructor, and one with a destructor.
+struct trivial_callable {
+  operation* of;
+  void operator()() const noexcept {
+    ++of->ran;
+    RL_ASSERT(of->ran == 1 && !of->cancelled && !of->closed);
+    RL_ASSERT(of->before == nullptr || of->before->ran == 1);
+    of->content = 2;
+  }
+};
+struct owning_callable : trivial_callable {
+  explicit owning_callable(operation& o) : trivial_callable{&o} {}
+  owning_callable(owning_callable&& from) noexcept : trivial_callable{std::exchange(from.of, nullptr)} {}
+  ~owning_callable() {
+    if (of == nullptr) return;
+    ++of->destroyed;
+    RL_ASSERT(of->destroyed == 1);
+    of->captured = 2;
+  }
 };
 
 // What the threads of a scenario share, and what only the test knows.
@@ -93,10 +117,16 @@ class loop final : public driver {
     if (closed_) return;
     scene_.note_of_close = 1;
     closed_ = true;
+    node* ended = nullptr;
     posted_.append(queue_->close());
-    while (link* l = posted_.pop()) close_remote(node::of(*l));
-    while (armed_count_ != 0) close_remote(*armed_[0]);
-    handle_open_ = false;  // driver::unbind: uv_close
+    while (link* l = posted_.pop()) end(node::of(*l), ended);
+    while (armed_count_ != 0) end(*armed_[0], ended);
+    handle_open_ = false;            // driver::unbind: uv_close
+    while (node* const n = ended) {  // ended_operations
+      ended = n->next_ended();
+      n->destroy_callable();
+      n->release();
+    }
   }
 
   std::uint64_t ran() const { return ran_; }
@@ -128,6 +158,7 @@ class loop final : public driver {
 
   using link = detail::basic_inbox_link<relacy_sync>;
 
+  // the first member of each callable
   static operation& operation_of(node& n) { return **reinterpret_cast<operation**>(n.callable); }
 
   // timer_service::is_to_be_held
@@ -162,7 +193,7 @@ class loop final : public driver {
 
   // timer_service::pass. The bound on its work is chosen at random, and whether the wheel or a delivery has the next turn.
   void pass() {
-    take_posted();
+    take();
     for (unsigned work = 1 + rl::rand(4);; --work) {
       const bool fires = armed_count_ != 0 && rl::rand(2) == 0;
       if (posted_.empty() && !fires) {
@@ -174,14 +205,14 @@ class loop final : public driver {
         return;
       }
       if (fires)
-        fire_remote(*armed_[rl::rand(static_cast<unsigned>(armed_count_))]);
+        fire(*armed_[rl::rand(static_cast<unsigned>(armed_count_))]);
       else
         deliver();
     }
   }
 
-  // timer_service::take_posted
-  void take_posted() {
+  // post_delivery::take
+  void take() {
     if (has_holds_) {
       has_holds_ = queue_->has_holds();
       // `take_all` has to take all that was posted before the last release. Relacy's exchange always finds the newest value.
@@ -192,7 +223,7 @@ class loop final : public driver {
     posted_.append(queue_->take_all());
   }
 
-  // timer_service::deliver
+  // post_delivery::deliver
   void deliver() {
     link* const l = posted_.pop();
     node& n = node::of(*l);
@@ -205,18 +236,18 @@ class loop final : public driver {
     --scene_.queued;
     operation_of(n).delivered = true;
     if (static_cast<clock::time_point>(n.due) > clock::time_point{}) {
-      arm_remote(n);
+      arm(n);
       return;
     }
     operation_of(n).note_of_loop = 1;
     if (n.change_by_loop(operation_state::queued, operation_state::ran))
-      run_remote(n);
+      run_callable(n);
     else
       withdraw(n);
   }
 
-  // timer_service::arm_remote
-  void arm_remote(node& n) {
+  // post_delivery::arm
+  void arm(node& n) {
     if (!n.change_by_loop(operation_state::queued, operation_state::armed)) {
       withdraw(n);
       return;
@@ -224,59 +255,68 @@ class loop final : public driver {
     armed_[armed_count_++] = &n;
   }
 
-  // timer_service::fire_remote
-  void fire_remote(node& n) {
-    disarm_remote(n);
+  // post_delivery::fire
+  void fire(node& n) {
+    disarm(n);
     operation_of(n).note_of_loop = 1;
     if (n.change_by_loop(operation_state::armed, operation_state::ran)) {
-      run_remote(n);
+      run_callable(n);
       return;
     }
     ++withdrawn_;
     queue_->count_ended();
+    // post_delivery::abandon
+    if (!n.owns) {
+      n.abandon();
+      return;
+    }
+    n.retain();
     n.abandon();
+    n.destroy_callable();
+    n.release();
   }
 
-  // timer_service::disarm_remote
-  void disarm_remote(node& n) {
+  // post_delivery::disarm
+  void disarm(node& n) {
     std::size_t i = 0;
     while (armed_[i] != &n) RL_ASSERT(++i < armed_count_);
     armed_[i] = armed_[--armed_count_];
   }
 
-  // timer_service::settle_notice
+  // post_delivery::settle_notice
   void settle_notice(node& n) {
     if (n.is_abandoned()) {
       n.release();
       return;
     }
-    disarm_remote(n);
+    disarm(n);
     withdraw(n);
   }
 
-  // timer_service::withdraw
+  // post_delivery::withdraw
   void withdraw(node& n) {
     ++withdrawn_;
     queue_->count_ended();
+    n.destroy_callable();
     n.release();
   }
 
-  // timer_service::run_remote
-  void run_remote(node& n) {
+  // post_delivery::run
+  void run_callable(node& n) {
     ++ran_;
     queue_->count_ended();
-    n.run(n.callable);
+    n.run();
     n.release();
   }
 
-  // timer_service::close_remote
-  void close_remote(node& n) {
+  // post_delivery::end
+  void end(node& n, node*& ended) {
     if (n.delivered) {
       if (n.is_abandoned()) {
         n.release();
         return;
       }
-      disarm_remote(n);
+      disarm(n);
     }
     operation& o = operation_of(n);
     const operation_state from = n.delivered ? operation_state::armed : operation_state::queued;
@@ -286,7 +326,13 @@ class loop final : public driver {
     } else {
       ++withdrawn_;
     }
-    n.release();
+    if (!n.owns) {
+      n.release();
+      return;
+    }
+    n.begin_list();
+    n.next_ended() = ended;
+    ended = &n;
   }
 
   scene& scene_;
@@ -343,22 +389,27 @@ class handle {
   handle& operator=(const handle&) = delete;
   ~handle() { box_->release(); }
 
-  // remote_handle::post_at and arm_at
+  // remote_handle::submit
   int post(scene& s, operation& o, timer_on_other_thread* out = nullptr) const {
     node* n = nullptr;
     if (const int error = box_->reserve(o.later ? clock::time_point::max() : clock::time_point::min(), n)) return error;
-    operation* const at = &o;
-    n->call_with([at]() noexcept {
-      ++at->ran;
-      RL_ASSERT(at->ran == 1 && !at->cancelled && !at->closed);
-      RL_ASSERT(at->before == nullptr || at->before->ran == 1);
-      at->content = 2;
-    });
+    owning_callable call{o};
+    o.captured = 1;
+    if (o.owns)
+      n->hold<owning_callable>(std::move(call));
+    else
+      n->hold<trivial_callable>(trivial_callable{std::exchange(call.of, nullptr)});
     if (out != nullptr) n->references.store(2, std::memory_order_relaxed);
     RL_ASSERT(++s.queued <= s.max_queued);
-    if (const int error = box_->submit(*n)) {
+    if (!box_->push(*n)) {
       --s.queued;
-      return error;
+      if (o.owns) {
+        n->give_back<owning_callable>(std::move(call));
+        RL_ASSERT(call.of == &o);
+        call.of = nullptr;
+      }
+      box_->discard(*n);
+      return UV_ECANCELED;
     }
     o.accepted = true;
     if (out != nullptr) out->own(*n, *box_);

@@ -117,6 +117,7 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
       for (const operation& o : of_one) {
         const int ends = (o.ran != 0 ? 1 : 0) + (o.cancelled ? 1 : 0) + (o.closed ? 1 : 0);
         RL_ASSERT(ends == (o.accepted ? 1 : 0));
+        RL_ASSERT(o.destroyed == (o.accepted && o.owns ? 1 : 0));
         accepted += o.accepted ? 1 : 0;
         ran += o.ran != 0 ? 1 : 0;
         cancelled += o.cancelled ? 1 : 0;

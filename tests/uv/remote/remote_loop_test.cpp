@@ -1,4 +1,5 @@
 // Posting to a live loop: what wakes it, how often, what keeps it alive, and what a fork and a walk over its handles do.
+#include "../support/counted_callable.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"
@@ -17,7 +18,6 @@
 using namespace std::chrono_literals;
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
-using tickwheel::remote_timer;
 using tickwheel::timer_service;
 
 namespace {
@@ -35,26 +35,45 @@ extern "C" __attribute__((visibility("default"))) int uv_async_send(uv_async_t* 
 
 namespace {
 
-TEST(a_live_loop, runs_what_another_thread_posts_while_it_waits) {
+constexpr auto nothing = []() noexcept {};
+
+/// A live loop, a service on it, and callables that count.
+class remote_loop : public testing::Test {
+ protected:
+  void open(const tickwheel::service_options& options = {}) { ASSERT_EQ(timers.open(loop, with_wakeup(options)), 0); }
+  int post() {
+    return timers.remote().post([this]() noexcept { ++ran; });
+  }
+  /// Another thread posts a thousand times, while this one waits for it. Returns how often it woke the loop.
+  int wakeups_of_burst() {
+    const int before = sends;
+    std::thread poster{[this] {
+      for (int i = 0; i < 1000; ++i) EXPECT_EQ(post(), 0);
+    }};
+    poster.join();
+    return sends - before;
+  }
+
   live_loop loop;
   timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  int ran = 0;
+};
+
+TEST_F(remote_loop, runs_post_of_another_thread_while_it_waits) {
+  open();
   remote_hold hold = timers.hold();
   std::thread::id ran_by;
-  auto* const to = &ran_by;
-  std::thread poster{[handle = timers.remote(), hold = std::move(hold), to] {
+  std::thread poster{[&ran_by, handle = timers.remote(), hold = std::move(hold)] {
     std::this_thread::sleep_for(5ms);  // so that the loop is in its poll
-    EXPECT_EQ(handle.post(0s, [to]() noexcept { *to = std::this_thread::get_id(); }), 0);
+    EXPECT_EQ(handle.post([&ran_by]() noexcept { ran_by = std::this_thread::get_id(); }), 0);
   }};
   loop.run();
   poster.join();
   EXPECT_EQ(ran_by, std::this_thread::get_id());
 }
 
-TEST(a_live_loop, runs_a_posted_delay_on_time_and_not_early) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(remote_loop, runs_delayed_post_on_time_and_not_early) {
+  open();
   remote_hold hold = timers.hold();
   tickwheel::clock::time_point due[20];
   tickwheel::clock::time_point at[20];
@@ -73,46 +92,30 @@ TEST(a_live_loop, runs_a_posted_delay_on_time_and_not_early) {
   }
 }
 
-// A thousand posts by another thread, while this one waits for them. How often they rang.
-int rings_of_a_burst(timer_service& timers, int& ran) {
-  const int before = sends;
-  std::thread poster{[&ran, handle = timers.remote()] {
-    for (int i = 0; i < 1000; ++i) EXPECT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
-  }};
-  poster.join();
-  return sends - before;
-}
-
-TEST(a_burst, that_is_posted_while_the_loop_handles_input_rings_once) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(remote_loop, burst_during_input_wakes_it_once) {
+  open();
   const socket_pair pair;
   remote_hold hold = timers.hold();
-  int ran = 0;
-  int rings = 0;
+  int wakeups = 0;
   auto& reader = loop.on_readable(pair.ours(), [&] {
     if (!pair.receive()) return;
-    rings = rings_of_a_burst(timers, ran);
+    wakeups = wakeups_of_burst();
     hold.release();
   });
   pair.peer_sends();
   probe end{timers, [&] { reader.close(); }};
   ASSERT_EQ(end.timeout.arm(50ms), 0);
   loop.run();
-  EXPECT_EQ(rings, 1);
+  EXPECT_EQ(wakeups, 1);
   EXPECT_EQ(ran, 1000);
 }
 
-// Nobody needs to: a pass looks for what was posted meanwhile before it lets the loop wait again.
-TEST(a_burst, that_is_posted_while_a_pass_runs_rings_not_at_all) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  int ran = 0;
+// No wakeup is needed: a pass looks for posts that were made meanwhile before it lets the loop wait again.
+TEST_F(remote_loop, burst_during_pass_wakes_it_not_at_all) {
+  open();
   remote_hold hold = timers.hold();
   probe p{timers, [&] {
-            EXPECT_EQ(rings_of_a_burst(timers, ran), 0);
+            EXPECT_EQ(wakeups_of_burst(), 0);
             hold.release();
           }};
   ASSERT_EQ(p.timeout.arm(1ms), 0);
@@ -120,17 +123,15 @@ TEST(a_burst, that_is_posted_while_a_pass_runs_rings_not_at_all) {
   EXPECT_EQ(ran, 1000);
 }
 
-TEST(posts, made_in_handlers_of_posts_do_not_ring) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(remote_loop, posts_in_posted_callables_do_not_wake_it) {
+  open();
   struct relay {
     remote_handle to;
     remote_hold hold;
     int left = 1000;
     void next() noexcept {
       if (left-- == 0) return hold.release();
-      EXPECT_EQ(to.post(0s, [this]() noexcept { next(); }), 0);
+      EXPECT_EQ(to.post([this]() noexcept { next(); }), 0);
     }
   } stream{timers.remote(), timers.hold()};
   const int before = sends;
@@ -140,19 +141,15 @@ TEST(posts, made_in_handlers_of_posts_do_not_ring) {
   EXPECT_EQ(sends, before + 2) << "for the first post, and for the release";
 }
 
-// Nobody rings for it: who polls the loop's descriptor with the loop's timeout would wait for ever.
-TEST(a_loop, is_not_to_wait_for_what_was_posted_in_its_pass) {
-  live_loop loop;
-  timer_service timers;
-  // on a slow machine a stamp would wait after a block, and the loop would not
-  ASSERT_EQ(timers.open(loop, with_wakeup({.io_wait = 0})), 0);
+// Nothing wakes the loop for it: a program that polls the loop's descriptor with the loop's timeout would wait for ever.
+TEST_F(remote_loop, does_not_wait_for_post_made_in_its_pass) {
+  open({.io_wait = 0});  // on a slow machine a stamp would wait after a block, and the loop would not
   const remote_hold hold = timers.hold();
-  int ran = 0;
-  const auto handler = [&ran, &timers]() noexcept {
+  const auto handler = [this]() noexcept {
     ++ran;
-    EXPECT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
+    EXPECT_EQ(post(), 0);
   };
-  ASSERT_EQ(timers.remote().post(0s, handler), 0);
+  ASSERT_EQ(timers.remote().post(handler), 0);
   while (ran == 0) uv_run(loop.get(), UV_RUN_ONCE);
   EXPECT_EQ(ran, 1);
   EXPECT_EQ(uv_backend_timeout(loop.get()), 0);
@@ -161,20 +158,16 @@ TEST(a_loop, is_not_to_wait_for_what_was_posted_in_its_pass) {
   EXPECT_NE(uv_backend_timeout(loop.get()), 0);
 }
 
-TEST(a_burst, is_handled_with_waiting_input_in_between) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 10})), 0);
+TEST_F(remote_loop, burst_is_delivered_with_input_in_between) {
+  open({.work_per_pass = 10});
   const socket_pair pair;
-  std::atomic<int> ran{0};
   int reads = 0;
   auto& reader = loop.on_readable(pair.ours(), [&] {
     if (!pair.receive()) return;
     ++reads;
     if (ran < 1000) pair.peer_sends();
   });
-  auto* const count = &ran;
-  for (int i = 0; i < 1000; ++i) ASSERT_EQ(timers.remote().post(0s, [count]() noexcept { ++*count; }), 0);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(post(), 0);
   pair.peer_sends();
   probe end{timers, [&] { reader.close(); }};
   ASSERT_EQ(end.timeout.arm(50ms), 0);
@@ -183,10 +176,8 @@ TEST(a_burst, is_handled_with_waiting_input_in_between) {
   EXPECT_GE(reads, 99) << "once a pass of ten";
 }
 
-TEST(an_iteration, of_a_loop_that_is_idle_costs_no_rings) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(remote_loop, idle_iteration_sends_no_wakeup) {
+  open();
   const int before = sends;
   probe p{timers};
   ASSERT_EQ(p.timeout.arm(20ms), 0);
@@ -196,12 +187,9 @@ TEST(an_iteration, of_a_loop_that_is_idle_costs_no_rings) {
 
 // --- what keeps it alive ---
 
-TEST(an_open_service, alone_does_not_keep_its_loop_alive_for_posts) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  int ran = 0;
-  ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
+TEST_F(remote_loop, is_not_kept_alive_for_posts_by_open_service) {
+  open();
+  ASSERT_EQ(post(), 0);
   uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_EQ(ran, 0) << "a loop that is not alive never polls";
   const remote_hold hold = timers.hold();
@@ -209,42 +197,48 @@ TEST(an_open_service, alone_does_not_keep_its_loop_alive_for_posts) {
   EXPECT_EQ(ran, 1) << "it was not lost";
 }
 
-TEST(a_hold, keeps_the_loop_alive_until_it_is_released) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(remote_loop, is_kept_alive_by_hold_until_release) {
+  open();
   remote_hold hold = timers.hold();
   EXPECT_TRUE(hold);
   bool released = false;
-  loop.after(10ms,
-             [&] {
-               hold.release();
-               released = true;
-             })
-      .unref();
+  const auto release = [&] {
+    hold.release();
+    released = true;
+  };
+  loop.after(10ms, release).unref();
   loop.run();
   EXPECT_TRUE(released);
   EXPECT_FALSE(hold);
   EXPECT_EQ(uv_loop_alive(loop.get()), 0);
 }
 
-TEST(a_hold, lets_what_was_posted_before_its_release_run) {
+TEST_F(remote_loop, runs_posts_made_before_release_of_hold) {
   for (int round = 0; round < 50; ++round) {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 3})), 0);
-    int ran = 0;
-    std::thread poster{[handle = timers.remote(), hold = timers.hold(), &ran] {
-      for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
-      EXPECT_EQ(handle.post(1ms, [&ran]() noexcept { ++ran; }), 0);
+    live_loop own;
+    timer_service service;
+    ASSERT_EQ(service.open(own, with_wakeup({.work_per_pass = 3})), 0);
+    ran = 0;
+    std::thread poster{[handle = service.remote(), hold = service.hold(), this] {
+      for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post([this]() noexcept { ++ran; }), 0);
+      EXPECT_EQ(handle.post(1ms, [this]() noexcept { ++ran; }), 0);
     }};
-    loop.run();
+    own.run();
     EXPECT_EQ(ran, 11);
     poster.join();
   }
 }
 
-TEST(a_hold, ends_with_its_last_copy) {
+TEST_F(remote_loop, is_kept_alive_by_taken_posts_of_unref_service) {
+  open({.work_per_pass = 1});
+  timers.unref();
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(post(), 0);
+  { const remote_hold hold = timers.hold(); }
+  loop.run();
+  EXPECT_EQ(ran, 20);
+}
+
+TEST(remote_holds, ends_with_last_copy) {
   manual_service service;
   remote_hold first = service.timers.hold();
   EXPECT_TRUE(service.time.alive());
@@ -258,11 +252,11 @@ TEST(a_hold, ends_with_its_last_copy) {
   EXPECT_TRUE(service.time.alive());
   copy = remote_hold{};
   EXPECT_TRUE(service.time.alive()) << "the loop itself lets go";
-  EXPECT_TRUE(service.turn()) << "and is rung for it";
+  EXPECT_TRUE(service.turn()) << "and is woken for it";
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(a_hold, can_be_taken_again_before_the_loop_has_noticed_that_none_was_left) {
+TEST(remote_holds, taken_again_before_loop_notices_release_holds) {
   manual_service service;
   service.timers.hold().release();
   const remote_hold again = service.timers.hold();
@@ -270,7 +264,7 @@ TEST(a_hold, can_be_taken_again_before_the_loop_has_noticed_that_none_was_left) 
   EXPECT_TRUE(service.time.alive());
 }
 
-TEST(a_hold, holds_the_loop_of_a_service_that_does_not) {
+TEST(remote_holds, holds_loop_of_unref_service) {
   manual_service service;
   service.timers.unref();
   remote_hold hold = service.timers.hold();
@@ -280,7 +274,7 @@ TEST(a_hold, holds_the_loop_of_a_service_that_does_not) {
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(a_hold, of_a_closed_service_is_empty_and_one_from_before_is_without_effect) {
+TEST(remote_holds, has_no_effect_once_service_is_closed) {
   manual_service service;
   remote_hold before = service.timers.hold();
   service.timers.close();
@@ -292,7 +286,7 @@ TEST(a_hold, of_a_closed_service_is_empty_and_one_from_before_is_without_effect)
   EXPECT_FALSE(service.turn());
 }
 
-TEST(a_hold, may_outlive_service_and_loop) {
+TEST(remote_holds, may_outlive_service_and_loop) {
   remote_hold hold;
   {
     live_loop loop;
@@ -304,55 +298,43 @@ TEST(a_hold, may_outlive_service_and_loop) {
   hold.release();
 }
 
-TEST(what_was_taken_and_waits, keeps_a_loop_alive_whose_service_does_not) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
-  timers.unref();
-  int ran = 0;
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
-  { const remote_hold hold = timers.hold(); }
-  loop.run();
-  EXPECT_EQ(ran, 20);
-}
-
 // --- closing ---
 
-TEST(closing_a_service, lets_its_loop_end_although_handles_are_left) {
+TEST_F(remote_loop, ends_after_close_although_handles_are_left) {
   remote_handle handle;
   {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    handle = timers.remote();
-    ASSERT_EQ(handle.post(0s, []() noexcept {}), 0);
-    timers.close();
+    live_loop own;
+    timer_service service;
+    ASSERT_EQ(service.open(own, with_wakeup()), 0);
+    handle = service.remote();
+    ASSERT_EQ(handle.post(nothing), 0);
+    service.close();
     const int before = sends;
-    EXPECT_EQ(handle.post(0s, []() noexcept {}), UV_ECANCELED);
+    EXPECT_EQ(handle.post(nothing), UV_ECANCELED);
     EXPECT_EQ(sends, before);
-    EXPECT_EQ(timers.stats().remote_cancelled, 1U);
+    EXPECT_EQ(service.stats().remote_cancelled, 1U);
   }
-  EXPECT_EQ(handle.post(0s, []() noexcept {}), UV_ECANCELED);
+  EXPECT_EQ(handle.post(nothing), UV_ECANCELED);
 }
 
-TEST(a_service, whose_handles_the_user_closed_takes_posts_and_counts_them_when_it_closes) {
-  timer_service timers;
-  {
-    live_loop loop;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    uv_walk(
-        loop.get(),
-        [](uv_handle_t* h, void* arg) {
-          EXPECT_TRUE(static_cast<timer_service*>(arg)->owns(h));
-          if (!uv_is_closing(h)) uv_close(h, nullptr);
-        },
-        &timers);
-    EXPECT_EQ(timers.remote().post(0s, []() noexcept {}), 0);
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    EXPECT_EQ(timers.remote().post(0s, []() noexcept {}), 0);
-    timers.close();
-    EXPECT_EQ(timers.stats().remote_cancelled, 2U);
-  }
+TEST_F(remote_loop, whose_handles_a_walk_closed_keeps_posts_until_close) {
+  open();
+  callable_log log;
+  uv_walk(
+      loop.get(),
+      [](uv_handle_t* h, void* arg) {
+        EXPECT_TRUE(static_cast<timer_service*>(arg)->owns(h));
+        if (!uv_is_closing(h)) uv_close(h, nullptr);
+      },
+      &timers);
+  EXPECT_EQ(timers.remote().post(counted_callable<>{log}), 0);
+  uv_run(loop.get(), UV_RUN_DEFAULT);
+  EXPECT_EQ(timers.remote().post(counted_callable<>{log}), 0);
+  EXPECT_EQ(log.destroyed, 0);
+  timers.close();
+  EXPECT_EQ(timers.stats().remote_cancelled, 2U);
+  EXPECT_EQ(log.ran, 0);
+  EXPECT_TRUE(log.all_ended());
 }
 
 // --- forks ---
@@ -363,19 +345,15 @@ int status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-TEST(after_a_fork, what_was_posted_runs_in_parent_and_child_and_both_can_be_posted_to) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(remote_loop, forked_parent_and_child_run_posts_and_take_more) {
+  open();
   const remote_handle handle = timers.remote();
   remote_hold hold = timers.hold();
-  int ran = 0;
-  int* const count = &ran;
-  const auto add = [count]() noexcept { ++*count; };
+  const auto add = [this]() noexcept { ++ran; };
   ASSERT_EQ(handle.post(1ms, add), 0);
   uv_run(loop.get(), UV_RUN_NOWAIT);
   uv_run(loop.get(), UV_RUN_NOWAIT);
-  ASSERT_EQ(handle.post(0s, add), 0);  // the bell is rung, and not heard yet
+  ASSERT_EQ(handle.post(add), 0);  // the wakeup was sent, and not received yet
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -384,8 +362,8 @@ TEST(after_a_fork, what_was_posted_runs_in_parent_and_child_and_both_can_be_post
     timers.after_fork();
     while (ran < 2) uv_run(loop.get(), UV_RUN_ONCE);
     std::thread poster{[&, hold = std::move(hold)] {
-      std::this_thread::sleep_for(5ms);  // so that the loop is in its poll, and the bell has to wake it
-      if (handle.post(0s, add) != 0) _exit(3);
+      std::this_thread::sleep_for(5ms);  // so that the loop is in its poll, and has to be woken
+      if (handle.post(add) != 0) _exit(3);
     }};
     uv_run(loop.get(), UV_RUN_DEFAULT);
     poster.join();

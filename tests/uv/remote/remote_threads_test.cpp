@@ -1,5 +1,5 @@
-// Several threads at once: producers against the loop, against close, and those who cancel against what fires. Run them
-// under ThreadSanitizer, too: `./dev test --thread`.
+// Several threads at once: posts against the loop and against close, and cancels against callables that run. Run them under
+// ThreadSanitizer as well: `./dev test --thread`.
 #include "../../support/allocation_probe.hpp"
 #include "../support/counted_callable.hpp"
 #include "../support/live_loop.hpp"
@@ -32,8 +32,9 @@ using outcome = tickwheel::remote_timer::outcome;
 namespace {
 
 constexpr unsigned producers = 2;
+constexpr auto nothing = []() noexcept {};
 
-// Each item notes on the loop thread that it ran; a second time would show.
+// Each item notes on the loop thread that it ran. A second time would show.
 struct ledger {
   explicit ledger(std::size_t size) : ran(size) {}
   std::vector<unsigned char> ran;
@@ -44,7 +45,7 @@ struct ledger {
   }
 };
 
-TEST(producers, against_a_live_loop_lose_nothing_and_keep_their_order) {
+TEST(remote_threads, posts_to_live_loop_are_not_lost_and_keep_order) {
   const std::size_t each = by_run_length(50'000, 1'000'000);
   live_loop loop;
   timer_service timers;
@@ -54,11 +55,11 @@ TEST(producers, against_a_live_loop_lose_nothing_and_keep_their_order) {
   for (unsigned p = 0; p < producers; ++p)
     threads.emplace_back([handle = timers.remote(), hold = timers.hold(), to = &next[p], each] {
       for (std::size_t i = 0; i < each;) {
-        const int answer = handle.post(0s, [to, i]() noexcept {
+        const auto note = [to, i]() noexcept {
           EXPECT_EQ(*to, i);
           *to = i + 1;
-        });
-        if (answer == 0)
+        };
+        if (handle.post(note) == 0)
           ++i;
         else
           std::this_thread::yield();
@@ -73,7 +74,7 @@ TEST(producers, against_a_live_loop_lose_nothing_and_keep_their_order) {
   EXPECT_EQ(timers.stats().remote_cancelled, 0U);
 }
 
-// What one round of the next tests does: posts, arms and cancels until it is refused for good.
+// The sums of one producer, which posts, arms and cancels until it is refused for good.
 struct accounts {
   std::uint64_t accepted = 0;
   std::uint64_t cancelled = 0;
@@ -130,8 +131,9 @@ accounts produce(const remote_handle& handle, unsigned char* at, callable_log& l
   return mine;
 }
 
-// Every accepted operation has run once, was cancelled by its owner once, or is counted by close.
-TEST(producers, against_close_every_accepted_operation_has_one_end) {
+// Every accepted operation has run once, was cancelled by its owner once, or is counted by close. Every callable that owns something is
+// destroyed once, on the loop thread.
+TEST(remote_threads, accepted_operation_has_one_end_against_close) {
   const std::size_t operations = by_run_length(200'000, 10'000'000);
   const auto outstanding = allocations::outstanding();
   std::mt19937 random{1};
@@ -179,7 +181,7 @@ TEST(producers, against_close_every_accepted_operation_has_one_end) {
 }
 
 // The loop fires at about the time at which two others cancel.
-TEST(cancelling_by_two_threads, against_a_firing_loop_has_exactly_one_winner) {
+TEST(remote_threads, cancels_of_two_threads_against_loop_have_one_winner) {
   const std::size_t rounds = by_run_length(300, 20'000);
   constexpr std::size_t count = 64;
   live_loop loop;
@@ -207,8 +209,9 @@ TEST(cancelling_by_two_threads, against_a_firing_loop_has_exactly_one_winner) {
   for (std::size_t r = 1; r <= rounds; ++r) {
     for (std::size_t i = 0; i < count; ++i) {
       ran[i] = 0;
+      const std::chrono::microseconds after{r % 3 == 0 ? 0 : 10 * i};
       ASSERT_EQ(handle.arm(
-                    std::chrono::microseconds{r % 3 == 0 ? 0 : 10 * i}, [at = &ran[i]]() noexcept { ++*at; }, all[i]),
+                    after, [at = &ran[i]]() noexcept { ++*at; }, all[i]),
                 0);
     }
     if (r % 2 == 0) uv_run(loop.get(), UV_RUN_NOWAIT);
@@ -230,9 +233,8 @@ TEST(cancelling_by_two_threads, against_a_firing_loop_has_exactly_one_winner) {
   EXPECT_GT(timers.stats().passes, 0U) << "the loop had a part in it";
 }
 
-// One thread cancels while the loop closes: the notice may find the inbox closed, with the timer in the wheel or fired
-// in vain.
-TEST(cancelling_on_another_thread, against_close_frees_each_timer_once) {
+// One thread cancels while the loop closes: the notice may find the inbox closed, with the timer in the wheel or abandoned.
+TEST(remote_threads, cancel_against_close_frees_each_timer_once) {
   const std::size_t rounds = by_run_length(1000, 50'000);
   constexpr std::size_t count = 32;
   const auto outstanding = allocations::outstanding();
@@ -270,8 +272,8 @@ TEST(cancelling_on_another_thread, against_close_frees_each_timer_once) {
   EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
-// The last handle goes, and its post queue with it, on whichever thread comes last.
-TEST(handles_holds_and_timers, are_copied_and_dropped_on_any_thread_while_the_service_goes) {
+// The last handle, on whichever thread it is, takes the post queue with it.
+TEST(remote_threads, handles_holds_timers_may_be_dropped_on_any_thread) {
   const std::size_t rounds = by_run_length(200, 5'000);
   const auto outstanding = allocations::outstanding();
   for (std::size_t r = 0; r < rounds; ++r) {
@@ -283,9 +285,7 @@ TEST(handles_holds_and_timers, are_copied_and_dropped_on_any_thread_while_the_se
           const remote_handle copy = handle;
           remote_hold another = hold;
           remote_timer t;
-          if (copy.arm(
-                  1ms, []() noexcept {}, t) != 0)
-            break;
+          if (copy.arm(1ms, nothing, t) != 0) break;
           if (i % 2 == 0) t.release();
           hold = std::move(another);
         }
@@ -299,12 +299,12 @@ TEST(handles_holds_and_timers, are_copied_and_dropped_on_any_thread_while_the_se
   EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
-TEST(remote, may_be_asked_while_the_service_closes) {
+TEST(remote_threads, remote_may_be_called_while_service_closes) {
   const std::size_t rounds = by_run_length(200, 5'000);
   for (std::size_t r = 0; r < rounds; ++r) {
     manual_service service;
     std::thread other{[&timers = std::as_const(service.timers)] {
-      for (int answer = 0; answer != UV_ECANCELED;) answer = timers.remote().post(1h, []() noexcept {});
+      while (timers.remote().post(1h, nothing) != UV_ECANCELED) continue;
     }};
     service.time.advance(0ns);
     service.timers.close();
@@ -314,7 +314,7 @@ TEST(remote, may_be_asked_while_the_service_closes) {
 }
 
 // Producers that wait for what they posted before they post again: each wakeup counts, and a lost one would hang.
-TEST(a_loop_that_sleeps_between_posts, misses_no_wakeup) {
+TEST(remote_threads, loop_that_sleeps_between_posts_misses_no_wakeup) {
   const std::size_t each = by_run_length(3'000, 200'000);
   live_loop loop;
   timer_service timers;
@@ -324,7 +324,7 @@ TEST(a_loop_that_sleeps_between_posts, misses_no_wakeup) {
   for (unsigned p = 0; p < producers; ++p)
     threads.emplace_back([handle = timers.remote(), hold = timers.hold(), mine = &served[p], each] {
       for (std::size_t i = 0; i < each; ++i) {
-        EXPECT_EQ(handle.post(0s, [mine]() noexcept { mine->fetch_add(1, std::memory_order_release); }), 0);
+        EXPECT_EQ(handle.post([mine]() noexcept { mine->fetch_add(1, std::memory_order_release); }), 0);
         while (mine->load(std::memory_order_acquire) == i) std::this_thread::yield();
       }
     });
@@ -333,8 +333,8 @@ TEST(a_loop_that_sleeps_between_posts, misses_no_wakeup) {
   EXPECT_EQ(timers.stats().remote_ran, producers * each);
 }
 
-// Closing while others ring: uv_async_send must never meet a handle that is closing.
-TEST(producers, that_ring_while_the_service_closes_meet_no_closed_handle) {
+// uv_async_send must never meet a handle that is closing.
+TEST(remote_threads, wakeups_during_close_use_no_closed_handle) {
   const std::size_t rounds = by_run_length(50, 2'000);
   for (std::size_t r = 0; r < rounds; ++r) {
     live_loop loop;
@@ -345,8 +345,7 @@ TEST(producers, that_ring_while_the_service_closes_meet_no_closed_handle) {
     for (unsigned p = 0; p < producers; ++p)
       threads.emplace_back([handle = timers.remote(), &started] {
         ++started;
-        while (handle.post(0s, []() noexcept {}) != UV_ECANCELED) {
-        }
+        while (handle.post(nothing) != UV_ECANCELED) continue;
       });
     while (started != producers) uv_run(loop.get(), UV_RUN_NOWAIT);
     if (r % 2 == 0) uv_run(loop.get(), UV_RUN_NOWAIT);
