@@ -29,8 +29,9 @@
      HOLDS_READ_LATE      the pass takes the inbox, then sees that nobody holds: what was posted in between is left
      LINK_READ_LATE       the loop reads a node's link after queued -> armed, when it may serve a notice: what came
                           behind the node is lost
-     NOT_ABANDONED        a cancelled node that came due leaves the wheel without a note that it did. Its notice is
-                          refused, and it is in no list that close looks at. It leaks.
+     NOT_ABANDONED        a cancelled node that came due leaves the wheel without a note that it did. If its notice
+                          is refused, it is in no list that close looks at, and leaks. If not, its callable is destroyed
+                          twice.
      ALL_ABANDONED        who finds a notice refused always frees: the node may be in the wheel, for close to free
      ABANDONED_FREED      a cancelled node that came due is freed by the loop, as if no notice were to come
      NO_EXTRA_REFERENCE   the destructor of a cancelled callable that came due closes the service. Close takes the notice, and
@@ -519,9 +520,9 @@ inline fire(n) {
   if
   :: calls
 #if defined(NOT_ABANDONED)
-  :: else -> d_step { refs[n]++; calls = true }
+  :: else -> d_step { destroy(n) }
 #elif defined(ABANDONED_FREED)
-  :: else -> calls = true
+  :: else -> d_step { destroy(n); drop_now(n) }
 #elif defined(NO_EXTRA_REFERENCE)
   :: else -> d_step { assert(LIVE(n) && state[n] == cancelled); state[n] = abandoned; calls = true }
 #else
