@@ -210,39 +210,48 @@ class script {
   int left_ = 0;
 };
 
-TEST_P(beside_uv_timer, the_same_calls_have_the_same_answers_and_as_many_callbacks) {
+TEST_P(beside_uv_timer, same_calls_have_same_answers) {
   for (unsigned seed = 0; seed != 100 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     script{GetParam(), seed}.run(150);
   }
 }
 
-// what libuv's grow by with every late poll
-TEST_P(beside_uv_timer, repeats_do_not_drift) {
+/// A service and three pairs on a loop. Each pair is closed in the end.
+class tw_timer : public testing::TestWithParam<loop_order> {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+    for (pair* each : {&before, &slow, &p}) each->init(loop, service);
+  }
+  void TearDown() override {
+    for (pair* each : {&before, &slow, &p}) {
+      uv_close(each->base(), nullptr);
+      tw_timer_close(&each->tw, nullptr);
+    }
+    tw_service_close(&service, nullptr);
+    uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+  }
+
   turned_loop loop{GetParam()};
   tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
-  pair p;
-  p.init(loop, service);
+  pair before, slow, p;
+};
+INSTANTIATE_TEST_SUITE_P(loop, tw_timer, testing::ValuesIn(both_orders),
+                         [](const auto& of) { return std::string{name_of(of.param)}; });
+
+// what libuv's grow by with every late poll
+TEST_P(tw_timer, repeats_do_not_drift) {
   const time_point began = turned_loop::now();
   ASSERT_EQ(tw_timer_start(&p.tw, pair::on_tw, 10, 10), 0);
   loop.sleep_late(90);
   while (p.tw_ran < 1000) loop.turn();
   EXPECT_GE(turned_loop::now() - began, 10s);
   EXPECT_LE(turned_loop::now() - began, 10s + 1ms + 900us + std::chrono::nanoseconds{1 << 17});
-  uv_close(p.base(), nullptr);
-  tw_timer_close(&p.tw, nullptr);
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
 // what a stall missed is not made up for: the next comes a repeat later, as libuv's
-TEST_P(beside_uv_timer, a_repeat_that_was_missed_is_skipped) {
-  turned_loop loop{GetParam()};
-  tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
-  pair p;
-  p.init(loop, service);
+TEST_P(tw_timer, missed_repeat_is_skipped) {
   const time_point began = turned_loop::now();
   ASSERT_EQ(tw_timer_start(&p.tw, pair::on_tw, 10, 10), 0);
   ASSERT_EQ(uv_timer_start(&p.uv, pair::on_uv, 10, 10), 0);
@@ -255,19 +264,10 @@ TEST_P(beside_uv_timer, a_repeat_that_was_missed_is_skipped) {
       ++looked;
     });
   while (looked < 2) loop.turn();
-  uv_close(p.base(), nullptr);
-  tw_timer_close(&p.tw, nullptr);
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
 // what an earlier callback of the same pass took is missed as well: the time that was read for the iteration knows nothing of it
-TEST_P(beside_uv_timer, a_repeat_that_an_earlier_callback_made_late_comes_a_repeat_later) {
-  turned_loop loop{GetParam()};
-  tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
-  pair before, slow, p;
-  for (pair* each : {&before, &slow, &p}) each->init(loop, service);
+TEST_P(tw_timer, late_repeat_comes_a_repeat_later) {
   const time_point began = turned_loop::now();
   // all in one pass, and its bound is not looked at between the last two
   ASSERT_EQ(tw_timer_start(&before.tw, pair::on_tw, 19, 0), 0);
@@ -283,20 +283,9 @@ TEST_P(beside_uv_timer, a_repeat_that_an_earlier_callback_made_late_comes_a_repe
   while (p.tw_ran == 1) loop.turn();
   EXPECT_GE(p.ran_at, first + 20ms);
   EXPECT_LE(p.ran_at, first + 20ms + 1ms + std::chrono::nanoseconds{1 << 17});
-  for (pair* each : {&before, &slow, &p}) {
-    uv_close(each->base(), nullptr);
-    tw_timer_close(&each->tw, nullptr);
-  }
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
-TEST_P(beside_uv_timer, touching_gives_a_timer_its_whole_time_again) {
-  turned_loop loop{GetParam()};
-  tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
-  pair p;
-  p.init(loop, service);
+TEST_P(tw_timer, touch_gives_whole_timeout_again) {
   const time_point began = turned_loop::now();
   ASSERT_EQ(tw_timer_start(&p.tw, pair::on_tw, 100, 0), 0);
   for (int i = 1; i <= 5; ++i)
@@ -308,23 +297,14 @@ TEST_P(beside_uv_timer, touching_gives_a_timer_its_whole_time_again) {
   while (p.tw_ran == 0) loop.turn();
   EXPECT_GE(p.ran_at, began + 450ms + 100ms);
   EXPECT_LE(p.ran_at, began + 450ms + 100ms + 1ms + std::chrono::nanoseconds{1 << 17});
-  uv_close(p.base(), nullptr);
-  tw_timer_close(&p.tw, nullptr);
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
 // The time of the iteration, from which a touch counts, was read before the callback blocked; the start counts from its call.
-TEST_P(beside_uv_timer, touch_right_after_start_does_not_make_it_earlier) {
-  turned_loop loop{GetParam()};
-  tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
-  pair other, p;
-  for (pair* each : {&other, &p}) each->init(loop, service);
-  ASSERT_EQ(tw_timer_start(&other.tw, pair::on_tw, 1'000, 0), 0);
+TEST_P(tw_timer, touch_right_after_start_does_not_make_it_earlier) {
+  ASSERT_EQ(tw_timer_start(&before.tw, pair::on_tw, 1'000, 0), 0);
   time_point started{};
   loop.readable_at(turned_loop::now() + 10ms, [&] {
-    EXPECT_EQ(tw_timer_touch(&other.tw), 0);
+    EXPECT_EQ(tw_timer_touch(&before.tw), 0);
     turned_loop::block(80ms);
     EXPECT_EQ(tw_timer_start(&p.tw, pair::on_tw, 100, 0), 0);
     started = turned_loop::now();
@@ -334,61 +314,37 @@ TEST_P(beside_uv_timer, touch_right_after_start_does_not_make_it_earlier) {
   while (p.tw_ran == 0) loop.turn();
   EXPECT_GE(p.ran_at, started + 100ms);
   EXPECT_LE(p.ran_at, started + 100ms + 1ms + std::chrono::nanoseconds{1 << 17});
-  for (pair* each : {&other, &p}) {
-    uv_close(each->base(), nullptr);
-    tw_timer_close(&each->tw, nullptr);
-  }
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
 // A callback of the same pass read the time of the iteration and blocked; the next repeat counts from after that.
-TEST_P(beside_uv_timer, touch_in_late_callback_does_not_make_repeat_earlier) {
-  turned_loop loop{GetParam()};
-  tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
+TEST_P(tw_timer, touch_in_late_callback_does_not_make_repeat_earlier) {
   struct touched {
-    tw_timer_t timer;
     std::uint64_t due_before, due_after;
-  } p{};
-  tw_timer_t before, slow;
-  ASSERT_EQ(tw_timer_init(&service, &before), 0);
-  ASSERT_EQ(tw_timer_init(&service, &slow), 0);
-  ASSERT_EQ(tw_timer_init(&service, &p.timer), 0);
-  p.timer.data = &p;
+  } self{};
+  p.tw.data = &self;
   const auto touch_and_block = [](tw_timer_t* t) {
     tw_timer_touch(t);
     turned_loop::block(50ms);
   };
   const auto touch = [](tw_timer_t* t) {
-    auto& self = *static_cast<touched*>(t->data);
-    self.due_before = tw_timer_get_due_in_ns(t);
+    auto& at = *static_cast<touched*>(t->data);
+    at.due_before = tw_timer_get_due_in_ns(t);
     tw_timer_touch(t);
-    self.due_after = tw_timer_get_due_in_ns(t);
+    at.due_after = tw_timer_get_due_in_ns(t);
   };
   // all in one pass, and its bound is not looked at between the last two
   ASSERT_EQ(tw_timer_start(
-                &before, [](tw_timer_t*) {}, 19, 0),
+                &before.tw, [](tw_timer_t*) {}, 19, 0),
             0);
-  ASSERT_EQ(tw_timer_start(&slow, touch_and_block, 20, 1'000), 0);
-  ASSERT_EQ(tw_timer_start(&p.timer, touch, 21, 20), 0);
+  ASSERT_EQ(tw_timer_start(&slow.tw, touch_and_block, 20, 1'000), 0);
+  ASSERT_EQ(tw_timer_start(&p.tw, touch, 21, 20), 0);
   loop.once_in(phase::check, place::before, turned_loop::now() + 5ms, [] { turned_loop::block(20ms); });
-  while (p.due_before == 0) loop.turn();
-  EXPECT_EQ(p.due_before, 20'000'000U);
-  EXPECT_EQ(p.due_after, p.due_before);
-  tw_timer_close(&p.timer, nullptr);
-  tw_timer_close(&slow, nullptr);
-  tw_timer_close(&before, nullptr);
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
+  while (self.due_before == 0) loop.turn();
+  EXPECT_EQ(self.due_before, 20'000'000U);
+  EXPECT_EQ(self.due_after, self.due_before);
 }
 
-TEST_P(beside_uv_timer, due_in_rounds_up) {
-  turned_loop loop{GetParam()};
-  tw_service_t service;
-  ASSERT_EQ(tw_service_init(&static_cast<uv_loop_t&>(loop), &service), 0);
-  pair p;
-  p.init(loop, service);
+TEST_P(tw_timer, due_in_rounds_up) {
   ASSERT_EQ(tw_timer_start_ns(&p.tw, pair::on_tw, 1'500'000, 0), 0);
   EXPECT_EQ(tw_timer_get_due_in(&p.tw), 2U);
   EXPECT_EQ(tw_timer_get_due_in_ns(&p.tw), 1'500'000U);
@@ -396,13 +352,9 @@ TEST_P(beside_uv_timer, due_in_rounds_up) {
   EXPECT_EQ(tw_timer_get_due_in(&p.tw), 1U);
   turned_loop::block(1ms);
   EXPECT_EQ(tw_timer_get_due_in(&p.tw), 0U);
-  uv_close(p.base(), nullptr);
-  tw_timer_close(&p.tw, nullptr);
-  tw_service_close(&service, nullptr);
-  uv_run(&static_cast<uv_loop_t&>(loop), UV_RUN_NOWAIT);
 }
 
-TEST(a_c_timer, allocates_nothing) {
+TEST(memory, c_timers_allocate_nothing) {
   uv_loop_t loop;
   tw_service_t service;
   ASSERT_EQ(uv_loop_init(&loop), 0);
@@ -426,7 +378,7 @@ TEST(a_c_timer, allocates_nothing) {
   EXPECT_EQ(uv_loop_close(&loop), 0);
 }
 
-TEST(a_c_service, that_finds_no_memory_says_so_and_leaves_nothing) {
+TEST(memory, c_init_without_memory_leaves_nothing) {
   uv_loop_t loop;
   ASSERT_EQ(uv_loop_init(&loop), 0);
   const auto before = allocations::outstanding();

@@ -226,7 +226,7 @@ class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
   };
 };
 
-TEST_P(closed_handles, leave_a_service_silent_that_can_be_used_closed_and_opened_again) {
+TEST_P(closed_handles, service_is_silent_and_can_be_reopened) {
   const auto [from, in] = GetParam();
   for (const ending how : all_endings) {
     const auto before = allocations::outstanding();
@@ -270,9 +270,9 @@ const char* name_of(next n) {
 }
 std::ostream& operator<<(std::ostream& out, next n) { return out << name_of(n); }
 
-class handles_closed_by_a_handler : public testing::TestWithParam<next> {};
+class handles_closed_by_handler : public testing::TestWithParam<next> {};
 
-TEST_P(handles_closed_by_a_handler, are_let_go_of) {
+TEST_P(handles_closed_by_handler, are_let_go_of) {
   for (const bool posted : {false, true}) {
     const auto before = allocations::outstanding();
     {
@@ -280,7 +280,7 @@ TEST_P(handles_closed_by_a_handler, are_let_go_of) {
       auto timers = std::make_unique<timer_service>();
       ASSERT_EQ(timers->open(loop, {.work_per_pass = 4}), 0);
       auto others = std::make_unique<std::deque<probe>>();
-      for (int i = 0; i < 20; ++i) ASSERT_EQ(others->emplace_back(*timers).timeout.arm(i % 2 * 1ms), 0);
+      for (int i = 0; i < 20; ++i) others->emplace_back(*timers).arm(i % 2 * 1ms);
       int ran = 0, after = 0;
       const auto handler = [&] {
         ++ran;
@@ -289,7 +289,7 @@ TEST_P(handles_closed_by_a_handler, are_let_go_of) {
           case next::nothing:
             break;
           case next::arms:
-            for (probe& p : *others) EXPECT_EQ(p.timeout.arm(0s), 0);
+            for (probe& p : *others) p.arm(0s);
             break;
           case next::posts:
             EXPECT_EQ(timers->remote().post(0s, [&after]() noexcept { ++after; }), 0);
@@ -300,7 +300,7 @@ TEST_P(handles_closed_by_a_handler, are_let_go_of) {
           case next::closes_and_opens_again:
             timers->close();
             EXPECT_EQ(timers->open(loop), 0);
-            EXPECT_EQ(others->front().timeout.arm(1ms), 0);
+            others->front().arm(1ms);
             break;
           case next::destroys:
             timers.reset();
@@ -314,7 +314,7 @@ TEST_P(handles_closed_by_a_handler, are_let_go_of) {
         ASSERT_EQ(timers->remote().post(0s, []() noexcept { (*run)(); }), 0);
       } else {
         first.emplace(*timers, handler);
-        ASSERT_EQ(first->timeout.arm(0s), 0);
+        first->arm(0s);
       }
       loop.run();
       EXPECT_EQ(ran, 1);
@@ -333,7 +333,7 @@ TEST_P(handles_closed_by_a_handler, are_let_go_of) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(that, handles_closed_by_a_handler,
+INSTANTIATE_TEST_SUITE_P(that, handles_closed_by_handler,
                          testing::Values(next::nothing, next::arms, next::posts, next::closes,
                                          next::closes_and_opens_again, next::destroys),
                          [](const auto& of) { return std::string{name_of(of.param)}; });

@@ -61,15 +61,14 @@ std::size_t open_descriptors() {
   return count;
 }
 
-TEST(without_descriptors, a_service_opens_on_a_loop_fires_and_hears_other_threads) {
+TEST(service_open, works_without_descriptors) {
   if (under_address_sanitizer) GTEST_SKIP() << "the sanitizer that comes with it needs descriptors to look at objects";
   live_loop loop;
   timer_service timers;
   const auto before = open_descriptors();
   const no_descriptors none;
   ASSERT_EQ(timers.open(loop), 0);
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(2ms), 0);
+  probe p{timers, 2ms};
   int ran = 0;
   std::thread poster{[&ran, handle = timers.remote(), hold = timers.hold()] {
     std::this_thread::sleep_for(5ms);  // so that it has to wake the loop
@@ -86,7 +85,7 @@ TEST(without_descriptors, a_service_opens_on_a_loop_fires_and_hears_other_thread
 
 // In libuv a loop gets the descriptor by which it is woken when it is made, and anew in uv_loop_fork: where that finds
 // none, the next async handle tries again, and that is ours.
-TEST(a_loop_that_found_no_descriptor_to_be_woken_by, refuses_a_service_and_takes_it_once_there_is_one) {
+TEST(service_open, is_refused_until_the_loop_has_a_descriptor) {
   if (under_address_sanitizer) GTEST_SKIP() << "the sanitizer that comes with it needs descriptors to look at objects";
   live_loop loop;
   std::vector<int> below;
@@ -109,8 +108,7 @@ TEST(a_loop_that_found_no_descriptor_to_be_woken_by, refuses_a_service_and_takes
   for (const int fd : below) ::close(fd);
   ASSERT_EQ(timers.open(loop), 0);
   int ran = 0;
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  probe p{timers, 1ms};
   ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
   loop.run();
   EXPECT_EQ(p.fired, 1);

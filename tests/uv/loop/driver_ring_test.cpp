@@ -30,7 +30,7 @@ namespace {
 
 void ring(driver& bell) { bell.request_pass(); }  // manual_driver does not show it to its users
 
-TEST(a_ring, makes_the_next_turn_of_a_manual_driver_a_pass) {
+TEST(driver_ring, next_turn_of_manual_driver_is_a_pass) {
   manual_service service;
   EXPECT_FALSE(service.turn());
   ring(service.time);
@@ -41,14 +41,14 @@ TEST(a_ring, makes_the_next_turn_of_a_manual_driver_a_pass) {
   EXPECT_EQ(service.timers.stats().wakeups, 1U);
 }
 
-TEST(a_ring, is_answered_by_advancing_a_manual_driver_by_nothing) {
+TEST(driver_ring, advance_by_nothing_answers_it) {
   manual_service service;
   ring(service.time);
   service.advance(0ns);
   EXPECT_EQ(service.timers.stats().passes, 1U);
 }
 
-TEST(a_ring, is_forgotten_when_the_service_closes) {
+TEST(driver_ring, close_forgets_it) {
   manual_service service;
   ring(service.time);
   service.timers.close();
@@ -56,10 +56,10 @@ TEST(a_ring, is_forgotten_when_the_service_closes) {
   EXPECT_FALSE(service.turn());
 }
 
-TEST(a_ring, does_not_bring_forward_what_is_armed) {
+TEST(driver_ring, does_not_hasten_timers) {
   manual_service service;
   probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  p.arm(1ms);
   ring(service.time);
   EXPECT_TRUE(service.turn());
   EXPECT_EQ(p.fired, 0);
@@ -67,17 +67,17 @@ TEST(a_ring, does_not_bring_forward_what_is_armed) {
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(a_ring, does_not_bring_forward_what_is_due_at_the_end_of_the_running_tick) {
+TEST(driver_ring, does_not_hasten_timers_of_the_running_tick) {
   manual_service service;
   probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(service.tick()), 0);
+  p.arm(service.tick());
   service.time.block(service.tick() / 2);
   ring(service.time);
   EXPECT_TRUE(service.turn());
   EXPECT_EQ(p.fired, 0);
 }
 
-TEST(opening_on_a_loop, answers_what_making_its_async_handle_answered_and_leaves_nothing_behind) {
+TEST(driver_ring, open_answers_error_of_uv_async_init) {
   live_loop loop;
   timer_service timers;
   const auto before = allocations::outstanding();
@@ -90,13 +90,12 @@ TEST(opening_on_a_loop, answers_what_making_its_async_handle_answered_and_leaves
   EXPECT_EQ(allocations::outstanding(), before);
   EXPECT_EQ(uv_loop_alive(loop.get()), 0);
   ASSERT_EQ(timers.open(loop), 0);
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  probe p{timers, 1ms};
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(an_open_service, does_not_keep_its_loop_alive_for_rings) {
+TEST(driver_ring, does_not_hold_the_loop) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop), 0);

@@ -71,11 +71,12 @@ struct fork_test : testing::Test {
 
   live_loop loop;
   timer_service timers;
+  probe p{timers};
   remote_handle handle;
   int ran = 0;
 };
 
-TEST_F(fork_test, leaves_a_timer_of_another_thread_armed_in_the_parent_that_the_child_cancels) {
+TEST_F(fork_test, child_cancels_remote_timer_for_itself_only) {
   open();
   remote_timer timer;
   ASSERT_EQ(handle.arm(60ms, count(), timer), 0);
@@ -95,7 +96,7 @@ TEST_F(fork_test, leaves_a_timer_of_another_thread_armed_in_the_parent_that_the_
   EXPECT_EQ(child.answer(), 0);
 }
 
-TEST_F(fork_test, keeps_a_timer_of_another_thread_cancelled_in_both_whose_notice_was_on_its_way) {
+TEST_F(fork_test, pending_cancel_counts_in_both) {
   open();
   remote_timer timer;
   ASSERT_EQ(handle.arm(20ms, count(), timer), 0);
@@ -114,7 +115,7 @@ TEST_F(fork_test, keeps_a_timer_of_another_thread_cancelled_in_both_whose_notice
   EXPECT_EQ(child.answer(), 0);
 }
 
-TEST_F(fork_test, has_what_was_taken_and_not_delivered_run_in_both) {
+TEST_F(fork_test, taken_posts_run_in_both) {
   open({.work_per_pass = 1});
   for (int i = 0; i < 50; ++i) ASSERT_EQ(handle.post(0s, count()), 0);
   turn_until([&] { return ran >= 5; });
@@ -127,10 +128,9 @@ TEST_F(fork_test, has_what_was_taken_and_not_delivered_run_in_both) {
   EXPECT_EQ(child.answer(), 0);
 }
 
-TEST_F(fork_test, whose_child_closes_the_service_leaves_the_parent_its_bell_and_its_timers) {
+TEST_F(fork_test, parent_is_woken_after_child_closes_service) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(30ms), 0);
+  p.arm(30ms);
   const forked child{loop, timers, [&] {
                        timers.close();
                        uv_run(loop.get(), UV_RUN_DEFAULT);
@@ -149,8 +149,7 @@ TEST_F(fork_test, whose_child_closes_the_service_leaves_the_parent_its_bell_and_
 
 TEST_F(fork_test, child_closes_service_and_loop) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(30ms), 0);
+  p.arm(30ms);
   uv_run(loop.get(), UV_RUN_NOWAIT);
   const forked child{loop, timers, [&] {
                        timers.close();
@@ -183,8 +182,7 @@ int runs_once_until_timer(uv_loop_t* loop) {
 
 TEST_F(fork_test, child_without_work_does_not_wake_for_a_pass) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
+  p.arm(1h);
   uv_run(loop.get(), UV_RUN_NOWAIT);
   const forked child{loop, timers, [&] { return runs_once_until_timer(loop.get()) == 1 ? 0 : 3; }};
   EXPECT_EQ(child.answer(), 0);
@@ -211,7 +209,7 @@ struct asker {
   tickwheel::offload<&asker::on_done> call;
 };
 
-TEST_F(fork_test, lets_both_offload_what_was_armed_and_what_comes_later) {
+TEST_F(fork_test, offload_goes_on_in_both) {
   if (under_thread_sanitizer) GTEST_SKIP() << "it does not support a fork of several threads";
   open();
   offload_pool pool;
@@ -238,7 +236,7 @@ std::size_t pool_threads() {
   return asked == nullptr ? 4 : std::strtoul(asked, nullptr, 10);
 }
 
-TEST_F(fork_test, leaves_what_is_with_the_pool_to_the_parent) {
+TEST_F(fork_test, work_in_the_pool_stays_with_parent) {
   if (under_thread_sanitizer) GTEST_SKIP() << "it does not support a fork of several threads";
   open();
   offload_pool pool;

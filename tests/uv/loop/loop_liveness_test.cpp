@@ -1,6 +1,5 @@
 // What keeps a loop alive, how often it wakes, and how it is driven.
-#include "../support/live_loop.hpp"
-#include "../support/probe.hpp"
+#include "../support/live_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +15,8 @@ using tickwheel::timer_service;
 
 namespace {
 
-class loop_liveness : public testing::Test {
+class loop_liveness : public live_test {
  protected:
-  void open(const tickwheel::service_options& options = {}) { ASSERT_EQ(timers.open(loop, with_wakeup(options)), 0); }
   /// How often the loop goes round in that time.
   int iterations_in(std::chrono::milliseconds time) {
     int iterations = 0;
@@ -32,291 +30,7 @@ class loop_liveness : public testing::Test {
     counter.close();
     return counted;
   }
-  bool alive() { return uv_loop_alive(loop.get()) != 0; }
-  void TearDown() override {
-    EXPECT_TRUE(is_valid(timers));
-    EXPECT_TRUE(adds_up(timers));
-  }
-
-  live_loop loop;
-  timer_service timers;
-};
-
-TEST_F(loop_liveness, is_not_given_by_an_open_service) {
-  open();
-  EXPECT_FALSE(alive());
-  loop.run();
-}
-
-TEST_F(loop_liveness, is_given_by_a_timer_armed_before_the_loop_runs) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
-  EXPECT_TRUE(alive());
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, is_given_by_a_timer_in_effect_never) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(std::chrono::hours::max()), 0);
-  EXPECT_TRUE(alive());
-  loop.run_for(20ms);
-  EXPECT_TRUE(alive());
-  EXPECT_TRUE(p.timeout.armed());
-  p.timeout.cancel();
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, ends_when_the_last_timer_is_cancelled) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  loop.after(5ms, [&] { p.timeout.cancel(); });
-  const auto begin = tickwheel::clock::now();
-  loop.run();
-  EXPECT_LT(tickwheel::clock::now() - begin, 5s);
-}
-
-TEST_F(loop_liveness, ends_when_the_last_timer_is_destroyed) {
-  open();
-  auto p = std::make_unique<probe>(timers);
-  ASSERT_EQ(p->timeout.arm(1h), 0);
-  p.reset();
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, is_not_given_by_a_timer_without_reference) {
-  open();
-  probe p{timers};
-  p.timeout.unref();
-  EXPECT_FALSE(p.timeout.has_ref());
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  EXPECT_FALSE(alive());
-  loop.run();
-  EXPECT_TRUE(p.timeout.armed());
-}
-
-TEST_F(loop_liveness, lets_a_timer_without_reference_fire_while_something_else_is_alive) {
-  open();
-  probe quiet{timers};
-  probe loud{timers};
-  quiet.timeout.unref();
-  ASSERT_EQ(quiet.timeout.arm(5ms), 0);
-  ASSERT_EQ(loud.timeout.arm(20ms), 0);
-  loop.run();
-  EXPECT_EQ(quiet.fired, 1);
-  EXPECT_EQ(loud.fired, 1);
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, does_not_wait_for_a_later_timer_without_reference) {
-  open();
-  probe quiet{timers};
-  probe loud{timers};
-  quiet.timeout.unref();
-  ASSERT_EQ(quiet.timeout.arm(1h), 0);
-  ASSERT_EQ(loud.timeout.arm(5ms), 0);
-  loop.run();
-  EXPECT_EQ(loud.fired, 1);
-  EXPECT_TRUE(quiet.timeout.armed());
-}
-
-TEST_F(loop_liveness, follows_ref_and_unref_of_an_armed_timer) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  EXPECT_TRUE(alive());
-  p.timeout.unref();
-  EXPECT_FALSE(alive());
-  p.timeout.unref();
-  EXPECT_FALSE(alive());
-  p.timeout.ref();
-  EXPECT_TRUE(alive());
-  EXPECT_TRUE(is_valid(timers));
-  p.timeout.cancel();
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, counts_right_when_a_timer_without_reference_fires_or_is_cancelled) {
-  open();
-  for (int i = 0; i < 5; ++i) {
-    probe fires{timers};
-    probe cancelled{timers};
-    probe loud{timers};
-    fires.timeout.unref();
-    cancelled.timeout.unref();
-    ASSERT_EQ(fires.timeout.arm(1ms), 0);
-    ASSERT_EQ(cancelled.timeout.arm(1ms), 0);
-    cancelled.timeout.cancel();
-    EXPECT_TRUE(is_valid(timers));
-    EXPECT_FALSE(alive());
-    ASSERT_EQ(loud.timeout.arm(3ms), 0);
-    EXPECT_TRUE(alive());
-    loop.run();
-    EXPECT_EQ(fires.fired, 1);
-    EXPECT_EQ(loud.fired, 1);
-    EXPECT_FALSE(alive());
-    EXPECT_TRUE(is_valid(timers));
-  }
-}
-
-TEST_F(loop_liveness, counts_right_when_a_handler_changes_the_reference_of_its_own_timer) {
-  open();
-  probe p{timers};
-  p.timeout.unref();
-  p.then = [&] {
-    if (p.fired == 1) {
-      p.timeout.ref();
-      EXPECT_EQ(p.timeout.arm(1ms), 0);
-    }
-  };
-  probe loud{timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
-  ASSERT_EQ(loud.timeout.arm(2ms), 0);
-  loop.run();
-  EXPECT_EQ(p.fired, 2);
-}
-
-TEST_F(loop_liveness, keeps_the_reference_of_a_timer_over_arms) {
-  open();
-  probe p{timers};
-  p.timeout.unref();
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  p.timeout.cancel();
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  EXPECT_FALSE(alive());
-  EXPECT_FALSE(p.timeout.has_ref());
-}
-
-TEST_F(loop_liveness, follows_ref_and_unref_of_the_service) {
-  open();
-  probe p{timers};
-  timers.unref();
-  EXPECT_FALSE(timers.has_ref());
-  ASSERT_EQ(p.timeout.arm(5ms), 0);
-  EXPECT_FALSE(alive());
-  timers.ref();
-  EXPECT_TRUE(alive());
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(loop_liveness, of_a_service_without_reference_lets_timers_fire_while_something_else_is_alive) {
-  open();
-  timers.unref();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(5ms), 0);
-  loop.run_for(30ms);
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(loop_liveness, ends_with_close) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  timers.close();
-  loop.run();
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, lasts_until_all_carried_work_is_done) {
-  open({.work_per_pass = 2});
-  std::deque<probe> all;
-  for (int i = 0; i < 500; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(1ms), 0);
-  loop.run();
-  for (const probe& p : all) EXPECT_EQ(p.fired, 1);
-  EXPECT_GE(timers.stats().carried, 200U);
-}
-
-TEST_F(loop_liveness, ends_when_the_rest_of_carried_work_is_cancelled) {
-  open({.work_per_pass = 2});
-  std::deque<probe> all;
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(1ms), 0);
-  all.front().then = all.back().then = [&] {
-    for (probe& p : all) p.timeout.cancel();
-  };
-  loop.run();
-  EXPECT_LT(timers.stats().fired, 100U);
-  EXPECT_FALSE(alive());
-}
-
-TEST_F(loop_liveness, lets_a_timer_fire_that_is_armed_after_carried_work_was_cancelled) {
-  open({.work_per_pass = 1});
-  std::deque<probe> all;
-  probe late{timers};
-  for (int i = 0; i < 10; ++i) {
-    all.emplace_back(timers, [&] {
-      for (probe& p : all) p.timeout.cancel();
-      loop.once_in(phase::close, [&] { EXPECT_EQ(late.timeout.arm(3ms), 0); });
-    });
-    ASSERT_EQ(all.back().timeout.arm(1ms), 0);
-  }
-  loop.run();
-  EXPECT_EQ(timers.stats().fired, 2U);
-  EXPECT_EQ(late.fired, 1);
-}
-
-// Quiet when idle.
-
-TEST_F(loop_liveness, does_not_spin_after_carried_work) {
-  open({.work_per_pass = 1});
-  std::deque<probe> all;
-  for (int i = 0; i < 50; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(1ms), 0);
-  int iterations = 0;
-  int counted = -1;
-  loop.each_prepare([&] { ++iterations; });
-  const auto last = [&] {
-    if (timers.stats().fired < 50) return;
-    iterations = 0;
-    loop.after(60ms, [&] {
-      counted = iterations;
-      loop.stop();
-    });
-  };
-  for (probe& p : all) p.then = last;
-  loop.run();
-  EXPECT_EQ(timers.stats().fired, 50U);
-  EXPECT_GE(counted, 0);
-  EXPECT_LE(counted, 2);
-}
-
-TEST_F(loop_liveness, has_no_wakeup_in_two_seconds_for_a_timer_an_hour_away) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  EXPECT_LE(iterations_in(2s), 2);
-  EXPECT_EQ(timers.stats().wakeups, 0U);
-}
-
-TEST_F(loop_liveness, has_at_most_one_leftover_wakeup_when_nothing_is_armed) {
-  open();
-  std::deque<probe> all;
-  for (int i = 0; i < 200; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(10ms + i * 1ms), 0);
-  for (probe& p : all) p.timeout.cancel();
-  EXPECT_LE(iterations_in(400ms), 4);
-  EXPECT_LE(timers.stats().wakeups, 1U);
-}
-
-// Other ways to drive a loop.
-
-TEST_F(loop_liveness, driven_by_single_runs_fires_within_a_few_of_them) {
-  open();
-  probe p{timers};
-  const auto due = tickwheel::clock::now() + 20ms;
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
-  int runs = 0;
-  while (uv_run(loop.get(), UV_RUN_ONCE) != 0) ++runs;
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_GE(p.at, due);
-  EXPECT_LE(runs, 6);
-}
-
-// How often UV_RUN_ONCE returns for what docs/from-uv-timer.md has a table of.
-struct run_once : loop_liveness {
+  /// How often UV_RUN_ONCE returns: docs/from-uv-timer.md has a table of it.
   template <class Done>
   int returns_until(Done done) {
     int runs = 0;
@@ -340,67 +54,309 @@ struct run_once : loop_liveness {
   }
 };
 
-TEST_F(run_once, returns_at_most_as_often_as_documented) {
+TEST_F(loop_liveness, open_service_does_not_hold) {
+  open();
+  EXPECT_FALSE(alive());
+  loop.run();
+}
+
+TEST_F(loop_liveness, armed_timer_holds) {
+  open();
+  p.arm(10ms);
+  EXPECT_TRUE(alive());
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, timer_that_is_never_due_holds) {
+  open();
+  p.arm(std::chrono::hours::max());
+  EXPECT_TRUE(alive());
+  loop.run_for(20ms);
+  EXPECT_TRUE(alive());
+  EXPECT_TRUE(p.timeout.armed());
+  p.timeout.cancel();
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, cancel_of_last_timer_ends_it) {
+  open();
+  p.arm(1h);
+  loop.after(5ms, [&] { p.timeout.cancel(); });
+  const auto begin = tickwheel::clock::now();
+  loop.run();
+  EXPECT_LT(tickwheel::clock::now() - begin, 5s);
+}
+
+TEST_F(loop_liveness, destruction_of_last_timer_ends_it) {
+  open();
+  auto own = std::make_unique<probe>(timers);
+  own->arm(1h);
+  own.reset();
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, unreferenced_timer_does_not_hold) {
+  open();
+  p.timeout.unref();
+  EXPECT_FALSE(p.timeout.has_ref());
+  p.arm(1h);
+  EXPECT_FALSE(alive());
+  loop.run();
+  EXPECT_TRUE(p.timeout.armed());
+}
+
+TEST_F(loop_liveness, unreferenced_timer_fires_while_loop_is_held) {
+  open();
+  probe quiet{timers}, loud{timers};
+  quiet.timeout.unref();
+  quiet.arm(5ms);
+  loud.arm(20ms);
+  loop.run();
+  EXPECT_EQ(quiet.fired, 1);
+  EXPECT_EQ(loud.fired, 1);
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, does_not_wait_for_later_unreferenced_timer) {
+  open();
+  probe quiet{timers}, loud{timers};
+  quiet.timeout.unref();
+  quiet.arm(1h);
+  loud.arm(5ms);
+  loop.run();
+  EXPECT_EQ(loud.fired, 1);
+  EXPECT_TRUE(quiet.timeout.armed());
+}
+
+TEST_F(loop_liveness, follows_ref_and_unref_of_an_armed_timer) {
+  open();
+  p.arm(1h);
+  EXPECT_TRUE(alive());
+  p.timeout.unref();
+  EXPECT_FALSE(alive());
+  p.timeout.unref();
+  EXPECT_FALSE(alive());
+  p.timeout.ref();
+  EXPECT_TRUE(alive());
+  EXPECT_TRUE(is_valid(timers));
+  p.timeout.cancel();
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, unreferenced_timers_are_counted_right) {
+  open();
+  for (int i = 0; i < 5; ++i) {
+    probe fires{timers}, cancelled{timers}, loud{timers};
+    fires.timeout.unref();
+    cancelled.timeout.unref();
+    fires.arm(1ms);
+    cancelled.arm(1ms);
+    cancelled.timeout.cancel();
+    EXPECT_TRUE(is_valid(timers));
+    EXPECT_FALSE(alive());
+    loud.arm(3ms);
+    EXPECT_TRUE(alive());
+    loop.run();
+    EXPECT_EQ(fires.fired, 1);
+    EXPECT_EQ(loud.fired, 1);
+    EXPECT_FALSE(alive());
+    EXPECT_TRUE(is_valid(timers));
+  }
+}
+
+TEST_F(loop_liveness, handler_may_reference_its_own_timer) {
+  open();
+  p.timeout.unref();
+  p.then = [&] {
+    if (p.fired == 1) {
+      p.timeout.ref();
+      p.arm(1ms);
+    }
+  };
+  p.arm(1ms);
+  probe loud{timers, 2ms};
+  loop.run();
+  EXPECT_EQ(p.fired, 2);
+}
+
+TEST_F(loop_liveness, arm_keeps_the_reference) {
+  open();
+  p.timeout.unref();
+  p.arm(1ms);
+  p.arm(1h);
+  p.timeout.cancel();
+  p.arm(1h);
+  EXPECT_FALSE(alive());
+  EXPECT_FALSE(p.timeout.has_ref());
+}
+
+TEST_F(loop_liveness, follows_ref_and_unref_of_the_service) {
+  open();
+  timers.unref();
+  EXPECT_FALSE(timers.has_ref());
+  p.arm(5ms);
+  EXPECT_FALSE(alive());
+  timers.ref();
+  EXPECT_TRUE(alive());
+  loop.run();
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(loop_liveness, unreferenced_service_fires_while_loop_is_held) {
+  open();
+  timers.unref();
+  p.arm(5ms);
+  loop.run_for(30ms);
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(loop_liveness, ends_with_close) {
+  open();
+  p.arm(1h);
+  timers.close();
+  loop.run();
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, lasts_until_all_carried_work_is_done) {
+  open({.work_per_pass = 2});
+  probes all{timers, 500, 1ms};
+  loop.run();
+  EXPECT_TRUE(all.each_fired_once());
+  EXPECT_GE(timers.stats().carried, 200U);
+}
+
+TEST_F(loop_liveness, cancel_of_carried_work_ends_it) {
+  open({.work_per_pass = 2});
+  probes all{timers, 100, 1ms};
+  all.front().then = all.back().then = [&] { all.cancel(); };
+  loop.run();
+  EXPECT_LT(timers.stats().fired, 100U);
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(loop_liveness, timer_armed_after_cancelled_carried_work_fires) {
+  open({.work_per_pass = 1});
+  std::deque<probe> all;
+  probe late{timers};
+  for (int i = 0; i < 10; ++i) {
+    all.emplace_back(timers, [&] {
+      for (probe& each : all) each.timeout.cancel();
+      loop.once_in(phase::close, [&] { late.arm(3ms); });
+    });
+    all.back().arm(1ms);
+  }
+  loop.run();
+  EXPECT_EQ(timers.stats().fired, 2U);
+  EXPECT_EQ(late.fired, 1);
+}
+
+// Quiet when idle.
+
+TEST_F(loop_liveness, does_not_spin_after_carried_work) {
+  open({.work_per_pass = 1});
+  probes all{timers, 50, 1ms};
+  int iterations = 0;
+  int counted = -1;
+  loop.each_prepare([&] { ++iterations; });
+  const auto last = [&] {
+    if (timers.stats().fired < 50) return;
+    iterations = 0;
+    loop.after(60ms, [&] {
+      counted = iterations;
+      loop.stop();
+    });
+  };
+  for (probe& each : all) each.then = last;
+  loop.run();
+  EXPECT_EQ(timers.stats().fired, 50U);
+  EXPECT_GE(counted, 0);
+  EXPECT_LE(counted, 2);
+}
+
+TEST_F(loop_liveness, far_timer_causes_no_wakeup) {
+  open();
+  p.arm(1h);
+  EXPECT_LE(iterations_in(2s), 2);
+  EXPECT_EQ(timers.stats().wakeups, 0U);
+}
+
+TEST_F(loop_liveness, cancelled_timers_cause_at_most_one_wakeup) {
+  open();
+  probes all{timers, 200, [](int i) { return 10ms + i * 1ms; }};
+  all.cancel();
+  EXPECT_LE(iterations_in(400ms), 4);
+  EXPECT_LE(timers.stats().wakeups, 1U);
+}
+
+// Other ways to drive a loop.
+
+TEST_F(loop_liveness, run_once_fires_within_a_few_runs) {
+  open();
+  const auto due = tickwheel::clock::now() + 20ms;
+  p.arm(20ms);
+  int runs = 0;
+  while (uv_run(loop.get(), UV_RUN_ONCE) != 0) ++runs;
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_GE(p.at, due);
+  EXPECT_LE(runs, 6);
+}
+
+TEST_F(loop_liveness, run_once_returns_as_often_as_documented) {
   open({.io_wait = 0});  // after a block, which a busy machine makes of any iteration, it returns once more
-  probe p{timers}, far{timers};
+  probe far{timers};
   EXPECT_EQ(returns_until_io(), 1) << "no timer";
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  p.arm(20ms);
   EXPECT_LE(returns_until([&] { return p.fired == 1; }), 2) << "until a timer runs";
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  p.arm(20ms);
   p.timeout.cancel();
   EXPECT_LE(returns_until_io(), 2) << "one was stopped";
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
-  ASSERT_EQ(p.timeout.arm(1h), 0);
+  p.arm(20ms);
+  p.arm(1h);
   EXPECT_LE(returns_until_io(), 3) << "one was moved";
   EXPECT_EQ(returns_until_io(), 1) << "one is far away";
-  std::deque<probe> stopped;
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(stopped.emplace_back(timers).timeout.arm(20ms + i * 10ms), 0);
-  for (probe& s : stopped) s.timeout.cancel();
+  probes stopped{timers, 10, [](int i) { return 20ms + i * 10ms; }};
+  stopped.cancel();
   EXPECT_LE(returns_until_io(), 21) << "ten were stopped, and one is far away";
 }
 
-TEST_F(loop_liveness, driven_by_single_runs_lasts_to_the_timer_though_other_things_wake_the_loop_just_before_it) {
+TEST_F(loop_liveness, run_once_lasts_until_timer_despite_wakeups) {
   // libuv's time is a floored millisecond, so its timer may come up a little before ours is due
   open();
   live_loop::hook& other = loop.after(1ms, [] {}).unref();
   uv_timer_set_repeat(&other.handle.timer, 1);
   uv_timer_again(&other.handle.timer);
   for (int i = 0; i < 100; ++i) {
-    probe p{timers};
-    ASSERT_EQ(p.timeout.arm(1ms + i * 17us), 0);
+    probe own{timers, 1ms + i * 17us};
     while (uv_run(loop.get(), UV_RUN_ONCE) != 0) {
     }
-    ASSERT_EQ(p.fired, 1) << "the loop ended early";
+    ASSERT_EQ(own.fired, 1) << "the loop ended early";
   }
 }
 
-TEST_F(loop_liveness, driven_without_waiting_is_not_early_and_not_late) {
+TEST_F(loop_liveness, run_nowait_is_neither_early_nor_late) {
   open({.stall_grace = std::chrono::nanoseconds::max()});
-  probe p{timers};
   const auto due = tickwheel::clock::now() + 20ms;
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  p.arm(20ms);
   while (uv_run(loop.get(), UV_RUN_NOWAIT) != 0) ASSERT_LT(tickwheel::clock::now(), due + 5s);
   EXPECT_EQ(p.fired, 1);
   EXPECT_GE(p.at, due);
 }
 
-TEST_F(loop_liveness, stopped_by_a_handler_goes_on_when_it_is_run_again) {
+TEST_F(loop_liveness, loop_stopped_by_handler_goes_on) {
   open({.work_per_pass = 1});
-  std::deque<probe> all;
-  for (int i = 0; i < 20; ++i) {
-    all.emplace_back(timers, [&] { loop.stop(); });
-    ASSERT_EQ(all.back().timeout.arm(1ms), 0);
-  }
+  probes all{timers, 20, 1ms, [&] { loop.stop(); }};
   int runs = 0;
   while (uv_run(loop.get(), UV_RUN_DEFAULT) != 0) ASSERT_LE(++runs, 20);
   EXPECT_EQ(timers.stats().fired, 20U);
   EXPECT_GE(runs, 18);
 }
 
-TEST_F(loop_liveness, offers_a_backend_timeout_that_covers_the_timer) {
+TEST_F(loop_liveness, backend_timeout_covers_the_timer) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1s), 0);
+  p.arm(1s);
   uv_run(loop.get(), UV_RUN_NOWAIT);
   const int timeout = uv_backend_timeout(loop.get());
   if (wakeup_of_this_run() == tickwheel::wake_by::timerfd) {
@@ -411,10 +367,9 @@ TEST_F(loop_liveness, offers_a_backend_timeout_that_covers_the_timer) {
   }
 }
 
-TEST_F(loop_liveness, offers_a_backend_timeout_of_zero_while_work_is_carried) {
+TEST_F(loop_liveness, backend_timeout_is_zero_while_work_is_carried) {
   open({.work_per_pass = 1});
-  std::deque<probe> all;
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(0s), 0);
+  probes all{timers, 20, 0s};
   block_for(2ms);
   for (int runs = 0; timers.stats().fired < 20; ++runs) {
     ASSERT_LT(runs, 1000);
@@ -426,13 +381,13 @@ TEST_F(loop_liveness, offers_a_backend_timeout_of_zero_while_work_is_carried) {
   EXPECT_GE(timers.stats().carried, 15U);
 }
 
-TEST_F(loop_liveness, embedded_in_another_loop_by_its_descriptor_fires_on_time) {
+TEST_F(loop_liveness, embedded_loop_fires_on_time) {
   open({.stall_grace = std::chrono::nanoseconds::max()});
   std::deque<probe> all;
   std::deque<tickwheel::clock::time_point> due;
   for (int i = 0; i < 10; ++i) {
     due.push_back(tickwheel::clock::now() + i * 10ms);
-    ASSERT_EQ(all.emplace_back(timers).timeout.arm(i * 10ms), 0);
+    all.emplace_back(timers).arm(i * 10ms);
   }
   const auto end = tickwheel::clock::now() + 10s;
   int turns = 0;

@@ -1,13 +1,13 @@
 // The same behaviour whatever phase of the loop a timer is armed in, and whatever phase blocks.
 #include "../../support/allocation_probe.hpp"
-#include "../support/live_loop.hpp"
-#include "../support/probe.hpp"
+#include "../support/live_test.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +16,8 @@ using tickwheel::timer_service;
 
 namespace {
 
+using loop_order = live_test;
+
 using time_point = tickwheel::clock::time_point;
 using std::chrono::nanoseconds;
 
@@ -23,166 +25,133 @@ using std::chrono::nanoseconds;
 constexpr int attempts = 7;
 constexpr nanoseconds undisturbed = 8ms;
 
-class loop_phase : public testing::TestWithParam<phase> {};
+class loop_phase : public live_test, public testing::WithParamInterface<phase> {
+ protected:
+  /// `call`, in the phase, answers when the timer is due at the earliest. In one attempt it is hardly later. `armed` before:
+  /// with this delay.
+  void expect_on_time(const std::function<time_point()>& call, nanoseconds armed = {}) {
+    nanoseconds least = nanoseconds::max();
+    open();
+    for (int i = 1; i <= attempts && least > undisturbed; ++i) {
+      time_point due;
+      if (armed > 0ns) p.arm(armed);
+      loop.once_in(GetParam(), [&] { due = call(); });
+      loop.run();
+      ASSERT_EQ(p.fired, i);
+      ASSERT_GE(p.at, due);
+      least = std::min<nanoseconds>(least, p.at - due);
+    }
+    EXPECT_LE(least, undisturbed);
+  }
+};
 
-TEST_P(loop_phase, can_arm_a_timer_that_fires_though_nothing_else_is_alive) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe p{timers};
-  loop.once_in(GetParam(), [&] { EXPECT_EQ(p.timeout.arm(5ms), 0); });
+TEST_P(loop_phase, timer_armed_in_it_fires) {
+  open();
+  loop.once_in(GetParam(), [&] { p.arm(5ms); });
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_TRUE(is_valid(timers));
 }
 
-TEST_P(loop_phase, can_arm_a_timer_with_zero_that_fires_though_nothing_else_is_alive) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe p{timers};
-  loop.once_in(GetParam(), [&] { EXPECT_EQ(p.timeout.arm(0s), 0); });
+TEST_P(loop_phase, zero_delay_armed_in_it_fires) {
+  open();
+  loop.once_in(GetParam(), [&] { p.arm(0s); });
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_P(loop_phase, can_arm_a_timer_earlier_than_what_the_loop_waits_for) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe far{timers};
+TEST_P(loop_phase, earlier_timer_armed_in_it_fires_first) {
+  open();
+  probe far{timers, 1h};
   probe near{timers, [&] { far.timeout.cancel(); }};
-  ASSERT_EQ(far.timeout.arm(1h), 0);
-  loop.once_in(GetParam(), [&] { EXPECT_EQ(near.timeout.arm(5ms), 0); });
+  loop.once_in(GetParam(), [&] { near.arm(5ms); });
   loop.run();
   EXPECT_EQ(near.fired, 1);
 }
 
-TEST_P(loop_phase, that_blocks_makes_a_timer_armed_after_it_neither_early_nor_late) {
-  nanoseconds least = nanoseconds::max();
-  for (int i = 0; i < attempts && least > undisturbed; ++i) {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    probe p{timers};
-    time_point due;
-    loop.once_in(GetParam(), [&] {
-      block_for(50ms);
-      due = tickwheel::clock::now() + 10ms;
-      EXPECT_EQ(p.timeout.arm(10ms), 0);
-    });
-    loop.run();
-    ASSERT_EQ(p.fired, 1);
-    ASSERT_GE(p.at, due);
-    least = std::min<nanoseconds>(least, p.at - due);
-  }
-  EXPECT_LE(least, undisturbed);
+TEST_P(loop_phase, timer_armed_after_its_block_is_on_time) {
+  expect_on_time([&] {
+    block_for(50ms);
+    const time_point due = tickwheel::clock::now() + 10ms;
+    p.arm(10ms);
+    return due;
+  });
 }
 
-TEST_P(loop_phase, that_blocks_makes_a_timer_armed_before_it_neither_early_nor_late) {
-  nanoseconds least = nanoseconds::max();
-  for (int i = 0; i < attempts && least > undisturbed; ++i) {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    probe p{timers};
-    time_point due;
-    loop.once_in(GetParam(), [&] {
-      due = tickwheel::clock::now() + 70ms;
-      EXPECT_EQ(p.timeout.arm(70ms), 0);
-      block_for(50ms);
-    });
-    loop.run();
-    ASSERT_EQ(p.fired, 1);
-    ASSERT_GE(p.at, due);
-    least = std::min<nanoseconds>(least, p.at - due);
-  }
-  EXPECT_LE(least, undisturbed);
+TEST_P(loop_phase, timer_armed_before_its_block_is_on_time) {
+  expect_on_time([&] {
+    const time_point due = tickwheel::clock::now() + 70ms;
+    p.arm(70ms);
+    block_for(50ms);
+    return due;
+  });
 }
 
-TEST_P(loop_phase, that_blocks_past_a_deadline_lets_the_timer_run_right_after_it) {
-  nanoseconds least = nanoseconds::max();
-  for (int i = 0; i < attempts && least > undisturbed; ++i) {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    probe p{timers};
-    time_point unblocked;
-    ASSERT_EQ(p.timeout.arm(10ms), 0);
-    loop.once_in(GetParam(), [&] {
-      block_for(30ms);
-      unblocked = tickwheel::clock::now();
-    });
-    loop.run();
-    ASSERT_EQ(p.fired, 1);
-    ASSERT_GE(p.at, unblocked);
-    least = std::min<nanoseconds>(least, p.at - unblocked);
-  }
-  EXPECT_LE(least, undisturbed);
+TEST_P(loop_phase, timer_due_during_its_block_runs_right_after) {
+  expect_on_time(
+      [&] {
+        block_for(30ms);
+        return tickwheel::clock::now();
+      },
+      10ms);
 }
 
-TEST_P(loop_phase, may_destroy_the_service) {
+TEST_P(loop_phase, callback_may_destroy_the_service) {
   const auto before = allocations::outstanding();
   {
-    live_loop loop;
-    auto timers = std::make_unique<timer_service>();
-    ASSERT_EQ(timers->open(loop, with_wakeup()), 0);
-    probe p{*timers};
-    ASSERT_EQ(p.timeout.arm(5ms), 0);
-    loop.once_in(GetParam(), [&] { timers.reset(); });
-    loop.run();
-    EXPECT_EQ(p.fired, 0);
-    EXPECT_FALSE(p.timeout.armed());
+    live_loop own_loop;
+    auto owned = std::make_unique<timer_service>();
+    ASSERT_EQ(owned->open(own_loop, with_wakeup()), 0);
+    probe doomed{*owned};
+    doomed.arm(5ms);
+    own_loop.once_in(GetParam(), [&] { owned.reset(); });
+    own_loop.run();
+    EXPECT_EQ(doomed.fired, 0);
+    EXPECT_FALSE(doomed.timeout.armed());
   }
   EXPECT_EQ(allocations::outstanding(), before);
 }
 
-TEST_P(loop_phase, may_destroy_the_service_while_a_pass_is_due_or_carried) {
+TEST_P(loop_phase, callback_may_destroy_service_with_carried_work) {
   const auto before = allocations::outstanding();
   {
-    live_loop loop;
-    auto timers = std::make_unique<timer_service>();
-    ASSERT_EQ(timers->open(loop, with_wakeup({.work_per_pass = 1})), 0);
-    timer_service& alias = *timers;
+    live_loop own_loop;
+    auto owned = std::make_unique<timer_service>();
+    ASSERT_EQ(owned->open(own_loop, with_wakeup({.work_per_pass = 1})), 0);
+    timer_service& alias = *owned;
     std::deque<probe> all;
     for (int i = 0; i < 20; ++i) {
       all.emplace_back(alias, [&] {
-        if (alias.stats().fired == 5) loop.once_in(GetParam(), [&] { timers.reset(); });
+        if (alias.stats().fired == 5) own_loop.once_in(GetParam(), [&] { owned.reset(); });
       });
-      ASSERT_EQ(all.back().timeout.arm(0s), 0);
+      all.back().arm(0s);
     }
-    loop.run();
-    EXPECT_EQ(timers, nullptr);
+    own_loop.run();
+    EXPECT_EQ(owned, nullptr);
     int fired = 0;
-    for (const probe& p : all) fired += p.fired;
+    for (const probe& each : all) fired += each.fired;
     EXPECT_GE(fired, 5);
     EXPECT_LT(fired, 10);
   }
   EXPECT_EQ(allocations::outstanding(), before);
 }
 
-TEST_P(loop_phase, may_close_the_service_and_open_it_again) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
+TEST_P(loop_phase, callback_may_reopen_the_service) {
+  open();
+  p.arm(1h);
   loop.once_in(GetParam(), [&] {
     timers.close();
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    EXPECT_EQ(p.timeout.arm(3ms), 0);
+    open();
+    p.arm(3ms);
   });
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_P(loop_phase, may_open_a_service_and_arm_its_first_timer) {
-  live_loop loop;
-  timer_service timers;
-  probe p{timers};
+TEST_P(loop_phase, callback_may_open_a_service) {
   loop.once_in(GetParam(), [&] {
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    EXPECT_EQ(p.timeout.arm(3ms), 0);
+    open();
+    p.arm(3ms);
   });
   loop.run();
   EXPECT_EQ(p.fired, 1);
@@ -191,10 +160,7 @@ TEST_P(loop_phase, may_open_a_service_and_arm_its_first_timer) {
 INSTANTIATE_TEST_SUITE_P(callbacks, loop_phase, testing::ValuesIn(all_phases),
                          [](const auto& of) { return std::string{name_of(of.param)}; });
 
-TEST(a_prepare_callback_that_runs_after_ours, and_blocks_makes_no_timer_early) {
-  live_loop loop;
-  timer_service timers;
-  probe p{timers};
+TEST_F(loop_order, block_in_later_prepare_makes_no_timer_early) {
   time_point due;
   // libuv runs what was started first last; it waits too long then, which nobody can correct, but never too short
   live_loop::hook& last = loop.each_prepare({});
@@ -202,19 +168,16 @@ TEST(a_prepare_callback_that_runs_after_ours, and_blocks_makes_no_timer_early) {
     last.close();
     block_for(50ms);
     due = tickwheel::clock::now() + 10ms;
-    EXPECT_EQ(p.timeout.arm(10ms), 0);
+    p.arm(10ms);
   };
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe first{timers};
-  ASSERT_EQ(first.timeout.arm(1ms), 0);
+  open();
+  probe first{timers, 1ms};
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_GE(p.at, due);
 }
 
-TEST(a_prepare_callback_that_runs_after_ours, can_arm_a_timer_earlier_than_what_the_loop_waits_for) {
-  live_loop loop;
-  timer_service timers;
+TEST_F(loop_order, later_prepare_may_arm_an_earlier_timer) {
   live_loop::hook& last = loop.each_prepare({});
   probe far{timers};
   probe near{timers, [&] {
@@ -223,25 +186,22 @@ TEST(a_prepare_callback_that_runs_after_ours, can_arm_a_timer_earlier_than_what_
              }};
   last.call = [&] {
     if (!near.timeout.armed() && near.fired == 0) {
-      EXPECT_EQ(near.timeout.arm(5ms), 0);
+      near.arm(5ms);
     }
   };
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  ASSERT_EQ(far.timeout.arm(900ms), 0);  // longer waits end early, which would do as well
+  open();
+  far.arm(900ms);  // longer waits end early, which would do as well
   const time_point far_due = far.timeout.deadline();
   loop.run();
   EXPECT_EQ(near.fired, 1);
   EXPECT_LT(near.at, far_due);
 }
 
-TEST(a_timer_that_arms_itself_with_zero, lets_io_callbacks_run) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(loop_order, zero_delays_let_io_run) {
+  open();
   socket_pair pair;
-  probe p{timers};
   p.then = [&] { p.arm(0s); };
-  ASSERT_EQ(p.timeout.arm(0s), 0);
+  p.arm(0s);
   int rounds = 0;
   pair.peer_sends();
   loop.on_readable(pair.ours(), [&] {
@@ -257,36 +217,30 @@ TEST(a_timer_that_arms_itself_with_zero, lets_io_callbacks_run) {
   EXPECT_EQ(rounds, 100);
 }
 
-TEST(a_timer_that_arms_itself_with_zero, runs_at_most_once_an_iteration) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(loop_order, zero_delay_runs_once_per_iteration) {
+  open();
   int iterations = 0;
   loop.each_prepare([&] { ++iterations; });
-  probe p{timers};
   int iteration_of_last = -1;
   p.then = [&] {
     EXPECT_NE(iterations, iteration_of_last);
     iteration_of_last = iterations;
     if (p.fired < 50) p.arm(0s);
   };
-  ASSERT_EQ(p.timeout.arm(0s), 0);
+  p.arm(0s);
   loop.run();
   EXPECT_EQ(p.fired, 50);
 }
 
-TEST(a_due_timer_that_blocks_and_arms_itself_with_zero, lets_io_callbacks_run) {
+TEST_F(loop_order, blocking_zero_delays_let_io_run) {
   // the case in which libuv's own timers never leave their phase: due again by the time the callback returns
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  open();
   socket_pair pair;
-  probe p{timers};
   p.then = [&] {
     p.arm(0s);
     block_for(3ms);
   };
-  ASSERT_EQ(p.timeout.arm(0s), 0);
+  p.arm(0s);
   int reads = 0;
   loop.on_readable(pair.ours(), [&] {
     EXPECT_TRUE(pair.receive());
@@ -303,10 +257,8 @@ TEST(a_due_timer_that_blocks_and_arms_itself_with_zero, lets_io_callbacks_run) {
   EXPECT_LE(p.fired, 15);
 }
 
-TEST(carried_work, lets_io_callbacks_run_between_two_passes) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
+TEST_F(loop_order, io_runs_between_carried_passes) {
+  open({.work_per_pass = 1});
   socket_pair pair;
   int reads = 0;
   loop.on_readable(pair.ours(),
@@ -326,21 +278,18 @@ TEST(carried_work, lets_io_callbacks_run_between_two_passes) {
   for (int i = 0; i < 200; ++i) ASSERT_EQ(all.emplace_back(timers, look).timeout.arm(5ms), 0);
   pair.peer_sends();
   loop.run();
-  for (const probe& p : all) EXPECT_EQ(p.fired, 1);
+  for (const probe& each : all) EXPECT_EQ(each.fired, 1);
   EXPECT_EQ(without_reads, 0);
 }
 
-TEST(a_check_callback, may_stop_and_start_a_timer_again_and_again) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(2ms), 0);
+TEST_F(loop_order, check_callback_may_rearm_repeatedly) {
+  open();
+  p.arm(2ms);
   int rounds = 0;
   loop.each_check([&] {
     if (p.fired != 0 || ++rounds > 50) return;
     EXPECT_TRUE(p.timeout.cancel());
-    EXPECT_EQ(p.timeout.arm(2ms), 0);
+    p.arm(2ms);
   });
   live_loop::hook& spin = loop.each_idle({});
   p.then = [&] { spin.close(); };

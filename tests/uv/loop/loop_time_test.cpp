@@ -1,7 +1,6 @@
 // The live loop against the true clock: never early, whatever libuv's own time says.
-#include "../support/live_loop.hpp"
+#include "../support/live_test.hpp"
 #include "../support/long_runs.hpp"
-#include "../support/probe.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -23,6 +23,9 @@ using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
+
+using loop_now = live_test;
+using fork_test = live_test;
 
 using time_point = tickwheel::clock::time_point;
 using std::chrono::nanoseconds;
@@ -59,74 +62,62 @@ class checked {
   tickwheel::member_timer<&checked::on_timeout> timeout_;
 };
 
-struct tally {
-  int fired = 0;
-  int early = 0;
-};
-tally sum_of(const std::deque<checked>& all) {
-  tally t;
-  for (const checked& c : all) {
-    t.fired += c.fired;
-    t.early += c.early;
+class never_early : public live_test {
+ protected:
+  /// Adds timers, each of which fires so many times, after a random delay each.
+  void add(int count, nanoseconds longest, int times) {
+    for (int i = 0; i < count; ++i) all.emplace_back(timers, random, longest, times);
+    expected += count * times;
   }
-  return t;
-}
+  void run_out(std::chrono::milliseconds patience = 10s) {
+    loop.run(patience);
+    int fired = 0, early = 0;
+    for (const checked& c : all) {
+      fired += c.fired;
+      early += c.early;
+    }
+    EXPECT_EQ(fired, expected);
+    EXPECT_EQ(early, 0);
+  }
 
-TEST(never_early, holds_for_six_thousand_fires_with_random_delays) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
   std::mt19937 random{1};
   std::deque<checked> all;
-  for (int i = 0; i < 300; ++i) all.emplace_back(timers, random, 100ms, 20);
-  loop.run();
-  EXPECT_EQ(sum_of(all).fired, 6000);
-  EXPECT_EQ(sum_of(all).early, 0);
+  int expected = 0;
+};
+
+TEST_F(never_early, with_random_delays) {
+  open();
+  add(300, 100ms, 20);
+  run_out();
   EXPECT_TRUE(is_valid(timers));
 }
 
-TEST(never_early, holds_with_a_coarse_tick_and_with_a_fine_one) {
+TEST_F(never_early, with_coarse_and_fine_ticks) {
   for (const nanoseconds tick : {nanoseconds{1'000}, nanoseconds{20'000'000}}) {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup({.tick = tick})), 0);
-    std::mt19937 random{2};
-    std::deque<checked> all;
-    for (int i = 0; i < 100; ++i) all.emplace_back(timers, random, 50ms, 5);
-    loop.run();
-    EXPECT_EQ(sum_of(all).fired, 500);
-    EXPECT_EQ(sum_of(all).early, 0);
+    timers.close();
+    open({.tick = tick});
+    add(100, 50ms, 5);
+    run_out();
   }
 }
 
-TEST(never_early, holds_after_the_loop_missed_many_ticks) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  std::mt19937 random{3};
-  std::deque<checked> all;
-  for (int i = 0; i < 100; ++i) all.emplace_back(timers, random, 60ms, 10);
+TEST_F(never_early, after_many_missed_ticks) {
+  open();
+  add(100, 60ms, 10);
   std::deque<probe> blockers;
   for (int i = 0; i < 8; ++i) {
     blockers.emplace_back(timers, [] { block_for(40ms); });
-    ASSERT_EQ(blockers.back().timeout.arm(i * 50ms), 0);
+    blockers.back().arm(i * 50ms);
   }
-  loop.run();
-  EXPECT_EQ(sum_of(all).fired, 1000);
-  EXPECT_EQ(sum_of(all).early, 0);
+  run_out();
 }
 
-TEST(never_early, holds_for_millions_of_fires_while_each_phase_and_a_handler_block_now_and_then) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  std::mt19937 random{6};
-  constexpr std::size_t at_a_time = 20'000;
+TEST_F(never_early, while_phases_and_handlers_block) {
+  open();
+  constexpr int at_a_time = 20'000;
   const std::size_t fires = by_run_length(300'000, 10'000'000);
   const std::size_t fires_between_blocks = by_run_length(20'000, 50'000);
-  std::deque<checked> all;
-  for (std::size_t i = 0; i < at_a_time; ++i)
-    all.emplace_back(timers, random, 40ms, static_cast<int>(fires / at_a_time));
+  add(at_a_time, 40ms, static_cast<int>(fires / at_a_time));
   std::size_t blocks = 0;
   const auto block = [&] {
     block_for(50ms);
@@ -146,14 +137,12 @@ TEST(never_early, holds_for_millions_of_fires_while_each_phase_and_a_handler_blo
     }
     if (asked < fires / fires_between_blocks) blocker.arm(1ms);
   };
-  ASSERT_EQ(blocker.timeout.arm(1ms), 0);
-  loop.run(2min);
-  EXPECT_EQ(static_cast<std::size_t>(sum_of(all).fired), fires);
-  EXPECT_EQ(sum_of(all).early, 0);
+  blocker.arm(1ms);
+  run_out(2min);
   EXPECT_EQ(blocks, fires / fires_between_blocks);
 }
 
-TEST(never_early, holds_in_a_storm_of_signals_that_interrupt_the_poll) {
+TEST_F(never_early, while_signals_interrupt_the_poll) {
   struct sigaction quiet {};
   struct sigaction before {};
   quiet.sa_handler = [](int) {};
@@ -161,51 +150,35 @@ TEST(never_early, holds_in_a_storm_of_signals_that_interrupt_the_poll) {
   const itimerval storm{{0, 1000}, {0, 1000}};
   ASSERT_EQ(setitimer(ITIMER_REAL, &storm, nullptr), 0);
   {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    std::mt19937 random{4};
-    std::deque<checked> all;
-    for (int i = 0; i < 50; ++i) all.emplace_back(timers, random, 60ms, 10);
-    loop.run();
-    EXPECT_EQ(sum_of(all).fired, 500);
-    EXPECT_EQ(sum_of(all).early, 0);
+    open();
+    add(50, 60ms, 10);
+    run_out();
   }
   const itimerval calm{};
   setitimer(ITIMER_REAL, &calm, nullptr);
   sigaction(SIGALRM, &before, nullptr);
 }
 
-TEST(never_early, holds_when_other_things_wake_the_loop_all_the_time) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  std::mt19937 random{5};
-  std::deque<checked> all;
-  for (int i = 0; i < 50; ++i) all.emplace_back(timers, random, 40ms, 5);
+TEST_F(never_early, while_the_loop_is_woken_all_the_time) {
+  open();
+  add(50, 40ms, 5);
   live_loop::hook& spin = loop.each_idle({});
-  probe end{timers, [&] { spin.close(); }};
-  ASSERT_EQ(end.timeout.arm(100ms), 0);
-  loop.run();
-  EXPECT_EQ(sum_of(all).fired, 250);
-  EXPECT_EQ(sum_of(all).early, 0);
+  probe end{timers, 100ms, [&] { spin.close(); }};
+  run_out();
 }
 
-TEST(lateness, of_a_loop_with_nothing_else_to_do_is_a_tick_and_the_poll_in_the_median) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(never_early, median_lateness_of_an_idle_loop_is_small) {
+  open();
   std::vector<nanoseconds> late;
   time_point due;
-  probe p{timers};
   p.then = [&] {
     late.push_back(tickwheel::clock::now() - due);
     if (late.size() == 51) return;
     due = tickwheel::clock::now() + 5ms;
-    EXPECT_EQ(p.timeout.arm(5ms), 0);
+    p.arm(5ms);
   };
   due = tickwheel::clock::now() + 5ms;
-  ASSERT_EQ(p.timeout.arm(5ms), 0);
+  p.arm(5ms);
   loop.run();
   ASSERT_EQ(late.size(), 51U);
   std::sort(late.begin(), late.end());
@@ -213,10 +186,8 @@ TEST(lateness, of_a_loop_with_nothing_else_to_do_is_a_tick_and_the_poll_in_the_m
   EXPECT_LE(late[25], 20ms);
 }
 
-TEST(the_iterations_time, is_never_ahead_of_the_true_time_nor_far_behind_it_in_a_fresh_iteration) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(loop_now, is_never_ahead_and_not_far_behind) {
+  open();
   nanoseconds least_behind = nanoseconds::max();
   int looks = 0;
   const auto look = [&] {
@@ -226,12 +197,11 @@ TEST(the_iterations_time, is_never_ahead_of_the_true_time_nor_far_behind_it_in_a
     least_behind = std::min<nanoseconds>(least_behind, now - stamp);
     ++looks;
   };
-  probe p{timers};
   p.then = [&] {
     look();
     if (p.fired < 50) p.arm(3ms);
   };
-  ASSERT_EQ(p.timeout.arm(3ms), 0);
+  p.arm(3ms);
   loop.each_prepare(look);
   loop.each_check(look);
   loop.run();
@@ -239,10 +209,8 @@ TEST(the_iterations_time, is_never_ahead_of_the_true_time_nor_far_behind_it_in_a
   EXPECT_LE(least_behind, 5ms);
 }
 
-TEST(the_iterations_time, stays_the_same_within_a_callback_that_blocks) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(loop_now, is_constant_within_a_callback) {
+  open();
   loop.once_in(phase::io, [&] {
     const auto stamp = timers.now();
     block_for(5ms);
@@ -251,15 +219,12 @@ TEST(the_iterations_time, stays_the_same_within_a_callback_that_blocks) {
   loop.run();
 }
 
-TEST(the_iterations_time, is_renewed_after_a_long_poll_though_a_later_prepare_callback_asked_for_it) {
-  live_loop loop;
-  timer_service timers;
+TEST_F(loop_now, is_renewed_after_poll_though_later_prepare_asked) {
   socket_pair pair;
   time_point before_poll;
   loop.each_prepare([&] { before_poll = timers.now(); });  // started before ours, so it runs after it
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe keeps_alive{timers};
-  ASSERT_EQ(keeps_alive.timeout.arm(1h), 0);
+  open();
+  probe keeps_alive{timers, 1h};
   std::thread peer{[&] {
     block_for(60ms);
     pair.peer_sends();
@@ -277,10 +242,8 @@ TEST(the_iterations_time, is_renewed_after_a_long_poll_though_a_later_prepare_ca
 
 // What a peer sent is no younger than the time at which it is touched, however short the poll was: else its silence
 // would be counted from before it spoke.
-TEST(the_iterations_time, in_an_io_callback_is_not_older_than_what_was_read) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+TEST_F(loop_now, is_not_older_than_input) {
+  open();
   socket_pair pair;
   int received = 0;
   int older = 0;
@@ -304,11 +267,8 @@ TEST(the_iterations_time, in_an_io_callback_is_not_older_than_what_was_read) {
   EXPECT_EQ(older, 0);
 }
 
-TEST(arm_at, the_iterations_time_plus_a_delay_is_never_early_against_that_time) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe p{timers};
+TEST_F(never_early, arm_at_now_plus_delay) {
+  open();
   time_point due;
   p.then = [&] {
     EXPECT_GE(tickwheel::clock::now(), due);
@@ -322,24 +282,53 @@ TEST(arm_at, the_iterations_time_plus_a_delay_is_never_early_against_that_time) 
   EXPECT_EQ(p.fired, 30);
 }
 
+// libuv runs the prepare handle that was started first last. What it stamps is older than what the poll brings.
+TEST_F(loop_now, stamp_of_later_prepare_is_not_kept) {
+  loop.each_prepare([&] {
+    if (timers.is_open()) timers.now();
+  });
+  open();
+  socket_pair sockets;
+  std::atomic<tickwheel::clock::time_point> sent{};
+  constexpr int messages = 500;
+  std::atomic<int> received = 0;
+  int stale = 0;
+  live_loop::hook& reader = loop.on_readable(sockets.ours(), {});
+  reader.call = [&] {
+    if (!sockets.receive()) return;
+    stale += timers.now() < sent.load();
+    if (++received == messages) reader.close();
+  };
+  std::thread peer{[&] {
+    for (int i = 0; i < messages; ++i) {
+      std::this_thread::sleep_for(std::chrono::microseconds{100 + i % 7 * 50});
+      while (received < i) std::this_thread::yield();
+      sent.store(tickwheel::clock::now());
+      sockets.peer_sends();
+    }
+  }};
+  loop.run();
+  peer.join();
+  EXPECT_EQ(received, messages);
+  EXPECT_EQ(stale, 0);
+}
+
 // Of several attempts one must be undisturbed by what else the machine does.
-TEST(responsive_time_on_the_live_loop, goes_on_while_the_loop_waits) {
+TEST_F(loop_now, responsive_time_goes_on_while_loop_waits) {
   constexpr nanoseconds wait = 50ms;
   nanoseconds least = nanoseconds::max();
   for (int i = 0; i < 7 && least > 0ns; ++i) {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    probe p{timers};
-    ASSERT_EQ(p.timeout.arm(wait), 0);
+    timers.close();
+    open();
+    p.arm(wait);
     loop.run();
-    EXPECT_EQ(p.fired, 1);
+    EXPECT_EQ(p.fired, i + 1);
     least = std::min(least, timers.stalled_for());
   }
   EXPECT_EQ(least, 0ns);
 }
 
-TEST(an_interval_on_the_live_loop, keeps_its_rate_and_skips_what_a_block_made_it_miss) {
+TEST_F(never_early, interval_keeps_its_rate_after_a_block) {
   struct metronome {
     explicit metronome(timer_service& timers) : interval{timers, *this} {}
     void on_beat() noexcept {
@@ -350,9 +339,7 @@ TEST(an_interval_on_the_live_loop, keeps_its_rate_and_skips_what_a_block_made_it
     std::vector<time_point> beats;
     tickwheel::interval_timer<&metronome::on_beat> interval;
   };
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
+  open();
   metronome m{timers};
   const auto begin = tickwheel::clock::now();
   ASSERT_EQ(m.interval.start(10ms), 0);
@@ -364,13 +351,10 @@ TEST(an_interval_on_the_live_loop, keeps_its_rate_and_skips_what_a_block_made_it
 
 // The child of a fork goes on with what was armed.
 
-TEST(after_a_fork, a_timer_fires_on_time_in_parent_and_child) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  probe p{timers};
+TEST_F(fork_test, timer_fires_in_parent_and_child) {
+  open();
   const auto due = tickwheel::clock::now() + 50ms;
-  ASSERT_EQ(p.timeout.arm(50ms), 0);
+  p.arm(50ms);
   uv_run(loop.get(), UV_RUN_NOWAIT);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -395,12 +379,9 @@ TEST(after_a_fork, a_timer_fires_on_time_in_parent_and_child) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(after_a_fork, carried_work_goes_on_in_parent_and_child) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
-  std::deque<probe> all;
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(0s), 0);
+TEST_F(fork_test, carried_work_runs_in_parent_and_child) {
+  open({.work_per_pass = 1});
+  probes all{timers, 20, 0s};
   for (int runs = 0; timers.stats().fired < 5; ++runs) {
     ASSERT_LT(runs, 100);
     uv_run(loop.get(), UV_RUN_ONCE);

@@ -1,4 +1,4 @@
-// Time in which nobody runs the loop, and time stamps of prepare callbacks that libuv runs after ours.
+// Time in which nobody runs the loop.
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
 
@@ -6,9 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <thread>
 
 using namespace std::chrono_literals;
 using tickwheel::timer_service;
@@ -68,39 +66,6 @@ TEST_F(time_outside_loop, does_not_hide_a_stall_in_a_callback_before_the_first_p
   loop.once_in(phase::idle, [] { block_for(away); });
   run();
   EXPECT_EQ(timers.stats().stalls, 1U);
-}
-
-// libuv runs the prepare handle that was started first last. What it stamps is older than what the poll brings.
-TEST(stamp, of_a_prepare_callback_behind_ours_is_not_kept) {
-  live_loop loop;
-  timer_service timers;
-  loop.each_prepare([&] {
-    if (timers.is_open()) timers.now();
-  });
-  ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  socket_pair sockets;
-  std::atomic<tickwheel::clock::time_point> sent{};
-  constexpr int messages = 500;
-  std::atomic<int> received = 0;
-  int stale = 0;
-  live_loop::hook& reader = loop.on_readable(sockets.ours(), {});
-  reader.call = [&] {
-    if (!sockets.receive()) return;
-    stale += timers.now() < sent.load();
-    if (++received == messages) reader.close();
-  };
-  std::thread peer{[&] {
-    for (int i = 0; i < messages; ++i) {
-      std::this_thread::sleep_for(std::chrono::microseconds{100 + i % 7 * 50});
-      while (received < i) std::this_thread::yield();
-      sent.store(tickwheel::clock::now());
-      sockets.peer_sends();
-    }
-  }};
-  loop.run();
-  peer.join();
-  EXPECT_EQ(received, messages);
-  EXPECT_EQ(stale, 0);
 }
 
 }  // namespace

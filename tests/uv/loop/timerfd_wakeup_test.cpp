@@ -1,8 +1,7 @@
 // A timerfd as what wakes the loop: when it is set, whose it is, and what becomes of its descriptor. What it has in
 // common with a uv_timer_t is in the tests of the live loop.
 #include "../../support/allocation_probe.hpp"
-#include "../support/live_loop.hpp"
-#include "../support/probe.hpp"
+#include "../support/live_test.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
@@ -16,7 +15,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -93,15 +91,23 @@ class no_descriptor_left {
   rlimit before_{};
 };
 
-class timerfd_wakeup : public testing::Test {
+class timerfd_wakeup : public live_test {
  protected:
   void open(const service_options& options = {}) { ASSERT_EQ(timers.open(loop, by_timerfd(options)), 0); }
-  void TearDown() override { EXPECT_TRUE(is_valid(timers)); }
   /// How often the timerfd is set meanwhile.
   static int settings_of(const std::function<void()>& what) {
     const int before = settings;
     what();
     return settings - before;
+  }
+  void turn(int times) {
+    for (int i = 0; i < times; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
+  }
+  /// And polls once.
+  void open_and_arm(std::chrono::nanoseconds after) {
+    open();
+    p.arm(after);
+    uv_run(loop.get(), UV_RUN_NOWAIT);
   }
   int runs_in(std::chrono::milliseconds time) {
     int iterations = 0;
@@ -110,27 +116,21 @@ class timerfd_wakeup : public testing::Test {
     counter.close();
     return iterations;
   }
-
-  live_loop loop;
-  timer_service timers;
 };
 
 // --- when it is set ---
 
-TEST_F(timerfd_wakeup, is_set_for_the_first_timer_and_for_an_earlier_one_and_not_for_a_later_one) {
+TEST_F(timerfd_wakeup, is_set_for_first_and_earlier_timers_only) {
   open();
-  probe first{timers};
-  probe later{timers};
-  probe earlier{timers};
+  probe first{timers}, later{timers}, earlier{timers};
   EXPECT_EQ(settings_of([&] { first.arm(1h); }), 1);
   EXPECT_EQ(settings_of([&] { later.arm(2h); }), 0);
   EXPECT_EQ(settings_of([&] { earlier.arm(1min); }), 1);
 }
 
-TEST_F(timerfd_wakeup, is_not_set_by_cancelling_and_arming_again_for_later) {
+TEST_F(timerfd_wakeup, is_not_set_by_cancel_and_later_arm) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
+  p.arm(1h);
   EXPECT_EQ(settings_of([&] {
               for (int i = 0; i < 100; ++i) {
                 p.timeout.cancel();
@@ -142,31 +142,23 @@ TEST_F(timerfd_wakeup, is_not_set_by_cancelling_and_arming_again_for_later) {
 
 TEST_F(timerfd_wakeup, is_not_set_by_iterations_that_find_nothing_due) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
+  p.arm(1h);
   loop.each_idle({}).unref();
-  EXPECT_EQ(settings_of([&] {
-              for (int i = 0; i < 100; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
-            }),
-            0);
+  EXPECT_EQ(settings_of([&] { turn(100); }), 0);
 }
 
-TEST_F(timerfd_wakeup, is_not_set_by_a_pass_that_leaves_nothing_armed) {
+TEST_F(timerfd_wakeup, is_not_set_if_nothing_is_armed) {
   open();
   int ran = 0;
   const tickwheel::remote_hold hold = timers.hold();
   ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
-  EXPECT_EQ(settings_of([&] {
-              for (int i = 0; i < 5; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
-            }),
-            0);
+  EXPECT_EQ(settings_of([&] { turn(5); }), 0);
   EXPECT_EQ(ran, 1);
 }
 
-TEST_F(timerfd_wakeup, is_set_at_most_once_for_each_time_that_it_has_come) {
+TEST_F(timerfd_wakeup, is_set_once_per_expiry) {
   // on a slow machine the loop would look for input after a block, and put the timerfd to rest before
   open({.io_wait = 0});
-  probe p{timers};
   p.then = [&] {
     if (p.fired < 20) p.arm(2ms);
   };
@@ -179,41 +171,36 @@ TEST_F(timerfd_wakeup, is_set_at_most_once_for_each_time_that_it_has_come) {
   EXPECT_LE(timers.stats().wakeups, 20U);
 }
 
-TEST_F(timerfd_wakeup, that_comes_for_nobody_any_more_does_not_come_again) {
+TEST_F(timerfd_wakeup, late_wakeup_for_no_timer_comes_once) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(2ms), 0);
+  p.arm(2ms);
   p.timeout.cancel();
   EXPECT_LE(runs_in(50ms), 4);
   EXPECT_LE(timers.stats().wakeups, 1U);
 }
 
-TEST_F(timerfd_wakeup, that_comes_too_soon_is_set_for_what_is_armed_by_then) {
+TEST_F(timerfd_wakeup, early_wakeup_sets_it_for_armed_timers) {
   open();
-  probe sooner{timers};
-  probe p{timers};
-  ASSERT_EQ(sooner.timeout.arm(2ms), 0);
+  probe sooner{timers, 2ms};
   sooner.timeout.cancel();
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  p.arm(10ms);
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_LE(timers.stats().wakeups, 2U);
 }
 
-TEST_F(timerfd_wakeup, is_one_however_often_the_loop_polls_before_all_that_is_due_has_run) {
+TEST_F(timerfd_wakeup, expires_once_while_work_is_carried) {
   open({.work_per_pass = 1});
-  std::deque<probe> all;
-  for (int i = 0; i < 50; ++i) ASSERT_EQ(all.emplace_back(timers).timeout.arm(1ms), 0);
+  probes all{timers, 50, 1ms};
   block_for(2ms);
   const int set = settings_of([&] { loop.run(); });
-  for (const probe& p : all) EXPECT_EQ(p.fired, 1);
+  EXPECT_TRUE(all.each_fired_once());
   EXPECT_LE(timers.stats().wakeups, 1U);
   EXPECT_LE(set, 1);
 }
 
-TEST_F(timerfd_wakeup, is_not_set_for_a_time_that_has_come) {
+TEST_F(timerfd_wakeup, is_not_set_for_a_past_time) {
   open();
-  probe p{timers};
   loop.once_in(phase::io, [&] {
     const auto iteration = timers.now();
     block_for(1ms);  // several ticks: the one after the iteration's has passed
@@ -223,23 +210,21 @@ TEST_F(timerfd_wakeup, is_not_set_for_a_time_that_has_come) {
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_F(timerfd_wakeup, for_the_farthest_time_there_is_does_not_come) {
+TEST_F(timerfd_wakeup, does_not_expire_for_the_end_of_time) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(std::chrono::hours::max()), 0);
+  p.arm(std::chrono::hours::max());
   EXPECT_LE(runs_in(50ms), 3);
   EXPECT_EQ(timers.stats().wakeups, 0U);
 }
 
 // A uv_timer_t cannot: libuv counts in whole milliseconds.
-TEST_F(timerfd_wakeup, can_come_less_than_half_a_millisecond_late) {
+TEST_F(timerfd_wakeup, is_less_than_half_a_millisecond_late) {
   open({.tick = std::chrono::nanoseconds{1 << 16}});
-  probe p{timers};
   int below = 0;
   tickwheel::clock::time_point due;
   const auto arm = [&] {
     due = tickwheel::clock::now() + 1100us;
-    EXPECT_EQ(p.timeout.arm(1100us), 0);
+    p.arm(1100us);
   };
   p.then = [&] {
     below += p.at - due < 500us;
@@ -250,21 +235,18 @@ TEST_F(timerfd_wakeup, can_come_less_than_half_a_millisecond_late) {
   EXPECT_EQ(below, 10);
 }
 
-TEST_F(timerfd_wakeup, and_a_uv_timer_can_wake_the_same_loop_for_two_services) {
+TEST_F(timerfd_wakeup, shares_a_loop_with_a_uv_timer) {
   open();
   timer_service other;
   ASSERT_EQ(other.open(loop, {.wakeup = wake_by::uv_timer}), 0);
-  probe a{timers};
-  probe b{other};
-  ASSERT_EQ(a.timeout.arm(3ms), 0);
-  ASSERT_EQ(b.timeout.arm(2ms), 0);
+  probe a{timers, 3ms}, b{other, 2ms};
   loop.run();
   EXPECT_EQ(a.fired + b.fired, 2);
 }
 
 // --- its descriptor ---
 
-TEST_F(timerfd_wakeup, takes_one_descriptor_and_gives_it_back_at_close) {
+TEST_F(timerfd_wakeup, takes_one_descriptor_until_close) {
   const auto before = descriptors();
   open();
   EXPECT_EQ(descriptors(), before + 1);
@@ -272,11 +254,10 @@ TEST_F(timerfd_wakeup, takes_one_descriptor_and_gives_it_back_at_close) {
   EXPECT_EQ(descriptors(), before) << "the loop has not turned yet";
 }
 
-TEST_F(timerfd_wakeup, gives_its_descriptor_back_after_the_user_closed_all_handles) {
+TEST_F(timerfd_wakeup, gives_descriptor_back_after_handles_were_closed) {
   const auto before = descriptors();
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  p.arm(1ms);
   uv_walk(
       loop.get(), [](uv_handle_t* h, void*) { uv_close(h, nullptr); }, nullptr);
   loop.run();
@@ -284,7 +265,7 @@ TEST_F(timerfd_wakeup, gives_its_descriptor_back_after_the_user_closed_all_handl
   EXPECT_EQ(descriptors(), before);
 }
 
-TEST_F(timerfd_wakeup, without_a_descriptor_is_refused_and_leaves_nothing_behind) {
+TEST_F(timerfd_wakeup, open_without_descriptors_leaves_nothing_behind) {
   const auto before = descriptors();
   const auto allocated = allocations::outstanding();
   {
@@ -296,13 +277,12 @@ TEST_F(timerfd_wakeup, without_a_descriptor_is_refused_and_leaves_nothing_behind
   EXPECT_EQ(allocations::outstanding(), allocated);
   EXPECT_EQ(uv_loop_alive(loop.get()), 0);
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  p.arm(1ms);
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_F(timerfd_wakeup, that_the_loop_cannot_poll_is_refused_and_leaves_nothing_behind_once_the_loop_has_turned) {
+TEST_F(timerfd_wakeup, open_that_cannot_poll_leaves_nothing_behind) {
   const auto before = descriptors();
   const auto allocated = allocations::outstanding();
   answer_of_poll_init = UV_ENOSPC;
@@ -316,7 +296,7 @@ TEST_F(timerfd_wakeup, that_the_loop_cannot_poll_is_refused_and_leaves_nothing_b
   open();
 }
 
-TEST_F(timerfd_wakeup, needs_no_descriptor_where_a_uv_timer_wakes) {
+TEST_F(timerfd_wakeup, uv_timer_needs_no_descriptor) {
   const auto before = descriptors();
   ASSERT_EQ(timers.open(loop), 0);
   EXPECT_EQ(descriptors(), before);
@@ -337,70 +317,62 @@ int exit_code_of_child(const std::function<void()>& child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST_F(timerfd_wakeup, of_a_child_does_not_wake_its_parent) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              timers.after_fork();
-              EXPECT_EQ(p.timeout.arm(1ms), 0);
-              uv_run(loop.get(), UV_RUN_NOWAIT);  // it is set, and not yet come
-            }),
-            0);
+/// The child finds no fault with what `child` does.
+void in_child(const std::function<void()>& child) { EXPECT_EQ(exit_code_of_child(child), 0); }
+
+TEST_F(timerfd_wakeup, child_does_not_wake_parent) {
+  open_and_arm(1h);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    timers.after_fork();
+    p.arm(1ms);
+    uv_run(loop.get(), UV_RUN_NOWAIT);  // it is set, and not yet come
+  });
   EXPECT_LE(runs_in(30ms), 3);
   EXPECT_EQ(timers.stats().wakeups, 0U);
 }
 
-TEST_F(timerfd_wakeup, of_a_child_that_comes_to_rest_leaves_its_parents_set) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(50ms), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              timers.after_fork();
-              uv_run(loop.get(), UV_RUN_DEFAULT);
-              EXPECT_EQ(p.fired, 1);
-              probe again{timers};
-              EXPECT_EQ(again.timeout.arm(1ms), 0);
-              uv_run(loop.get(), UV_RUN_DEFAULT);
-              EXPECT_EQ(again.fired, 1);
-            }),
-            0);
+TEST_F(timerfd_wakeup, child_at_rest_leaves_parents_timer_set) {
+  open_and_arm(50ms);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    timers.after_fork();
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(p.fired, 1);
+    probe again{timers, 1ms};
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(again.fired, 1);
+  });
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_F(timerfd_wakeup, of_a_child_needs_no_descriptor_more) {
+TEST_F(timerfd_wakeup, child_needs_no_further_descriptor) {
   open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              const auto before = descriptors();
-              {
-                const no_descriptor_left none;
-                timers.after_fork();
-              }
-              EXPECT_EQ(descriptors(), before);
-              uv_run(loop.get(), UV_RUN_DEFAULT);
-              EXPECT_EQ(p.fired, 1);
-            }),
-            0);
+  p.arm(20ms);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    const auto before = descriptors();
+    {
+      const no_descriptor_left none;
+      timers.after_fork();
+    }
+    EXPECT_EQ(descriptors(), before);
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(p.fired, 1);
+  });
 }
 
-TEST_F(timerfd_wakeup, of_a_child_that_the_system_has_none_for_stops_the_child_rather_than_wake_its_parent) {
+TEST_F(timerfd_wakeup, child_without_timerfd_is_stopped) {
   open();
-  EXPECT_EQ(exit_code_of_child([&] {
-              const rlimit no_core{};
-              setrlimit(RLIMIT_CORE, &no_core);
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              no_timerfd = true;
-              timers.after_fork();
-            }),
-            -SIGABRT);
+  const auto without_timerfd = [&] {
+    const rlimit no_core{};
+    setrlimit(RLIMIT_CORE, &no_core);
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    no_timerfd = true;
+    timers.after_fork();
+  };
+  EXPECT_EQ(exit_code_of_child(without_timerfd), -SIGABRT);
 }
 
 // What a child that did not call after_fork, and maybe not even uv_loop_fork, does with the service.
@@ -416,24 +388,18 @@ std::ostream& operator<<(std::ostream& out, const careless_child& c) { return ou
 class timerfd_wakeup_after_fork : public timerfd_wakeup, public testing::WithParamInterface<careless_child> {};
 
 TEST_P(timerfd_wakeup_after_fork, keeps_waking_parent_when_child_closes) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(50ms), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              if (GetParam().forks_loop) {
-                EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              }
-              if (GetParam().calls_after_fork) timers.after_fork();
-              if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
-              if (GetParam().arms) {
-                EXPECT_EQ(p.timeout.arm(1ms), 0);
-              }
-              timers.close();
-              uv_run(loop.get(), UV_RUN_DEFAULT);
-              EXPECT_EQ(uv_loop_close(loop.get()), 0);
-            }),
-            0);
+  open_and_arm(50ms);
+  in_child([&] {
+    if (GetParam().forks_loop) {
+      EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    }
+    if (GetParam().calls_after_fork) timers.after_fork();
+    if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+    if (GetParam().arms) p.arm(1ms);
+    timers.close();
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(loop.get()), 0);
+  });
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_EQ(timers.stats().wakeups, 1U);
@@ -451,82 +417,66 @@ INSTANTIATE_TEST_SUITE_P(all, timerfd_wakeup_after_fork,
                          [](const auto& test) { return test.param.name; });
 
 TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_polls_without_after_fork) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(50ms), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              EXPECT_EQ(p.timeout.arm(1ms), 0);
-              uv_run(loop.get(), UV_RUN_DEFAULT);  // it comes, and is put to rest
-              EXPECT_EQ(p.fired, 1);
-            }),
-            0);
+  open_and_arm(50ms);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    p.arm(1ms);
+    uv_run(loop.get(), UV_RUN_DEFAULT);  // it comes, and is put to rest
+    EXPECT_EQ(p.fired, 1);
+  });
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_EQ(timers.stats().wakeups, 1U);
 }
 
 TEST_F(timerfd_wakeup, wakes_child_without_after_fork_for_what_parent_armed) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              uv_run(loop.get(), UV_RUN_DEFAULT);
-              EXPECT_EQ(p.fired, 1);
-            }),
-            0);
+  open_and_arm(20ms);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(p.fired, 1);
+  });
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
 
 TEST_F(timerfd_wakeup, wakes_child_when_after_fork_comes_behind_poll) {
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              uv_run(loop.get(), UV_RUN_NOWAIT);
-              timers.after_fork();
-              uv_run(loop.get(), UV_RUN_DEFAULT);
-              EXPECT_EQ(p.fired, 1);
-            }),
-            0);
+  open_and_arm(20ms);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    uv_run(loop.get(), UV_RUN_NOWAIT);
+    timers.after_fork();
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(p.fired, 1);
+  });
 }
 
 // The parent's timer, which comes while nobody sets it anew, must not be in the child's own set.
 TEST_P(timerfd_wakeup_after_fork, leaves_nothing_in_childs_own_set) {
   if (!GetParam().forks_loop) GTEST_SKIP() << "the set is the parent's";
-  open();
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] {
-              EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-              if (GetParam().calls_after_fork) timers.after_fork();
-              if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
-              timers.close();
-              uv_run(loop.get(), UV_RUN_NOWAIT);
-              pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
-              EXPECT_EQ(::poll(&set, 1, 60), 0);
-            }),
-            0);
+  open_and_arm(20ms);
+  in_child([&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+    if (GetParam().calls_after_fork) timers.after_fork();
+    if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+    timers.close();
+    uv_run(loop.get(), UV_RUN_NOWAIT);
+    pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
+    EXPECT_EQ(::poll(&set, 1, 60), 0);
+  });
 }
 
 // As a service of static storage is, in a child whose exec failed.
 TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_destroys_service) {
   auto* const service = new timer_service;
   ASSERT_EQ(service->open(loop, by_timerfd()), 0);
-  auto* const p = new probe{*service};
-  ASSERT_EQ(p->timeout.arm(50ms), 0);
+  auto* const each = new probe{*service};
+  each->arm(50ms);
   uv_run(loop.get(), UV_RUN_NOWAIT);
-  EXPECT_EQ(exit_code_of_child([&] { delete service; }), 0);
+  in_child([&] { delete service; });
   loop.run();
-  EXPECT_EQ(p->fired, 1);
-  delete p;
+  EXPECT_EQ(each->fired, 1);
+  delete each;
   delete service;
 }
 

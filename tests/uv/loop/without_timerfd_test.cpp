@@ -9,7 +9,7 @@ using tickwheel::wake_by;
 
 namespace {
 
-TEST(without_timerfd, a_loop_that_is_to_be_woken_by_one_gets_no_driver) {
+TEST(timerfd_wakeup, answers_ENOTSUP_where_there_is_none) {
   uv_loop_t loop;
   ASSERT_EQ(uv_loop_init(&loop), 0);
   driver* made = nullptr;
@@ -18,7 +18,7 @@ TEST(without_timerfd, a_loop_that_is_to_be_woken_by_one_gets_no_driver) {
   EXPECT_EQ(uv_loop_close(&loop), 0) << "nothing was linked to it";
 }
 
-TEST(without_timerfd, a_loop_can_be_woken_by_a_uv_timer) {
+TEST(timerfd_wakeup, uv_timer_wakes_where_there_is_none) {
   uv_loop_t loop;
   ASSERT_EQ(uv_loop_init(&loop), 0);
   driver* made = nullptr;

@@ -14,6 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+using io_wait = manual_test;
+
 /// Turns until `p` has fired. Returns how many turns that took.
 int turns_until_fired(manual_service& service, const probe& p) {
   int turns = 0;
@@ -24,44 +26,38 @@ int turns_until_fired(manual_service& service, const probe& p) {
 /// Turns once, so that what was armed before is no activity of the polls that follow.
 void settle(manual_service& service) { service.turn(); }
 
-TEST(judging, takes_one_poll_without_a_block) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(io_wait, one_poll_is_enough_without_a_block) {
+  p.arm(10ms);
   settle(service);
   service.time.oversleep(20ms);
   service.time.block(2ms);
   EXPECT_EQ(turns_until_fired(service, p), 1);
 }
 
-TEST(judging, takes_two_quiet_polls_after_a_block) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(io_wait, timer_waits_for_two_quiet_polls_after_a_block) {
+  p.arm(10ms);
   settle(service);
   service.time.block(20ms);
   EXPECT_EQ(turns_until_fired(service, p), 2);
 }
 
-TEST(judging, takes_one_poll_after_a_block_if_io_wait_is_zero) {
-  manual_service service{{.io_wait = 0}};
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(io_wait, one_poll_is_enough_if_io_wait_is_zero) {
+  reopen({.io_wait = 0});
+  p.arm(10ms);
   settle(service);
   service.time.block(20ms);
   EXPECT_EQ(turns_until_fired(service, p), 1);
 }
 
-TEST(judging, waits_while_polls_bring_activity) {
-  manual_service service;
-  probe p{service.timers}, other{service.timers};
+TEST_F(io_wait, timer_waits_while_polls_bring_activity) {
+  probe other{timers};
   const std::function<void()> activities[] = {
-      [&] { service.timers.now(); },
-      [&] { EXPECT_EQ(other.timeout.arm(1h), 0); },  // moves an armed one
-      [&] { EXPECT_EQ(other.timeout.arm(1h), 0); },
+      [&] { timers.now(); },
+      [&] { other.arm(1h); },  // moves an armed one
+      [&] { other.arm(1h); },
       [&] { EXPECT_TRUE(other.timeout.cancel()); },
   };
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  p.arm(10ms);
   settle(service);
   service.time.block(20ms);
   for (const auto& active : activities) {
@@ -72,41 +68,35 @@ TEST(judging, waits_while_polls_bring_activity) {
   EXPECT_EQ(turns_until_fired(service, p), 2);
 }
 
-TEST(judging, waits_no_longer_than_its_bound_for_endless_activity) {
-  manual_service service{{.io_wait = 3}};
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(io_wait, endless_activity_is_waited_for_up_to_bound) {
+  reopen({.io_wait = 3});
+  p.arm(10ms);
   settle(service);
   service.time.block(20ms);
   const auto stamp = service.time.now();
   while (p.fired == 0) {
-    service.timers.now();
+    timers.now();
     service.turn();
     service.time.oversleep(1ms);
   }
   EXPECT_EQ(p.at, stamp + 60ms);
 }
 
-TEST(judging, forgives_a_timer_that_input_moves_or_cancels_in_time) {
-  manual_service service;
-  probe moved{service.timers}, cancelled{service.timers};
-  ASSERT_EQ(moved.timeout.arm(10ms), 0);
-  ASSERT_EQ(cancelled.timeout.arm(10ms), 0);
+TEST_F(io_wait, timer_moved_by_late_input_does_not_fire) {
+  probe moved{timers, 10ms}, cancelled{timers, 10ms};
   settle(service);
   service.time.block(20ms);
   service.turn();
-  ASSERT_EQ(moved.timeout.arm(1s), 0);
+  moved.arm(1s);
   service.turn();
   EXPECT_TRUE(cancelled.timeout.cancel());
   service.advance(100ms);
   EXPECT_EQ(moved.fired + cancelled.fired, 0);
 }
 
-TEST(judging, leaves_later_deadlines_to_next_stamp) {
-  manual_service service;
-  probe p{service.timers}, later{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
-  ASSERT_EQ(later.timeout.arm(25ms), 0);
+TEST_F(io_wait, later_deadlines_wait_for_next_stamp) {
+  p.arm(10ms);
+  probe later{timers, 25ms};
   settle(service);
   service.time.block(20ms);  // the stamp
   service.turn();
@@ -118,31 +108,31 @@ TEST(judging, leaves_later_deadlines_to_next_stamp) {
   EXPECT_EQ(later.fired, 1);
 }
 
-TEST(judging, does_not_wait_anew_for_what_was_carried_over) {
-  manual_service service{{.work_per_pass = 1}};
-  std::deque<probe> all;
-  for (int i = 0; i < 5; ++i) ASSERT_EQ(all.emplace_back(service.timers).timeout.arm(10ms), 0);
+TEST_F(io_wait, carried_timers_do_not_wait_again) {
+  reopen({.work_per_pass = 1});
+  probes all{timers, 5, 10ms};
   settle(service);
   service.time.block(20ms);
   service.turn();
   for (int turns = 0; turns < 5; ++turns) service.turn();
-  for (const probe& p : all) EXPECT_EQ(p.fired, 1);
+  EXPECT_TRUE(all.each_fired_once());
 }
 
 // --- posts ---
 
-class posts_before : public testing::TestWithParam<std::size_t> {
+class posts_before_timers : public testing::TestWithParam<std::size_t> {
  protected:
   manual_service service{{.work_per_pass = GetParam()}};
+  tickwheel::timer_service& timers = service.timers;
   tickwheel::remote_handle handle = service.timers.remote();
 };
 
-TEST_P(posts_before, a_verdict_are_all_delivered) {
+TEST_P(posts_before_timers, all_are_delivered) {
   std::deque<probe> calls;
   int answered = 0;
   for (int i = 0; i < 100; ++i) {
-    probe* const call = &calls.emplace_back(service.timers);
-    ASSERT_EQ(call->timeout.arm(10ms), 0);
+    probe* const call = &calls.emplace_back(timers);
+    call->arm(10ms);
     int* const count = &answered;
     ASSERT_EQ(handle.post(0s, [call, count]() noexcept { *count += call->timeout.cancel(); }), 0);
   }
@@ -152,7 +142,7 @@ TEST_P(posts_before, a_verdict_are_all_delivered) {
   for (const probe& call : calls) EXPECT_EQ(call.fired, 0);
 }
 
-TEST_P(posts_before, a_verdict_run_in_order) {
+TEST_P(posts_before_timers, run_in_order) {
   std::vector<int> order;
   std::vector<int>* const seen = &order;
   for (int i = 0; i < 20; ++i) ASSERT_EQ(handle.post(0s, [seen, i]() noexcept { seen->push_back(i); }), 0);
@@ -161,9 +151,8 @@ TEST_P(posts_before, a_verdict_run_in_order) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
-TEST_P(posts_before, a_verdict_are_delivered_while_it_waits_for_input) {
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_P(posts_before_timers, are_delivered_while_timers_wait_for_input) {
+  probe p{timers, 10ms};
   settle(service);
   service.time.block(20ms);
   bool delivered = false;
@@ -174,7 +163,7 @@ TEST_P(posts_before, a_verdict_are_delivered_while_it_waits_for_input) {
   EXPECT_EQ(p.fired, 0);
 }
 
-TEST_P(posts_before, a_verdict_with_a_delay_wait_for_input_as_timers_do) {
+TEST_P(posts_before_timers, with_a_delay_wait_for_input) {
   int ran = 0;
   int* const count = &ran;
   settle(service);
@@ -201,23 +190,21 @@ struct endless {
   }
 };
 
-TEST_P(posts_before, a_verdict_do_not_starve_it_without_end) {
+TEST_P(posts_before_timers, do_not_starve_timers) {
   std::deque<endless> producers;
   for (int i = 0; i < 10; ++i) producers.emplace_back(endless{handle}).post();
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  probe p{timers, 10ms};
   service.time.oversleep(20ms);
   EXPECT_LE(turns_until_fired(service, p), 40);
 }
 
-TEST_P(posts_before, a_verdict_do_not_starve_zero_delays) {
+TEST_P(posts_before_timers, do_not_starve_zero_delays) {
   std::deque<endless> producers;
   for (int i = 0; i < 10; ++i) producers.emplace_back(endless{handle}).post();
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(0s), 0);
+  probe p{timers, 0s};
   EXPECT_LE(turns_until_fired(service, p), 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(work_per_pass, posts_before, testing::Values(1U, 2U, 3U, 1024U));
+INSTANTIATE_TEST_SUITE_P(work_per_pass, posts_before_timers, testing::Values(1U, 2U, 3U, 1024U));
 
 }  // namespace

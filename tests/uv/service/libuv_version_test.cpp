@@ -13,7 +13,7 @@ std::string numbers_of(unsigned version) {
          std::to_string(version & 0xff);
 }
 
-TEST(libuv_of_this_run, is_the_one_that_was_asked_for_and_not_older_than_its_headers) {
+TEST(service_open, libuv_is_the_expected_one) {
   std::printf("libuv %s\n", uv_version_string());
   EXPECT_GE(uv_version(), unsigned{UV_VERSION_HEX});
   if (const char* const asked = std::getenv("TICKWHEEL_TEST_LIBUV")) {  // by ./dev test --libuv

@@ -20,22 +20,23 @@ using tickwheel::labelled_stats;
 
 namespace {
 
+using prometheus_text = manual_test;
+
 std::string text_of(const tickwheel::service_stats& stats) {
   std::ostringstream out;
   write_prometheus(out, stats);
   return out.str();
 }
 
-TEST(prometheus_text, has_each_counter) {
-  manual_service service;
-  probe fires{service.timers}, is_cancelled{service.timers}, waits{service.timers};
-  for (probe* p : {&fires, &is_cancelled}) ASSERT_EQ(p->timeout.arm(1ms), 0);
-  ASSERT_EQ(waits.timeout.arm(1h), 0);
+TEST_F(prometheus_text, has_each_counter) {
+  probe fires{timers}, is_cancelled{timers}, waits{timers};
+  for (probe* each : {&fires, &is_cancelled}) each->arm(1ms);
+  waits.arm(1h);
   is_cancelled.timeout.cancel();
   service.advance(10ms);
   service.time.block(1'010ms);
   service.advance(0ns);
-  const std::string text = text_of(service.timers.stats());
+  const std::string text = text_of(timers.stats());
   EXPECT_THAT(text, HasSubstr("# TYPE tickwheel_timers_armed_total counter\ntickwheel_timers_armed_total 3\n"));
   EXPECT_THAT(text, HasSubstr("tickwheel_timers_fired_total 1\n"));
   EXPECT_THAT(text, HasSubstr("tickwheel_timers_cancelled_total 1\n"));
@@ -44,13 +45,12 @@ TEST(prometheus_text, has_each_counter) {
   EXPECT_THAT(text, HasSubstr("tickwheel_stalled_seconds_total 1\n"));
 }
 
-TEST(prometheus_text, has_histograms_that_are_cumulative_and_exact) {
-  manual_service service;
-  probe quick{service.timers}, slow{service.timers, [&] { service.time.block(8ms); }};
-  ASSERT_EQ(quick.timeout.arm(1ms), 0);
-  ASSERT_EQ(slow.timeout.arm(2ms), 0);
+TEST_F(prometheus_text, histograms_are_cumulative_and_exact) {
+  probe quick{timers}, slow{timers, [&] { service.time.block(8ms); }};
+  quick.arm(1ms);
+  slow.arm(2ms);
   service.advance(1s);
-  std::istringstream lines{text_of(service.timers.stats())};
+  std::istringstream lines{text_of(timers.stats())};
   const std::string bucket = "tickwheel_handler_seconds_bucket{le=\"";
   std::map<double, int> counts;
   for (std::string line; std::getline(lines, line);)
@@ -63,10 +63,10 @@ TEST(prometheus_text, has_histograms_that_are_cumulative_and_exact) {
   EXPECT_THAT(lines.str(), HasSubstr("_bucket{le=\"+Inf\"} 2\n"));
 }
 
-TEST(prometheus_text, has_one_type_a_metric_and_a_sample_a_loop) {
+TEST_F(prometheus_text, has_one_type_per_metric_and_a_sample_per_loop) {
   manual_service one, two;
-  probe p{two.timers};
-  ASSERT_EQ(p.timeout.arm(1s), 0);
+  probe own{two.timers};
+  own.arm(1s);
   const labelled_stats both[] = {{R"(loop="0")", one.timers.stats()}, {R"(loop="1")", two.timers.stats()}};
   std::ostringstream out;
   write_prometheus(out, both);
@@ -89,7 +89,7 @@ struct grouping : std::numpunct<char> {
   std::string do_grouping() const override { return "\3"; }
 };
 
-TEST(prometheus_text, is_the_same_in_every_locale) {
+TEST_F(prometheus_text, is_the_same_in_every_locale) {
   tickwheel::service_stats stats;
   stats.armed = 1'234'567;
   stats.stalled = 1500ms;
@@ -102,12 +102,11 @@ TEST(prometheus_text, is_the_same_in_every_locale) {
   EXPECT_EQ(std::use_facet<std::numpunct<char>>(out.getloc()).thousands_sep(), '.');
 }
 
-TEST(prometheus_text, leaves_the_stream_as_it_was) {
-  manual_service service;
+TEST_F(prometheus_text, keeps_flags_of_stream) {
   std::ostringstream out;
   out << std::hex << std::fixed;
   const auto flags = out.flags();
-  write_prometheus(out, service.timers.stats());
+  write_prometheus(out, timers.stats());
   EXPECT_EQ(out.flags(), flags);
   EXPECT_THAT(out.str(), HasSubstr("tickwheel_stalled_seconds_total 0\n"));
 }

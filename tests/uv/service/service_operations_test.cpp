@@ -165,7 +165,7 @@ class simulation {
 
 class service_operations : public testing::TestWithParam<wheel_geometry> {};
 
-TEST_P(service_operations, come_out_as_with_a_sorted_map) {
+TEST_P(service_operations, result_is_that_of_a_sorted_map) {
   for (const unsigned seed : {1U, 2U, 3U, 4U}) {
     SCOPED_TRACE(seed);
     simulation random{GetParam(), seed};

@@ -11,73 +11,72 @@
 #include <vector>
 
 using namespace std::chrono_literals;
-using tickwheel::slow_handler;
 
 namespace {
+
+using slow_handler = manual_test;
 
 struct told {
   explicit told(tickwheel::timer_service& by) {
     by.on_slow_handler(
-        [](void* context, const slow_handler& slow) noexcept {
+        [](void* context, const tickwheel::slow_handler& slow) noexcept {
           auto& self = *static_cast<told*>(context);
           self.all.push_back(slow);
           if (self.then) self.then();
         },
         this);
   }
-  std::vector<slow_handler> all;
+  std::vector<tickwheel::slow_handler> all;
   std::function<void()> then;
 };
 
-TEST(a_slow_handler, is_told_with_what_it_took) {
-  manual_service service;
-  told slow{service.timers};
-  probe quick{service.timers, [&] { service.time.block(1ms - 1ns); }};
-  tickwheel::callback_timer sluggish{service.timers, [&]() noexcept { service.time.block(1ms); }};
-  ASSERT_EQ(quick.timeout.arm(1ms), 0);
+TEST_F(slow_handler, hook_gets_handler_and_time) {
+  told slow{timers};
+  probe quick{timers, [&] { service.time.block(1ms - 1ns); }};
+  tickwheel::callback_timer sluggish{timers, [&]() noexcept { service.time.block(1ms); }};
+  quick.arm(1ms);
   ASSERT_EQ(sluggish.arm(1ms), 0);
   service.advance(1s);
   ASSERT_EQ(slow.all.size(), 1U);
   EXPECT_EQ(slow.all[0].handler, sluggish.handler());
   EXPECT_EQ(slow.all[0].took, 1ms);
-  EXPECT_EQ(service.timers.stats().slow_handlers, 1U);
+  EXPECT_EQ(timers.stats().slow_handlers, 1U);
 }
 
-TEST(a_slow_handler, is_what_the_options_say) {
-  manual_service service{{.slow_handler = 5ms}};
-  told slow{service.timers};
-  probe p{service.timers, [&] { service.time.block(4ms); }};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+TEST_F(slow_handler, limit_is_that_of_the_options) {
+  reopen({.slow_handler = 5ms});
+  told slow{timers};
+  p.then = [&] { service.time.block(4ms); };
+  p.arm(1ms);
   service.advance(1s);
   EXPECT_TRUE(slow.all.empty());
 }
 
-TEST(a_slow_handler, must_take_some_time) {
+TEST_F(slow_handler, limit_must_be_positive) {
   tickwheel::manual_driver time;
-  tickwheel::timer_service timers;
-  EXPECT_EQ(timers.open(time, {.slow_handler = 0ns}), UV_EINVAL);
+  tickwheel::timer_service refused;
+  EXPECT_EQ(refused.open(time, {.slow_handler = 0ns}), UV_EINVAL);
 }
 
-TEST(a_slow_handler, is_told_of_each_of_many_in_a_pass) {
-  manual_service service{{.time_per_pass = 1h}};
-  told slow{service.timers};
+TEST_F(slow_handler, hook_is_called_for_each_of_a_pass) {
+  reopen({.time_per_pass = 1h});
+  told slow{timers};
   std::vector<std::unique_ptr<probe>> all;
   for (int i = 0; i < 200; ++i) {
-    all.push_back(std::make_unique<probe>(service.timers, [&] { service.time.block(1ms); }));
-    ASSERT_EQ(all.back()->timeout.arm(1ms), 0);
+    all.push_back(std::make_unique<probe>(timers, [&] { service.time.block(1ms); }));
+    all.back()->arm(1ms);
   }
   service.advance(1s);
   EXPECT_EQ(slow.all.size(), 200U);
-  EXPECT_EQ(service.timers.stats().slow_handlers, 200U);
+  EXPECT_EQ(timers.stats().slow_handlers, 200U);
 }
 
-TEST(a_slow_handler, of_another_thread_is_told_too) {
-  manual_service service;
-  told slow{service.timers};
+TEST_F(slow_handler, hook_is_called_for_posts) {
+  told slow{timers};
   static tickwheel::manual_driver* time;
   time = &service.time;
-  ASSERT_EQ(service.timers.remote().post(0s, []() noexcept { time->block(2ms); }), 0);
-  ASSERT_EQ(service.timers.remote().post(5ms, []() noexcept { time->block(3ms); }), 0);
+  ASSERT_EQ(timers.remote().post(0s, []() noexcept { time->block(2ms); }), 0);
+  ASSERT_EQ(timers.remote().post(5ms, []() noexcept { time->block(3ms); }), 0);
   service.advance(1s);
   ASSERT_EQ(slow.all.size(), 2U);
   EXPECT_EQ(slow.all[0].took, 2ms);
@@ -85,55 +84,49 @@ TEST(a_slow_handler, of_another_thread_is_told_too) {
   EXPECT_NE(slow.all[0].handler, slow.all[1].handler);
 }
 
-TEST(a_slow_handler, may_be_answered_by_closing_the_service) {
-  manual_service service;
-  told slow{service.timers};
-  slow.then = [&] { service.timers.close(); };
-  probe first{service.timers, [&] { service.time.block(1ms); }}, second{service.timers};
-  ASSERT_EQ(first.timeout.arm(1ms), 0);
-  ASSERT_EQ(second.timeout.arm(1ms), 0);
+TEST_F(slow_handler, hook_may_close_the_service) {
+  told slow{timers};
+  slow.then = [&] { timers.close(); };
+  probe first{timers, 1ms, [&] { service.time.block(1ms); }}, second{timers};
+  second.arm(1ms);
   service.advance(1s);
   EXPECT_EQ(slow.all.size(), 1U);
-  EXPECT_FALSE(service.timers.is_open());
+  EXPECT_FALSE(timers.is_open());
 }
 
-TEST(a_slow_handler, may_be_answered_by_arming_cancelling_and_no_longer_listening) {
-  manual_service service;
-  told slow{service.timers};
-  probe first{service.timers, [&] { service.time.block(1ms); }}, other{service.timers}, more{service.timers};
+TEST_F(slow_handler, hook_may_arm_cancel_and_remove_itself) {
+  told slow{timers};
+  probe first{timers, [&] { service.time.block(1ms); }}, other{timers}, more{timers};
   slow.then = [&] {
-    EXPECT_EQ(more.timeout.arm(0ns), 0);
+    more.arm(0ns);
     other.timeout.cancel();
-    service.timers.on_slow_handler(nullptr);
+    timers.on_slow_handler(nullptr);
   };
-  ASSERT_EQ(first.timeout.arm(1ms), 0);
-  ASSERT_EQ(other.timeout.arm(1s), 0);
+  first.arm(1ms);
+  other.arm(1s);
   service.advance(10s);
   EXPECT_EQ(slow.all.size(), 1U);
   EXPECT_EQ(more.fired, 1);
   EXPECT_EQ(other.fired, 0);
 }
 
-TEST(a_slow_handler, that_closes_its_service_is_not_told) {
-  manual_service service;
-  told slow{service.timers};
-  probe p{service.timers};
+TEST_F(slow_handler, handler_that_closes_is_not_told) {
+  told slow{timers};
   p.then = [&] {
     service.time.block(1s);
-    service.timers.close();
+    timers.close();
   };
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  p.arm(1ms);
   service.advance(1s);
   EXPECT_TRUE(slow.all.empty());
 }
 
-TEST(handler_time, counts_every_handler) {
-  manual_service service;
-  probe quick{service.timers}, slow{service.timers, [&] { service.time.block(8ms); }};
-  ASSERT_EQ(quick.timeout.arm(1ms), 0);
-  ASSERT_EQ(slow.timeout.arm(2ms), 0);
+TEST_F(slow_handler, handler_time_counts_each_handler) {
+  probe quick{timers}, slow{timers, [&] { service.time.block(8ms); }};
+  quick.arm(1ms);
+  slow.arm(2ms);
   service.advance(1s);
-  const auto& h = service.timers.stats().handler_time;
+  const auto& h = timers.stats().handler_time;
   EXPECT_EQ(h.count(), 2U);
   EXPECT_EQ(h.max(), 8ms);
   EXPECT_EQ(h.sum(), 8ms);

@@ -6,8 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <concepts>
+#include <deque>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -55,6 +59,32 @@ class probe {
   tickwheel::timer_service& timers_;
 };
 
+/// Several probes, all armed.
+class probes : public std::deque<probe> {
+ public:
+  probes(tickwheel::timer_service& timers, int count, std::chrono::nanoseconds after,
+         const std::function<void()>& then = {}, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    for (int i = 0; i < count; ++i) emplace_back(timers, after, then, file, line);
+  }
+  /// Arms the one of index `i` with `after(i)`.
+  template <std::invocable<int> After>
+  probes(tickwheel::timer_service& timers, int count, After after, const std::function<void()>& then = {},
+         const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    for (int i = 0; i < count; ++i) emplace_back(timers, after(i), then, file, line);
+  }
+
+  /// Returns how often all of them fired.
+  int fired() const {
+    return std::accumulate(begin(), end(), 0, [](int sum, const probe& p) { return sum + p.fired; });
+  }
+  bool each_fired_once() const {
+    return std::all_of(begin(), end(), [](const probe& p) { return p.fired == 1; });
+  }
+  void cancel() {
+    for (probe& p : *this) p.timeout.cancel();
+  }
+};
+
 inline testing::AssertionResult is_valid(const tickwheel::timer_service& timers) {
   std::string why;
   if (timers.validate(&why)) return testing::AssertionSuccess();
@@ -86,4 +116,18 @@ class manual_service : public tickwheel::manual_service {
       : tickwheel::manual_service{options, [](const char* why) noexcept { ADD_FAILURE() << why; }} {}
 
   std::chrono::nanoseconds tick() const { return timers.tick_duration(); }
+};
+
+/// A test on manual time: a service, whose invariants hold in the end, and a timer that notes that it fired.
+class manual_test : public testing::Test {
+ protected:
+  /// Opens the service anew with options.
+  void reopen(const tickwheel::service_options& options) {
+    timers.close();
+    ASSERT_EQ(timers.open(service.time, options), 0);
+  }
+
+  manual_service service;
+  tickwheel::timer_service& timers = service.timers;
+  probe p{timers};
 };

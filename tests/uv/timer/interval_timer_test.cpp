@@ -13,6 +13,8 @@ using time_point = tickwheel::clock::time_point;
 
 namespace {
 
+using interval_timer = manual_test;
+
 class metronome {
  public:
   explicit metronome(tickwheel::timer_service& timers) : interval{timers, *this}, timers_{timers} {}
@@ -34,9 +36,8 @@ class metronome {
   tickwheel::timer_service& timers_;
 };
 
-TEST(interval_timer, calls_first_after_one_period) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, calls_first_after_one_period) {
+  metronome m{timers};
   ASSERT_EQ(m.interval.start(10ms), 0);
   service.advance(10ms - 1ns);
   EXPECT_TRUE(m.beats.empty());
@@ -44,9 +45,8 @@ TEST(interval_timer, calls_first_after_one_period) {
   EXPECT_EQ(m.beats.size(), 1U);
 }
 
-TEST(interval_timer, does_not_drift_over_a_thousand_periods) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, does_not_drift_over_a_thousand_periods) {
+  metronome m{timers};
   const auto begin = service.time.now();
   const auto period = 10'000'019ns;  // no multiple of a tick, so that every period is rounded
   ASSERT_EQ(m.interval.start(period), 0);
@@ -59,9 +59,8 @@ TEST(interval_timer, does_not_drift_over_a_thousand_periods) {
   }
 }
 
-TEST(interval_timer, does_not_drift_when_its_handler_takes_time) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, does_not_drift_when_its_handler_takes_time) {
+  metronome m{timers};
   m.then = [&] { service.time.block(3ms); };
   const auto begin = service.time.now();
   ASSERT_EQ(m.interval.start(10ms), 0);
@@ -70,9 +69,8 @@ TEST(interval_timer, does_not_drift_when_its_handler_takes_time) {
   EXPECT_LE(m.beats.back(), begin + 1s + service.tick());
 }
 
-TEST(interval_timer, skips_what_it_missed_in_a_pause_and_goes_on_on_its_grid) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, missed_periods_are_skipped) {
+  metronome m{timers};
   const auto begin = service.time.now();
   ASSERT_EQ(m.interval.start(10ms), 0);
   service.advance(10ms + service.tick());
@@ -86,9 +84,8 @@ TEST(interval_timer, skips_what_it_missed_in_a_pause_and_goes_on_on_its_grid) {
   EXPECT_LE(m.beats[2], begin + 90ms + service.tick());
 }
 
-TEST(interval_timer, with_a_handler_longer_than_the_period_is_called_once_for_each_time_it_is_through) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, slow_handler_is_called_once_per_return) {
+  metronome m{timers};
   m.then = [&] {
     service.time.block(25ms);
     if (m.beats.size() == 10) m.interval.cancel();
@@ -102,9 +99,8 @@ TEST(interval_timer, with_a_handler_longer_than_the_period_is_called_once_for_ea
   }
 }
 
-TEST(interval_timer, may_be_cancelled_by_its_handler) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, handler_cancels_it) {
+  metronome m{timers};
   m.then = [&] { EXPECT_TRUE(m.interval.cancel()); };
   ASSERT_EQ(m.interval.start(10ms), 0);
   service.advance(1s);
@@ -112,19 +108,17 @@ TEST(interval_timer, may_be_cancelled_by_its_handler) {
   EXPECT_FALSE(m.interval.armed());
 }
 
-TEST(interval_timer, may_be_destroyed_by_its_handler) {
-  manual_service service;
-  auto m = std::make_unique<metronome>(service.timers);
+TEST_F(interval_timer, handler_destroys_it) {
+  auto m = std::make_unique<metronome>(timers);
   m->then = [&] { m.reset(); };
   ASSERT_EQ(m->interval.start(10ms), 0);
   service.advance(1s);
   EXPECT_EQ(m, nullptr);
-  EXPECT_EQ(service.timers.stats().fired, 1U);
+  EXPECT_EQ(timers.stats().fired, 1U);
 }
 
-TEST(interval_timer, may_be_started_anew_by_its_handler_with_another_period) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, handler_starts_it_with_another_period) {
+  metronome m{timers};
   m.then = [&] {
     m.then = {};
     EXPECT_EQ(m.interval.start(100ms), 0);
@@ -138,10 +132,9 @@ TEST(interval_timer, may_be_started_anew_by_its_handler_with_another_period) {
   EXPECT_EQ(m.beats.size(), 4U);
 }
 
-TEST(interval_timer, whose_handler_closes_the_service_stops) {
-  manual_service service;
-  metronome m{service.timers};
-  m.then = [&] { service.timers.close(); };
+TEST_F(interval_timer, close_in_handler_stops_it) {
+  metronome m{timers};
+  m.then = [&] { timers.close(); };
   ASSERT_EQ(m.interval.start(10ms), 0);
   service.time.advance(1s);
   EXPECT_EQ(m.beats.size(), 1U);
@@ -149,9 +142,8 @@ TEST(interval_timer, whose_handler_closes_the_service_stops) {
   EXPECT_EQ(m.interval.start(10ms), UV_ECANCELED);
 }
 
-TEST(interval_timer, started_twice_begins_anew) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, second_start_begins_anew) {
+  metronome m{timers};
   ASSERT_EQ(m.interval.start(10ms), 0);
   service.advance(9ms);
   ASSERT_EQ(m.interval.start(10ms), 0);
@@ -159,12 +151,11 @@ TEST(interval_timer, started_twice_begins_anew) {
   EXPECT_TRUE(m.beats.empty());
   service.advance(2ms);
   EXPECT_EQ(m.beats.size(), 1U);
-  EXPECT_EQ(service.timers.stats().pending, 1U);
+  EXPECT_EQ(timers.stats().pending, 1U);
 }
 
-TEST(interval_timer, refuses_a_period_that_is_not_positive_and_goes_on_as_before) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, period_must_be_positive) {
+  metronome m{timers};
   EXPECT_EQ(m.interval.start(0s), UV_EINVAL);
   EXPECT_EQ(m.interval.start(-1s), UV_EINVAL);
   EXPECT_FALSE(m.interval.armed());
@@ -174,37 +165,35 @@ TEST(interval_timer, refuses_a_period_that_is_not_positive_and_goes_on_as_before
   EXPECT_EQ(m.beats.size(), 10U);
 }
 
-TEST(interval_timer, refused_at_the_limit_of_armed_timers_is_not_started) {
-  manual_service service{{.max_armed = 1}};
-  probe other{service.timers};
-  metronome m{service.timers};
-  ASSERT_EQ(other.timeout.arm(1h), 0);
+TEST_F(interval_timer, start_is_refused_at_max_armed) {
+  reopen({.max_armed = 1});
+  probe other{timers};
+  metronome m{timers};
+  other.arm(1h);
   EXPECT_EQ(m.interval.start(10ms), UV_ENOBUFS);
   EXPECT_FALSE(m.interval.armed());
 }
 
-TEST(interval_timer, keeps_its_place_at_the_limit_while_its_handler_arms_others) {
-  manual_service service{{.max_armed = 1}};
-  metronome m{service.timers};
-  probe other{service.timers};
+TEST_F(interval_timer, keeps_its_place_while_handler_arms_others) {
+  reopen({.max_armed = 1});
+  metronome m{timers};
+  probe other{timers};
   m.then = [&] { EXPECT_EQ(other.timeout.arm(1ms), UV_ENOBUFS); };
   ASSERT_EQ(m.interval.start(10ms), 0);
   service.advance(101ms);
   EXPECT_EQ(m.beats.size(), 10U);
 }
 
-TEST(interval_timer, with_a_period_shorter_than_a_tick_comes_at_most_once_a_tick) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, period_below_a_tick_fires_once_per_tick) {
+  metronome m{timers};
   ASSERT_EQ(m.interval.start(1ns), 0);
   service.advance(100 * service.tick());
   EXPECT_GE(m.beats.size(), 99U);
   EXPECT_LE(m.beats.size(), 101U);
 }
 
-TEST(interval_timer, with_the_longest_period_stays_armed) {
-  manual_service service;
-  metronome m{service.timers};
+TEST_F(interval_timer, longest_period_never_fires) {
+  metronome m{timers};
   ASSERT_EQ(m.interval.start(std::chrono::hours::max()), 0);
   service.advance(24h * 365 * 200);
   EXPECT_TRUE(m.interval.armed());

@@ -38,7 +38,7 @@ struct checked {
   tickwheel::member_timer<&checked::on_timeout> timeout;
 };
 
-class a_timer : public testing::TestWithParam<std::tuple<loop_order, nanoseconds>> {
+class lateness : public testing::TestWithParam<std::tuple<loop_order, nanoseconds>> {
  protected:
   void SetUp() override { ASSERT_EQ(timers.open(loop, {.tick = std::get<1>(GetParam())}), 0); }
   nanoseconds up_to(nanoseconds most) { return nanoseconds{random() % static_cast<std::uint64_t>(most.count() + 1)}; }
@@ -60,7 +60,7 @@ class a_timer : public testing::TestWithParam<std::tuple<loop_order, nanoseconds
   timer_service timers;
 };
 
-TEST_P(a_timer, is_late_by_at_most_a_tick_and_a_millisecond_wherever_it_was_armed) {
+TEST_P(lateness, is_at_most_a_tick_and_a_millisecond) {
   std::deque<checked> all;
   run_out(all);
   for (const checked& c : all) {
@@ -70,7 +70,7 @@ TEST_P(a_timer, is_late_by_at_most_a_tick_and_a_millisecond_wherever_it_was_arme
   }
 }
 
-TEST_P(a_timer, is_never_early_and_late_by_no_more_than_that_and_what_the_loop_was_blocked) {
+TEST_P(lateness, grows_by_no_more_than_the_blocks) {
   nanoseconds blocked{};
   for (int i = 0; i < 30; ++i) {
     loop.once_in(all_phases[random() % std::size(all_phases)], both_places[random() % 2], loop.now() + up_to(700ms),
@@ -88,7 +88,7 @@ TEST_P(a_timer, is_never_early_and_late_by_no_more_than_that_and_what_the_loop_w
   }
 }
 
-TEST_P(a_timer, is_not_late_by_what_the_kernel_adds_to_a_long_wait) {
+TEST_P(lateness, does_not_grow_with_a_long_wait) {
   loop.sleep_late(5);
   for (const nanoseconds delay : {1s, 12s, 60s, 3600s}) {
     checked c{timers};
@@ -106,7 +106,7 @@ TEST_P(a_timer, is_not_late_by_what_the_kernel_adds_to_a_long_wait) {
   EXPECT_LE(timers.stats().wakeups, 3 * 4U);  // for the long wait, its last part, and perhaps a move between slots
 }
 
-INSTANTIATE_TEST_SUITE_P(of_libuv, a_timer,
+INSTANTIATE_TEST_SUITE_P(of_libuv, lateness,
                          testing::Combine(testing::ValuesIn(both_orders),
                                           testing::Values(nanoseconds{1000}, nanoseconds{1 << 17}, nanoseconds{20ms})),
                          [](const auto& of) {

@@ -23,7 +23,7 @@ struct counter {
   tickwheel::member_timer<&counter::on_timeout> timeout;
 };
 
-TEST(memory, of_a_service_with_its_wheel_is_at_most_256_KiB) {
+TEST(memory, service_takes_at_most_256_KiB) {
   live_loop loop;
   timer_service timers;
   const auto before = allocations::bytes();
@@ -31,7 +31,7 @@ TEST(memory, of_a_service_with_its_wheel_is_at_most_256_KiB) {
   EXPECT_LE(allocations::bytes() - before + sizeof timers, 256U * 1024);
 }
 
-TEST(memory, is_not_allocated_by_arming_moving_cancelling_and_passing) {
+TEST(memory, timers_allocate_nothing_on_manual_time) {
   manual_service service;
   counter c{service.timers};
   const auto before = allocations::count();
@@ -47,7 +47,7 @@ TEST(memory, is_not_allocated_by_arming_moving_cancelling_and_passing) {
   EXPECT_GT(c.fired, 100);
 }
 
-TEST(memory, is_not_allocated_on_the_live_loop_either) {
+TEST(memory, timers_allocate_nothing_on_a_live_loop) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop, {.work_per_pass = 3}), 0);
@@ -60,7 +60,7 @@ TEST(memory, is_not_allocated_on_the_live_loop_either) {
   EXPECT_EQ(timers.stats().fired, 50U);
 }
 
-TEST(memory, stays_flat_over_a_million_arms_and_cancels_beside_one_far_timer) {
+TEST(memory, million_cancels_allocate_nothing) {
   manual_service service;
   counter far{service.timers};
   far.arm(24h);
@@ -79,7 +79,7 @@ TEST(memory, stays_flat_over_a_million_arms_and_cancels_beside_one_far_timer) {
   EXPECT_EQ(service.timers.stats().fired, 0U);
 }
 
-TEST(memory, of_a_cancelled_timer_is_free_at_once_though_it_was_still_linked) {
+TEST(memory, memory_of_cancelled_timer_is_free_at_once) {
   manual_service service;
   counter far{service.timers};
   far.arm(24h);

@@ -16,16 +16,15 @@
 
 using namespace std::chrono_literals;
 using time_point = tickwheel::clock::time_point;
-using tickwheel::timer;
 
 namespace {
 
+using timer = manual_test;
+
 using picoseconds = std::chrono::duration<std::int64_t, std::pico>;
 
-TEST(timer, is_silent_before_its_delay_and_fires_within_a_tick_after_it) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(timer, fires_within_a_tick_after_delay) {
+  p.arm(10ms);
   service.advance(10ms - 1ns);
   EXPECT_EQ(p.fired, 0);
   service.advance(1ns + service.tick());
@@ -33,12 +32,10 @@ TEST(timer, is_silent_before_its_delay_and_fires_within_a_tick_after_it) {
   EXPECT_FALSE(p.timeout.armed());
 }
 
-TEST(timer, is_never_early_and_at_most_a_tick_late_for_any_delay_at_any_time) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, is_never_early_and_at_most_a_tick_late) {
   for (std::chrono::nanoseconds delay = 1ns; delay < 40h; delay = delay * 3 + 7ns) {
     const auto armed_at = service.time.now();
-    ASSERT_EQ(p.timeout.arm(delay), 0);
+    p.arm(delay);
     p.fired = 0;
     service.advance(delay + service.tick());
     ASSERT_EQ(p.fired, 1) << delay.count();
@@ -47,41 +44,33 @@ TEST(timer, is_never_early_and_at_most_a_tick_late_for_any_delay_at_any_time) {
   }
 }
 
-TEST(timer, fires_once_for_one_arm) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(timer, fires_once_for_one_arm) {
+  p.arm(10ms);
   service.advance(10s);
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(timer, armed_again_later_fires_at_the_later_time_only) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
-  ASSERT_EQ(p.timeout.arm(30ms), 0);
+TEST_F(timer, arm_later_moves_it) {
+  p.arm(10ms);
+  p.arm(30ms);
   service.advance(30ms - 1ns);
   EXPECT_EQ(p.fired, 0);
   service.advance(1ms);
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(timer, armed_again_earlier_fires_at_the_earlier_time_only) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(1h), 0);
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(timer, arm_earlier_moves_it) {
+  p.arm(1h);
+  p.arm(10ms);
   service.advance(11ms);
   EXPECT_EQ(p.fired, 1);
   service.advance(2h);
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(timer, moved_later_again_and_again_never_fires_and_then_fires) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, does_not_fire_while_it_is_moved_later) {
   for (int i = 0; i < 10'000; ++i) {
-    ASSERT_EQ(p.timeout.arm(10ms), 0);
+    p.arm(10ms);
     service.time.advance(9ms);
   }
   EXPECT_EQ(p.fired, 0);
@@ -89,101 +78,79 @@ TEST(timer, moved_later_again_and_again_never_fires_and_then_fires) {
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(timer, cancelled_does_not_fire) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(timer, does_not_fire_after_cancel) {
+  p.arm(10ms);
   EXPECT_TRUE(p.timeout.cancel());
   EXPECT_FALSE(p.timeout.armed());
   service.advance(1s);
   EXPECT_EQ(p.fired, 0);
 }
 
-TEST(timer, answers_a_second_cancel_and_one_of_an_unarmed_timer_with_false) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, cancel_of_unarmed_timer_is_false) {
   EXPECT_FALSE(p.timeout.cancel());
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  p.arm(10ms);
   EXPECT_TRUE(p.timeout.cancel());
   EXPECT_FALSE(p.timeout.cancel());
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  p.arm(10ms);
   service.advance(1s);
   EXPECT_FALSE(p.timeout.cancel());
 }
 
-TEST(timer, can_be_armed_again_after_a_cancel) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+TEST_F(timer, fires_if_armed_after_cancel) {
+  p.arm(10ms);
   p.timeout.cancel();
-  ASSERT_EQ(p.timeout.arm(5ms), 0);
+  p.arm(5ms);
   service.advance(6ms);
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(timer, is_cancelled_by_its_destructor) {
-  manual_service service;
-  auto p = std::make_unique<probe>(service.timers);
-  ASSERT_EQ(p->timeout.arm(10ms), 0);
-  p.reset();
+TEST_F(timer, destructor_cancels) {
+  auto own = std::make_unique<probe>(timers);
+  own->arm(10ms);
+  own.reset();
   service.advance(1s);
-  EXPECT_EQ(service.timers.stats().fired, 0U);
-  EXPECT_EQ(service.timers.stats().cancelled, 1U);
+  EXPECT_EQ(timers.stats().fired, 0U);
+  EXPECT_EQ(timers.stats().cancelled, 1U);
 }
 
-TEST(timer, armed_with_zero_is_due_in_the_next_pass) {
-  manual_service service;
-  probe p{service.timers};
-  service.advance(777ns);
-  ASSERT_EQ(p.timeout.arm(0s), 0);
-  EXPECT_EQ(p.fired, 0);
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 1);
+TEST_F(timer, past_times_are_due_in_next_pass) {
+  service.advance(1h);
+  const std::function<int()> arms[] = {[&] { return p.timeout.arm(0s); },
+                                       [&] { return p.timeout.arm(-5s); },
+                                       [&] { return p.timeout.arm(std::chrono::nanoseconds::min()); },
+                                       [&] { return p.timeout.arm(std::chrono::hours::min()); },
+                                       [&] { return p.timeout.arm_at(timers.now() - 30min); },
+                                       [&] { return p.timeout.arm_at(timers.now() - 48h); },  // before the open
+                                       [&] { return p.timeout.arm_at(time_point::min()); }};
+  for (int fired = 1; const auto& arm : arms) {
+    ASSERT_EQ(arm(), 0);
+    service.advance(service.tick());
+    EXPECT_EQ(p.fired, fired++);
+  }
 }
 
-TEST(timer, armed_with_a_negative_delay_is_due_in_the_next_pass) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(-5s), 0);
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 1);
-  ASSERT_EQ(p.timeout.arm(std::chrono::nanoseconds::min()), 0);
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 2);
-  ASSERT_EQ(p.timeout.arm(std::chrono::hours::min()), 0);
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 3);
-}
-
-TEST(timer, with_a_delay_beyond_the_clock_stays_armed_and_does_not_fire) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm(std::chrono::hours::max()), 0);
-  service.check();
-  EXPECT_TRUE(p.timeout.armed());
-  EXPECT_EQ(p.timeout.deadline(), time_point::max());
-  service.advance(24h * 365 * 200);
-  EXPECT_TRUE(p.timeout.armed());
-  EXPECT_EQ(p.fired, 0);
-  EXPECT_TRUE(p.timeout.cancel());
-}
-
-TEST(timer, with_the_longest_delay_in_nanoseconds_stays_armed) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, times_beyond_the_clock_never_fire) {
   service.advance(5h);
-  ASSERT_EQ(p.timeout.arm(std::chrono::nanoseconds::max()), 0);
-  ASSERT_EQ(p.timeout.arm(std::chrono::nanoseconds::max() - 1ns), 0);
-  service.advance(24h * 365 * 100);
-  EXPECT_TRUE(p.timeout.armed());
+  const std::function<int()> arms[] = {[&] { return p.timeout.arm(std::chrono::hours::max()); },
+                                       [&] { return p.timeout.arm(std::chrono::nanoseconds::max()); },
+                                       [&] { return p.timeout.arm(std::chrono::nanoseconds::max() - 1ns); },
+                                       [&] { return p.timeout.arm_at(time_point::max()); }};
+  for (const auto& arm : arms) {
+    ASSERT_EQ(arm(), 0);
+    service.check();
+    EXPECT_TRUE(p.timeout.armed());
+    EXPECT_EQ(p.timeout.deadline(), time_point::max());
+    service.advance(24h * 365 * 50);
+    EXPECT_TRUE(p.timeout.armed());
+    EXPECT_EQ(p.fired, 0);
+    EXPECT_TRUE(p.timeout.cancel());
+  }
 }
 
-TEST(timer, fires_on_time_after_years_of_uptime) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, fires_on_time_after_years_of_uptime) {
   service.advance(24h * 365 * 150);
   const auto armed_at = service.time.now();
-  ASSERT_EQ(p.timeout.arm(3s), 0);
+  p.arm(3s);
   service.advance(3s - 1ns);
   EXPECT_EQ(p.fired, 0);
   service.advance(service.tick() + 1ns);
@@ -191,12 +158,10 @@ TEST(timer, fires_on_time_after_years_of_uptime) {
   EXPECT_GE(p.at, armed_at + 3s);
 }
 
-TEST(timer, takes_any_duration_and_rounds_it_up) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, any_duration_is_rounded_up) {
   const auto begin = service.time.now();
   const auto deadline_after = [&](auto delay) {
-    EXPECT_EQ(p.timeout.arm(delay), 0);
+    p.arm(delay);
     return p.timeout.deadline() - begin;
   };
   EXPECT_GE(deadline_after(std::chrono::duration<double>{0.25}), 250ms);
@@ -215,10 +180,8 @@ TEST(timer, takes_any_duration_and_rounds_it_up) {
             time_point::max() - begin);
 }
 
-TEST(timer, armed_at_a_time_is_due_within_a_tick_after_it) {
-  manual_service service;
-  probe p{service.timers};
-  const auto when = service.timers.now() + 12345us;
+TEST_F(timer, arm_at_is_due_within_a_tick_after_the_time) {
+  const auto when = timers.now() + 12345us;
   ASSERT_EQ(p.timeout.arm_at(when), 0);
   service.advance(12345us - 1ns);
   EXPECT_EQ(p.fired, 0);
@@ -227,124 +190,85 @@ TEST(timer, armed_at_a_time_is_due_within_a_tick_after_it) {
   EXPECT_GE(p.at, when);
 }
 
-TEST(timer, armed_at_a_time_that_has_passed_is_due_in_the_next_pass) {
-  manual_service service;
-  probe p{service.timers};
-  service.advance(1h);
-  ASSERT_EQ(p.timeout.arm_at(service.timers.now() - 30min), 0);
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 1);
-  ASSERT_EQ(p.timeout.arm_at(service.timers.now() - 48h), 0);  // from before the service was opened
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 2);
-}
-
-TEST(timer, armed_at_the_beginning_of_time_is_due_in_the_next_pass) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm_at(time_point::min()), 0);
-  service.advance(service.tick());
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST(timer, armed_at_the_end_of_time_stays_armed) {
-  manual_service service;
-  probe p{service.timers};
-  ASSERT_EQ(p.timeout.arm_at(time_point::max()), 0);
-  service.advance(24h * 365 * 200);
-  EXPECT_TRUE(p.timeout.armed());
-}
-
-TEST(timer, tells_its_deadline_rounded_up_to_a_tick_and_none_when_unarmed) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(timer, deadline_is_rounded_up_to_a_tick) {
   EXPECT_EQ(p.timeout.deadline(), time_point::max());
   const auto begin = service.time.now();
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  p.arm(10ms);
   EXPECT_GE(p.timeout.deadline(), begin + 10ms);
   EXPECT_LT(p.timeout.deadline(), begin + 10ms + service.tick());
   p.timeout.cancel();
   EXPECT_EQ(p.timeout.deadline(), time_point::max());
 }
 
-TEST(timer, counts_its_delay_from_the_true_time_and_not_from_the_iterations_stamp) {
-  manual_service service;
-  probe p{service.timers};
-  const auto stamp = service.timers.now();
+TEST_F(timer, delay_counts_from_true_time) {
+  const auto stamp = timers.now();
   service.time.block(50ms);
-  ASSERT_EQ(service.timers.now(), stamp);
-  ASSERT_EQ(p.timeout.arm(10ms), 0);
+  ASSERT_EQ(timers.now(), stamp);
+  p.arm(10ms);
   EXPECT_GE(p.timeout.deadline(), stamp + 60ms);
 }
 
-TEST(timer, due_in_one_tick_with_others_runs_with_them_in_one_pass) {
-  manual_service service;
-  std::deque<probe> all;
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(all.emplace_back(service.timers).timeout.arm(10ms), 0);
-  const auto passes = service.timers.stats().passes;
+TEST_F(timer, timers_of_one_tick_run_in_one_pass) {
+  probes all{timers, 100, 10ms};
+  const auto passes = timers.stats().passes;
   service.advance(11ms);
-  for (const probe& p : all) EXPECT_EQ(p.fired, 1);
-  EXPECT_EQ(service.timers.stats().passes, passes + 1);
+  EXPECT_TRUE(all.each_fired_once());
+  EXPECT_EQ(timers.stats().passes, passes + 1);
 }
 
-TEST(timer, on_time_runs_in_the_order_of_deadlines) {
-  manual_service service;
+TEST_F(timer, timers_run_in_order_of_deadlines) {
   std::vector<int> order;
   std::deque<probe> all;
   for (int i = 0; i < 50; ++i) {
     const int place = (i * 37) % 50;
-    all.emplace_back(service.timers, [&order, place] { order.push_back(place); });
-    ASSERT_EQ(all.back().timeout.arm(5ms * (place + 1)), 0);
+    all.emplace_back(timers, [&order, place] { order.push_back(place); });
+    all.back().arm(5ms * (place + 1));
   }
   service.advance(1s);
   ASSERT_EQ(order.size(), 50U);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST(timer, on_time_runs_before_those_of_the_next_tick) {
-  manual_service service;
+TEST_F(timer, timers_run_before_those_of_next_tick) {
   std::vector<int> order;
   std::deque<probe> all;
   for (int place = 50; place-- != 0;) {
-    all.emplace_back(service.timers, [&order, place] { order.push_back(place); });
-    ASSERT_EQ(all.back().timeout.arm(service.tick() * (place + 1)), 0);
+    all.emplace_back(timers, [&order, place] { order.push_back(place); });
+    all.back().arm(service.tick() * (place + 1));
   }
   service.advance(1s);
   ASSERT_EQ(order.size(), 50U);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-timer* called_with = nullptr;
+tickwheel::timer* called_with = nullptr;
 
-TEST(timer, is_what_its_callback_gets_back_from_the_entry) {
-  manual_service service;
-  timer plain{service.timers, [](timer::wheel_entry& entry) noexcept { called_with = &timer::from(entry); }};
+TEST_F(timer, callback_gets_timer_from_entry) {
+  tickwheel::timer plain{
+      timers, [](tickwheel::timer::wheel_entry& entry) noexcept { called_with = &tickwheel::timer::from(entry); }};
   ASSERT_EQ(plain.arm(1ms), 0);
   service.advance(2ms);
   EXPECT_EQ(called_with, &plain);
 }
 
-TEST(timer, leaves_its_owner_some_of_the_cache_line) { EXPECT_LE(sizeof(timer), 48U); }
+TEST_F(timer, size_is_at_most_48_bytes) { EXPECT_LE(sizeof(tickwheel::timer), 48U); }
 
 struct job {
   void on_timeout() noexcept { ++calls; }
   int calls = 0;
 };
 
-TEST(member_timer, calls_the_member_function_of_its_owner) {
-  manual_service service;
+TEST_F(timer, member_timer_calls_its_owner) {
   job owner;
-  tickwheel::member_timer<&job::on_timeout> timeout{service.timers, owner};
+  tickwheel::member_timer<&job::on_timeout> timeout{timers, owner};
   ASSERT_EQ(timeout.arm(1ms), 0);
   service.advance(2ms);
   EXPECT_EQ(owner.calls, 1);
 }
 
-TEST(callback_timer, calls_what_it_holds) {
-  manual_service service;
+TEST_F(timer, callback_timer_calls_its_callable) {
   int calls = 0;
-  tickwheel::callback_timer timeout{service.timers,
-                                    [&, kept = std::make_unique<int>(3)]() noexcept { calls += *kept; }};
+  tickwheel::callback_timer timeout{timers, [&, kept = std::make_unique<int>(3)]() noexcept { calls += *kept; }};
   ASSERT_EQ(timeout.arm(1ms), 0);
   service.advance(2ms);
   EXPECT_EQ(calls, 3);
@@ -367,7 +291,7 @@ static_assert(tickwheel::noexcept_handler<decltype(calm)>);
 static_assert(!tickwheel::noexcept_handler<decltype(throwing)>);
 static_assert(!tickwheel::noexcept_handler<decltype(demanding)>);
 static_assert(!tickwheel::noexcept_handler<std::function<void()>>);
-static_assert(!std::is_copy_constructible_v<timer> && !std::is_move_constructible_v<timer>);
-static_assert(!std::is_copy_assignable_v<timer> && !std::is_move_assignable_v<timer>);
+static_assert(!std::is_copy_constructible_v<tickwheel::timer> && !std::is_move_constructible_v<tickwheel::timer>);
+static_assert(!std::is_copy_assignable_v<tickwheel::timer> && !std::is_move_assignable_v<tickwheel::timer>);
 
 }  // namespace
