@@ -12,7 +12,7 @@ DOCUMENTS = sorted([*root.glob("*.md"), *root.glob("docs/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./dev ([a-z]+)")
 TEST = re.compile(r"\bT(?:YPED_T)?EST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)")
-TEST_IN_C = re.compile(r"\bRUN\((\w+)\)")
+TEST_IN_C = re.compile(r"^(?:\w+_)?TEST(?:_WITH)?\((\w+)", re.MULTILINE)
 NAMED_TEST = re.compile(r"`(\w+)\.(\w+|\*)`")
 
 
