@@ -57,9 +57,9 @@ enum class idle_watch : std::uint8_t {
 /// Calls a member function of its owner once there was no activity for a limit. Users name it `idle_timeout`,
 /// `write_idle_timeout` or `all_idle_timeout`, by the activity that `What` says. 112 bytes, 120 with a queue.
 ///
-/// `Queued` is a const noexcept member function of the owner that answers the bytes queued now, and does nothing else; or
-/// nullptr, if the timeout is told of all of them. It is asked four times per limit, so a peer that stops is noticed at most a
-/// quarter of the limit late. The timeout knows at once what it is told.
+/// `Queued` is nullptr if the timeout is told of all queued bytes. Otherwise it is a const noexcept member function of the owner
+/// that answers the bytes queued now, and does nothing else. The timeout calls it four times per limit. A peer that stops is
+/// then noticed at most a quarter of the limit late.
 ///
 /// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `touch` and `pause`,
 /// and on `set_queued` and `add_queued` where they count as activity. *Complexity:* all O(1); nothing allocates. `start` reads
@@ -85,11 +85,12 @@ class basic_idle_timeout : private detail::silence_timer,
   basic_idle_timeout(timer_service& service, owner& self) noexcept
       : base{service, handler()}, basic_idle_timeout::member_call{self} {}
 
-  /// Calls the handler once `limit` has passed without activity, counting from now; once, until started again or the
-  /// handler asks for it by `notify_again`. Starting a started one begins anew, which is what a pooled connection does when it is
-  /// used again: no touch, pause or notice of the earlier use is left, and nothing is queued, unless it can ask, until it is
-  /// told. The limit is a duration, or a scaled one: `idle_limit::scaled(10s, 5min, load)`. A scaled one follows a falling load
-  /// at once, and a rising one when the timer expires next, which is once per minimum.
+  /// Calls the handler once `limit` has passed without activity, counted from now. It is called once, until the next start or
+  /// `notify_again`. Starting a started one begins anew, as a pooled connection does for its next use. No touch, pause, count or
+  /// queue of the earlier use is left; `Queued` is asked again.
+  ///
+  /// The limit is a duration, or a scaled one: `idle_limit::scaled(10s, 5min, load)`. A scaled limit follows a falling load at
+  /// once. It follows a rising load when the timer expires next, which is once per minimum.
   ///
   /// 0; UV_EINVAL if the limit is invalid, as one of zero or less (`idle_limit::problem` names the field);
   /// UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.
@@ -106,15 +107,15 @@ class basic_idle_timeout : private detail::silence_timer,
   /// started, or when the service is closed.
   void touch() noexcept requires has_touches { base::touch(); }
 
-  /// So many bytes are still queued. Fewer than before: the peer took some, and is not idle. More, unless `add_queued`: that
-  /// is our doing, and says nothing of the peer. Without touches, time begins to count once some are queued.
+  /// So many bytes are still queued. If there are fewer than before, the peer took some, and is not idle. If there are more, that
+  /// says nothing of the peer. In a `write_idle_timeout` time begins to count when the first bytes are queued.
   void set_queued(std::size_t bytes) noexcept requires has_queue {
     if ((!has_touches && left_.none()) || left_.shrunk_to(bytes)) base::touch();
     left_.now(bytes);
   }
 
-  /// So many bytes were queued on top. Tell it, if more may be queued before all was taken: else what the peer took
-  /// meanwhile would be hidden behind what came on top.
+  /// So many bytes were queued on top. Call it if more may be queued before all were taken. Otherwise the new bytes would hide
+  /// those that the peer took meanwhile.
   void add_queued(std::size_t bytes) noexcept requires has_queue {
     if (!has_touches && left_.none()) base::touch();
     left_.grew_by(bytes);
@@ -154,8 +155,8 @@ class basic_idle_timeout : private detail::silence_timer,
   /// True between `pause` and `resume`; `start` and `cancel` end a pause, too.
   bool paused() const noexcept { return base::paused(); }
 
-  /// In the handler: how long nothing had happened when this was judged, since the last activity or the start, less what we
-  /// stalled ourselves; at least the limit. With `timer_service::why()` it is the whole story of a close.
+  /// In the handler: the time from the last activity, or the start, to the verdict, without our own stalls. It is at least the
+  /// limit. With `timer_service::why()` it is the whole story of a close.
   std::chrono::nanoseconds silence() const noexcept { return base::silence(); }
 
  private:
