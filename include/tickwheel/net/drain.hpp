@@ -146,8 +146,8 @@ class TICKWHEEL_API drain_group : private timer {
 ///
 /// *Thread safety:* the loop thread only; checked where its timer is armed or cancelled. *Complexity:* joining, leaving,
 /// `begin_request` and `end_request` are O(1), destroying it is O(members); nothing allocates; one timer for all members. A pass
-/// tells up to 256 of them; the next follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* may be destroyed at any time,
-/// in a handler of its own or of a member too; its members then belong to no drain, and may be destroyed later. Destroying it
+/// tells up to 256 of them; the next follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* may be
+/// destroyed at any time, in a handler of its own or of a member too; its members then belong to no drain, and may be destroyed later. Destroying it
 /// runs no handler.
 ///
 /// The owner is called in a pass, also when there was no member to begin with, and then is not draining any more. It is

@@ -59,8 +59,8 @@ struct rate_limits {
 /// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `progress` and
 /// `pause`. *Complexity:* `progress` is an addition and a compare, and the first in a loop iteration may read
 /// the clock; `start`, `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing allocates. The timer
-/// expires once per interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be destroyed at any time, in its handler
-/// too.
+/// expires once per interval. *Errors:* only `start` can fail. *Lifetime:* as `timer`: may be destroyed at any time, also in its
+/// handler.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
 class minimum_rate : private timer, private detail::member_call<minimum_rate<Member, F>, Member> {
