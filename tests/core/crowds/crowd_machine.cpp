@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 namespace tickwheel::test {
@@ -11,23 +12,8 @@ namespace tickwheel::test {
 namespace {
 
 // Mostly small ones, which turn many times in a run.
-constexpr std::array geometries{
-    wheel_geometry::hashed(1),
-    wheel_geometry::hashed(8),
-    wheel_geometry::hashed(256),
-    wheel_geometry::hierarchical(2, 4),
-    wheel_geometry::hierarchical(2, 8),
-    wheel_geometry::hierarchical(2, 16),
-    wheel_geometry::hierarchical(2, 64),
-    wheel_geometry::hierarchical(2, 128),
-    wheel_geometry::hierarchical(3, 4),
-    wheel_geometry::hierarchical(3, 8),
-    wheel_geometry::hierarchical(3, 16),
-    wheel_geometry::hierarchical(4, 16),
-    wheel_geometry::hierarchical(7, 64),
-    wheel_geometry::hierarchical(31, 4),
-    wheel_geometry{},
-};
+constexpr wheel_geometry geometries[]{{1, 1}, {1, 8}, {1, 256}, {2, 4},  {2, 8},  {2, 16}, {2, 64}, {2, 128},
+                                      {3, 4}, {3, 8}, {3, 16},  {4, 16}, {7, 64}, {31, 4}, {}};
 
 constexpr std::array<std::size_t, 6> crowds{4, 30, 200, 500, 1000, 4000};
 
@@ -39,7 +25,7 @@ class dice {
         places_{crowds[index_below(crowds.size())]},
         punctual_{one_in(2)},
         advances_per_mille_{std::array<std::uint64_t, 3>{20, 150, 600}[index_below(3)]},
-        geometry_{geometries[index_below(geometries.size())]},
+        geometry_{geometries[index_below(std::size(geometries))]},
         origin_{any_origin()} {}
 
   // One of [0, count), nearly as likely each.
@@ -54,16 +40,11 @@ class dice {
 
   // Anywhere in the range of ticks, and often near its ends or a turn.
   tick any_origin() noexcept {
-    switch (below(6)) {
-      case 0:
-        return 0;
-      case 1:
-        return last_tick - std::min(any_distance(62), last_tick);
-      case 2:
-        return (tick{1} << (1 + below(62))) - below(40);
-      default:
-        return any_distance(62);
-    }
+    const std::uint64_t kind = below(6);
+    if (kind == 0) return 0;
+    if (kind == 1) return last_tick - std::min(any_distance(62), last_tick);
+    if (kind == 2) return (tick{1} << (1 + below(62))) - below(40);
+    return any_distance(62);
   }
 
   detail::splitmix64 random_;
@@ -106,17 +87,8 @@ class crowd_machine : private dice, private compared_wheel {
     width_ = tick{1} << bits;
     turn_ = bits + g.slot_bits() < 64 ? width_ * g.slots : never / 4;
     const tick number = wheel_.now() >> bits;
-    tick ahead = 0;
-    switch (below(6)) {
-      case 0:
-        ahead = g.slots - 2 + below(4);
-        break;
-      case 1:
-        ahead = below(3 * tick{g.slots});
-        break;
-      default:
-        ahead = 1 + below(4);
-    }
+    const std::uint64_t where = below(6);
+    const tick ahead = where == 0 ? g.slots - 2 + below(4) : where == 1 ? below(3 * tick{g.slots}) : 1 + below(4);
     const tick last = last_tick >> bits;
     target_ = (ahead > last - number ? last : number + ahead) << bits;
     crowd_ = static_cast<crowd>(below(4));
@@ -130,38 +102,23 @@ class crowd_machine : private dice, private compared_wheel {
   tick any_deadline(std::size_t place) noexcept {
     if (target_ < wheel_.now() || one_in(4 * places_)) aim();
     if (!noisy_ || !one_in(8)) return in_crowd();
-    switch (below(8)) {
-      case 0:
-      case 1:
-        return saturating_add(wheel_.now(), 1 + below(16));
-      case 2:
-        return saturating_add(wheel_.now(), any_distance(40));
-      case 3:
-        return wanted_[place];  // perhaps with a dead link still where that belongs
-      case 4:
-        return saturating_add(model_.deadline(any_place()), below(3));
-      case 5:
-        return wheel_.now() - std::min(wheel_.now(), below(3));
-      case 6:
-        return before_target();
-      default:
-        return in(saturating_add(target_, turn_));
-    }
+    const tick now = wheel_.now();
+    const std::uint64_t kind = below(8);
+    if (kind < 2) return saturating_add(now, 1 + below(16));
+    if (kind == 2) return saturating_add(now, any_distance(40));
+    if (kind == 3) return wanted_[place];  // perhaps with a dead link still where that belongs
+    if (kind == 4) return saturating_add(model_.deadline(any_place()), below(3));
+    if (kind == 5) return now - std::min(now, below(3));
+    if (kind == 6) return before_target();
+    return in(saturating_add(target_, turn_));
   }
 
   tick in_crowd() noexcept {
     const bool lone = std::exchange(wants_lone_, false);
-    switch (crowd_) {
-      case crowd::behind_lone:
-        return lone ? before_target() : in(target_);
-      case crowd::of_next_round:
-        return lone ? in(target_) : in(saturating_add(target_, turn_));
-      case crowd::of_neighbours:
-        return one_in(2) ? in(target_) : in(saturating_add(target_, width_));
-      case crowd::of_rounds:
-        return in(saturating_add(target_, below(3) * turn_));
-    }
-    return never;
+    if (crowd_ == crowd::behind_lone) return lone ? before_target() : in(target_);
+    if (crowd_ == crowd::of_next_round) return lone ? in(target_) : in(saturating_add(target_, turn_));
+    if (crowd_ == crowd::of_neighbours) return one_in(2) ? in(target_) : in(saturating_add(target_, width_));
+    return in(saturating_add(target_, below(3) * turn_));
   }
 
   void operation() {
@@ -197,23 +154,14 @@ class crowd_machine : private dice, private compared_wheel {
     const tick now = wheel_.now();
     const tick next = std::max(now, std::min(wheel_.next_expiry(), last_tick));
     if (punctual_) return one_in(3) ? std::min(next, saturating_add(now, any_distance(12))) : next;
-    switch (below(12)) {
-      case 0:
-      case 1:
-        return next;
-      case 2:
-        return model_.armed() != 0 ? model_.earliest() : now;
-      case 3:
-        return model_.armed() != 0 ? std::max(now, model_.earliest() - 1) : now;
-      case 4:
-        return saturating_add(now, below(width_));
-      case 5:
-        return std::max(now, target_ - std::min(target_, below(2 * width_)));  // while the target is emptied
-      case 6:
-        return saturating_add(now, one_in(20) ? any_distance(40) : below(2 * width_));
-      default:
-        return saturating_add(now, 1 + below(8));
-    }
+    const std::uint64_t kind = below(12);
+    if (kind < 2) return next;
+    if (kind == 2) return model_.armed() != 0 ? model_.earliest() : now;
+    if (kind == 3) return model_.armed() != 0 ? std::max(now, model_.earliest() - 1) : now;
+    if (kind == 4) return saturating_add(now, below(width_));
+    if (kind == 5) return std::max(now, target_ - std::min(target_, below(2 * width_)));  // while the target is emptied
+    if (kind == 6) return saturating_add(now, one_in(20) ? any_distance(40) : below(2 * width_));
+    return saturating_add(now, 1 + below(8));
   }
 
   void advance_any() {
@@ -224,35 +172,19 @@ class crowd_machine : private dice, private compared_wheel {
   void on_fired(std::size_t place, tick deadline) noexcept override {
     if (punctual_ && deadline < wheel_.now()) disagree("an entry fired late, though each next expiry was kept");
     if (result_.mismatch) return;
-    switch (below(32)) {
-      case 0:
-      case 1:
-      case 2:
-      case 3:
-        arm(place, any_deadline(place));
-        break;
-      case 4:
-      case 5:
-        arm_any();
-        break;
-      case 6:
-        cancel(any_place());
-        break;
-      case 7:
-        replace(place);
-        break;
-      case 8:
-        replace(any_place());
-        break;
-      case 9:
-        wheel_.sweep(4);
-        break;
-      case 10:
-        if (one_in(100)) clear();
-        break;
-      default:
-        break;
-    }
+    const std::uint64_t kind = below(32);
+    if (kind < 4)
+      arm(place, any_deadline(place));
+    else if (kind < 6)
+      arm_any();
+    else if (kind == 6)
+      cancel(any_place());
+    else if (kind < 9)
+      replace(kind == 7 ? place : any_place());
+    else if (kind == 9)
+      wheel_.sweep(4);
+    else if (kind == 10 && one_in(100))
+      clear();
     ask();
   }
 

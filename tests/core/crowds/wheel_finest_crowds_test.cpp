@@ -27,7 +27,7 @@ class finest_crowd : public testing::Test {
     EXPECT_TRUE(valid(timers));
   }
 
-  // Makes a call for each tick, which may not do all that is due.
+  // Makes a call for each tick, which may leave due timers over.
   void tick_until(tick last, std::size_t bound = work) {
     while (timers.now() < last) timers.advance(timers.now() + 1, bound);
     EXPECT_TRUE(valid(timers));

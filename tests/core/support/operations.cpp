@@ -3,28 +3,15 @@
 #include <tickwheel/core/wheel.hpp>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <utility>
 
 namespace tickwheel::test {
 
 namespace {
 
-constexpr std::array geometries{
-    wheel_geometry::hashed(1),
-    wheel_geometry::hashed(2),
-    wheel_geometry::hashed(8),
-    wheel_geometry::hashed(256),
-    wheel_geometry::hashed(8192),
-    wheel_geometry::hierarchical(2, 4),
-    wheel_geometry::hierarchical(3, 4),
-    wheel_geometry::hierarchical(31, 4),
-    wheel_geometry::hierarchical(3, 8),
-    wheel_geometry::hierarchical(4, 16),
-    wheel_geometry::hierarchical(7, 64),
-    wheel_geometry::hierarchical(3, 128),
-    wheel_geometry{},
-};
+constexpr wheel_geometry geometries[]{{1, 1},  {1, 2}, {1, 8},  {1, 256}, {1, 8192}, {2, 4}, {3, 4},
+                                      {31, 4}, {3, 8}, {4, 16}, {7, 64},  {3, 128},  {}};
 
 // Reads the input; past its end everything is zero.
 class reader {
@@ -127,7 +114,7 @@ class machine : private compared_wheel {
 // One of those with something special about them, or any other, with levels only as far as ticks reach.
 wheel_geometry read_geometry(reader& in) {
   const std::uint8_t kind = in.byte();
-  if (kind < 192) return geometries[kind % geometries.size()];
+  if (kind < 192) return geometries[kind % std::size(geometries)];
   wheel_geometry any{1U + in.byte() % 8U, 1U << (in.byte() % 13U)};
   while (!any.valid()) --any.levels;
   return any;

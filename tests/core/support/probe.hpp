@@ -9,11 +9,28 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <initializer_list>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+namespace tickwheel {
+
+// in the namespace of the type, where GoogleTest looks for them
+constexpr bool operator==(const advance_result& a, const advance_result& b) noexcept {
+  return a.ran == b.ran && a.done == b.done;
+}
+inline void PrintTo(const advance_result& r, std::ostream* out) {
+  *out << r.ran << " ran" << (r.done ? "" : ", not done");
+}
+
+}  // namespace tickwheel
+
 namespace tickwheel::test {
+
+constexpr advance_result ran(std::size_t count) noexcept { return {count, true}; }
+constexpr advance_result cut_after(std::size_t count) noexcept { return {count, false}; }
 
 using ticks = std::vector<tick>;
 
@@ -136,6 +153,14 @@ class checked_wheel : public wheel {
   }
   advance_result advance_unchecked(tick now, std::size_t work = npos) noexcept { return wheel::advance(now, work); }
 };
+
+/// Advances to each tick, which runs so many callbacks.
+inline void expect_ran(wheel& timers, std::initializer_list<std::pair<tick, std::size_t>> expected) {
+  for (const auto& [now, count] : expected) {
+    EXPECT_EQ(timers.advance(now).ran, count) << now;
+    EXPECT_TRUE(valid(timers));
+  }
+}
 
 /// Advances as an event loop does, no farther than `until` and from one `next_expiry` to the next. Returns the number
 /// of wakeups that took.

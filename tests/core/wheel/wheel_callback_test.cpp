@@ -43,8 +43,7 @@ TEST_P(callback, may_cancel_any_other_due_timer) {
 
 TEST_P(callback, may_cancel_all_others) {
   arm_due(all, [&](probe&) { all.cancel(); });
-  EXPECT_EQ(timers.advance(due).ran, 1U);
-  EXPECT_EQ(timers.advance(due + 2 * geometry.slots).ran, 0U);
+  expect_ran(timers, {{due, 1}, {due + 2 * geometry.slots, 0}});
   EXPECT_EQ(timers.armed(), 0U);
 }
 
@@ -63,8 +62,7 @@ TEST_P(callback, may_cancel_a_timer_that_is_not_due) {
     probe first{fresh, [&](probe&) { EXPECT_TRUE(fresh.cancel(later)); }};
     fresh.arm(first, origin + 1);
     fresh.arm(later, origin + 1 + delay);
-    EXPECT_EQ(fresh.advance(origin + 1).ran, 1U);
-    EXPECT_EQ(fresh.advance(origin + 1 + delay).ran, 0U);
+    expect_ran(fresh, {{origin + 1, 1}, {origin + 1 + delay, 0}});
   });
 }
 
@@ -110,8 +108,7 @@ TEST_P(callback, arms_with_zero_delay_for_the_next_pass) {
   EXPECT_EQ(other.fired(), 0U);
   EXPECT_EQ(timer.deadline(), due + 1);
   EXPECT_EQ(timers.next_expiry(), due + 1);
-  EXPECT_EQ(timers.advance(due).ran, 0U);
-  EXPECT_EQ(timers.advance(due + 1).ran, 2U);
+  expect_ran(timers, {{due, 0}, {due + 1, 2}});
 }
 
 TEST_P(callback, may_move_due_timers_to_the_next_pass) {
@@ -133,9 +130,7 @@ TEST_P(callback, may_cancel_due_timers_and_arm_them_again) {
       for (probe& p : some)
         if (fresh.cancel(p)) fresh.arm(p, fresh.now() + delay);
     });
-    EXPECT_EQ(fresh.advance(due).ran, 1U);
-    EXPECT_EQ(fresh.advance(due + delay - 1).ran, 0U);
-    EXPECT_EQ(fresh.advance(due + delay).ran, siblings - 1);
+    expect_ran(fresh, {{due, 1}, {due + delay - 1, 0}, {due + delay, siblings - 1}});
   };
   for_each_delay(run, last_tick - due);
 }
@@ -194,9 +189,7 @@ TEST_P(callback, may_destroy_its_wheel) {
   some.arm(due);
   probe far{*dying};
   dying->arm(far, due + 1);
-  const advance_result result = dying->advance(due);
-  EXPECT_EQ(result.ran, 1U);
-  EXPECT_TRUE(result.done);
+  EXPECT_EQ(dying->advance(due), ran(1U));
   EXPECT_EQ(some.fired(), 1U);
   EXPECT_EQ(far.fired(), 0U);
   for (probe& p : some) EXPECT_FALSE(p.armed());
@@ -241,9 +234,7 @@ TEST_P(callback, that_clears_its_wheel_may_arm_another_timer) {
     timers.arm(other, due + 2);
   });
   timers.arm(timer, due);
-  const advance_result result = timers.advance(due);
-  EXPECT_EQ(result.ran, 1U);
-  EXPECT_TRUE(result.done);
+  EXPECT_EQ(timers.advance(due), ran(1U));
   EXPECT_EQ(timers.next_expiry(), due + 2);
   EXPECT_EQ(timers.advance(due + 2).ran, 1U);
 }

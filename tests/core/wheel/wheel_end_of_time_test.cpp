@@ -41,9 +41,7 @@ TEST_P(end_of_time, advance_to_an_earlier_tick_runs_due_timers) {
     fresh.advance(last_tick);
     probe timer{fresh};
     fresh.arm(timer, last_tick);
-    const advance_result result = fresh.advance(last_tick - 1);
-    EXPECT_EQ(result.ran, 1U);
-    EXPECT_TRUE(result.done);
+    EXPECT_EQ(fresh.advance(last_tick - 1), ran(1U));
     EXPECT_EQ(fresh.now(), last_tick);
   }
 }

@@ -41,9 +41,7 @@ TEST_F(immediates, run_in_order_of_arming) {
   timers.arm_immediate(one, start);
   arm_and_collect(other);
   EXPECT_EQ(timers.armed(), 2U);
-  const advance_result result = timers.run_immediates(start);
-  EXPECT_EQ(result.ran, 2U);
-  EXPECT_TRUE(result.done);
+  EXPECT_EQ(timers.run_immediates(start), ran(2U));
   EXPECT_EQ(order, (std::vector{1, 2}));
   EXPECT_EQ(timers.armed(), 0U);
   EXPECT_TRUE(timers.empty());
@@ -86,13 +84,9 @@ TEST_F(immediates, stop_at_the_work_bound) {
   timers.collect_immediates();
   EXPECT_FALSE(timers.run_immediates(start, 0).done);
   EXPECT_EQ(all.fired(), 0U);
-  const advance_result part = timers.run_immediates(start, 3);
-  EXPECT_EQ(part.ran, 3U);
-  EXPECT_FALSE(part.done);
+  EXPECT_EQ(timers.run_immediates(start, 3), cut_after(3U));
   EXPECT_LE(timers.next_expiry(), timers.now());
-  const advance_result rest = timers.run_immediates(start, 3);
-  EXPECT_EQ(rest.ran, 2U);
-  EXPECT_TRUE(rest.done);
+  EXPECT_EQ(timers.run_immediates(start, 3), ran(2U));
 }
 
 TEST_F(immediates, armed_in_a_callback_wait_for_the_next_collect) {
@@ -124,9 +118,7 @@ TEST_F(immediates, end_a_round_though_callbacks_arm_again) {
 TEST_F(immediates, do_not_run_if_they_are_cancelled) {
   arm_and_collect(one);
   EXPECT_TRUE(timers.cancel(one));
-  const advance_result result = timers.run_immediates(start);
-  EXPECT_EQ(result.ran, 0U);
-  EXPECT_TRUE(result.done);
+  EXPECT_EQ(timers.run_immediates(start), ran(0U));
   EXPECT_TRUE(timers.empty());
 }
 
@@ -212,9 +204,7 @@ TEST_F(immediates, may_destroy_the_wheel) {
   dying->arm_immediate(one, start);
   dying->arm_immediate(other, start);
   dying->collect_immediates();
-  const advance_result result = dying->run_immediates(start);
-  EXPECT_EQ(result.ran, 1U);
-  EXPECT_TRUE(result.done);
+  EXPECT_EQ(dying->run_immediates(start), ran(1U));
   EXPECT_FALSE(other.armed());
   EXPECT_EQ(other.fired(), 0U);
 }
