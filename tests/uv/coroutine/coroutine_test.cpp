@@ -156,11 +156,31 @@ routine limit_into(timed_result<int>& result, timer_service& timers, event& e, s
   result = co_await with_timeout(timers, e.wait(), after);
 }
 
-// --- sleeping --------------------------------------------------------------------------------------------------------
+/// A service, and the result of a wait.
+class coroutine_test : public testing::Test {
+ protected:
+  void open(const tickwheel::service_options& options) {
+    service.timers.close();
+    ASSERT_EQ(service.timers.open(service.time, options), 0);
+  }
 
-TEST(sleep_for, ends_not_before_its_time_and_within_a_tick_after_it) {
   manual_service service;
   int result = unset;
+};
+using coroutine_sleep = coroutine_test;
+using resumed_coroutine = coroutine_test;
+using coroutine_stop = coroutine_test;
+
+/// The same, and an event that is awaited with a limit.
+class coroutine_timeout : public coroutine_test {
+ protected:
+  event e;
+  timed_result<int> timed{unset, {}};
+};
+
+// --- sleeping --------------------------------------------------------------------------------------------------------
+
+TEST_F(coroutine_sleep, ends_on_time_and_not_early) {
   const routine r = sleep_into(result, service.timers, 10ms);
   service.advance(10ms - 1ns);
   EXPECT_EQ(result, unset);
@@ -169,8 +189,7 @@ TEST(sleep_for, ends_not_before_its_time_and_within_a_tick_after_it) {
   EXPECT_TRUE(r.done());
 }
 
-TEST(sleep_for, is_never_early_nor_late_by_more_than_a_tick_a_thousand_times_in_a_row) {
-  manual_service service;
+TEST_F(coroutine_sleep, is_on_time_a_thousand_times_in_a_row) {
   int slept = 0;
   const auto sleep_on = [&]() -> routine {
     for (; slept < 1000; ++slept) {
@@ -186,20 +205,17 @@ TEST(sleep_for, is_never_early_nor_late_by_more_than_a_tick_a_thousand_times_in_
   EXPECT_EQ(slept, 1000);
 }
 
-TEST(sleep_for, counts_from_its_call_and_not_from_when_it_is_awaited) {
-  manual_service service;
+TEST_F(coroutine_sleep, counts_from_call_not_from_await) {
   const auto nap = sleep_for(service.timers, 10ms);
   service.advance(8ms);
-  int result = unset;
   const routine r = await_into(result, nap);
   service.advance(2ms + service.tick());
   EXPECT_EQ(result, 0);
 }
 
-TEST(sleep_for, nothing_ends_in_the_next_pass_and_not_at_once) {
+TEST_F(coroutine_sleep, zero_or_less_resumes_in_next_pass) {
   for (const auto after : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
-    manual_service service;
-    int result = unset;
+    result = unset;
     const routine r = sleep_into(result, service.timers, after);
     EXPECT_EQ(result, unset);
     service.advance(service.tick());
@@ -207,8 +223,7 @@ TEST(sleep_for, nothing_ends_in_the_next_pass_and_not_at_once) {
   }
 }
 
-TEST(sleep_for, nothing_in_a_loop_lets_each_pass_end) {
-  manual_service service;
+TEST_F(coroutine_sleep, zero_in_a_loop_lets_each_pass_end) {
   int rounds = 0;
   const auto spin = [&]() -> routine {
     for (;;) {
@@ -222,26 +237,21 @@ TEST(sleep_for, nothing_in_a_loop_lets_each_pass_end) {
   EXPECT_EQ(rounds, 1);
 }
 
-TEST(sleep_for, a_time_beyond_the_clock_is_for_ever) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_sleep, beyond_clock_never_ends) {
   const routine r = await_into(result, sleep_for(service.timers, std::chrono::hours::max()));
   service.advance(24h * 365);
   EXPECT_EQ(result, unset);
   EXPECT_EQ(service.timers.stats().pending, 1U);
 }
 
-TEST(sleep_for, keeps_the_loop_alive_until_it_ends) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_sleep, keeps_loop_alive_until_it_ends) {
   const routine r = sleep_into(result, service.timers, 10ms);
   EXPECT_TRUE(service.time.alive());
   service.advance(20ms);
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(sleep_for, of_several_each_ends_at_its_own_time) {
-  manual_service service;
+TEST_F(coroutine_sleep, ends_each_of_many_at_its_own_time) {
   std::deque<int> results;
   std::deque<routine> all;
   for (int i = 0; i < 100; ++i) all.push_back(sleep_into(results.emplace_back(unset), service.timers, i * 1ms));
@@ -252,9 +262,7 @@ TEST(sleep_for, of_several_each_ends_at_its_own_time) {
   }
 }
 
-TEST(sleep_for, is_cancelled_by_destroying_the_frame) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_sleep, is_cancelled_by_destroying_frame) {
   routine r = sleep_into(result, service.timers, 10ms);
   r.destroy();
   EXPECT_EQ(service.timers.stats().cancelled, 1U);
@@ -263,28 +271,23 @@ TEST(sleep_for, is_cancelled_by_destroying_the_frame) {
   EXPECT_EQ(result, unset);
 }
 
-TEST(sleep_for, is_refused_at_once_by_a_closed_service) {
-  manual_service service;
+TEST_F(coroutine_sleep, is_refused_by_closed_service) {
   service.timers.close();
-  int result = unset;
   const routine r = sleep_into(result, service.timers, 10ms);
   EXPECT_EQ(result, UV_ECANCELED);
 }
 
-TEST(sleep_for, is_refused_at_once_by_a_service_that_could_not_be_opened) {
+TEST_F(coroutine_sleep, is_refused_by_service_that_failed_to_open) {
   timer_service timers;
-  tickwheel::manual_driver time{tickwheel::clock::time_point{-1ns}};
-  ASSERT_EQ(timers.open(time), UV_EINVAL);
-  int result = unset;
+  tickwheel::manual_driver driver{tickwheel::clock::time_point{-1ns}};
+  ASSERT_EQ(timers.open(driver), UV_EINVAL);
   const routine r = sleep_into(result, timers, 10ms);
   EXPECT_EQ(result, UV_ECANCELED);
 }
 
 // What was made while the service was closed, and is awaited once it is open, which is a minute later.
-TEST(sleep_for, made_while_service_is_closed_counts_from_await) {
-  manual_service service;
+TEST_F(coroutine_sleep, made_while_service_is_closed_counts_from_await) {
   service.timers.close();
-  int result = unset;
   auto sleep = sleep_for(service.timers, 500ms);
   const auto awaits = [&]() -> routine { result = co_await sleep; };
   service.time.advance(1min);
@@ -302,11 +305,9 @@ TEST(sleep_for, made_while_service_is_closed_counts_from_await) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(sleep_for, with_stop_made_while_service_is_closed_counts_from_await) {
-  manual_service service;
+TEST_F(coroutine_sleep, with_stop_made_while_service_is_closed_counts_from_await) {
   service.timers.close();
   const std::stop_source stop;
-  int result = unset;
   auto sleep = sleep_for(service.timers, 500ms, stop.get_token());
   const auto awaits = [&]() -> routine { result = co_await sleep; };
   ASSERT_EQ(service.timers.open(service.time), 0);
@@ -318,10 +319,8 @@ TEST(sleep_for, with_stop_made_while_service_is_closed_counts_from_await) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(sleep_for, longest_made_while_service_is_closed_stays_asleep) {
-  manual_service service;
+TEST_F(coroutine_sleep, longest_made_while_service_is_closed_stays_asleep) {
   service.timers.close();
-  int result = unset;
   auto sleep = sleep_for(service.timers, std::chrono::hours::max());
   const auto awaits = [&]() -> routine { result = co_await sleep; };
   ASSERT_EQ(service.timers.open(service.time), 0);
@@ -330,8 +329,8 @@ TEST(sleep_for, longest_made_while_service_is_closed_stays_asleep) {
   EXPECT_EQ(result, unset);
 }
 
-TEST(sleep_for, is_refused_at_once_when_as_many_timers_are_armed_as_may_be) {
-  manual_service service{{.max_armed = 1}};
+TEST_F(coroutine_sleep, is_refused_at_max_armed) {
+  open({.max_armed = 1});
   int first = unset, second = unset;
   const routine a = sleep_into(first, service.timers, 10ms);
   const routine b = sleep_into(second, service.timers, 10ms);
@@ -340,9 +339,7 @@ TEST(sleep_for, is_refused_at_once_when_as_many_timers_are_armed_as_may_be) {
   EXPECT_EQ(first, 0);
 }
 
-TEST(sleep_for, is_left_suspended_when_the_service_closes) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_sleep, stays_suspended_when_service_closes) {
   const routine r = sleep_into(result, service.timers, 10ms);
   service.timers.close();
   service.time.advance(1h);
@@ -350,19 +347,17 @@ TEST(sleep_for, is_left_suspended_when_the_service_closes) {
   EXPECT_FALSE(r.done());
 }
 
-TEST(sleep_for, is_destroyed_after_its_service) {
+TEST_F(coroutine_sleep, may_be_destroyed_after_service) {
   tickwheel::manual_driver time;
   std::optional<timer_service> timers{std::in_place};
   ASSERT_EQ(timers->open(time), 0);
-  int result = unset;
   routine r = sleep_into(result, *timers, 10ms);
   timers.reset();
   r.destroy();
   EXPECT_EQ(result, unset);
 }
 
-TEST(sleep_for, allocates_nothing_beside_the_frame) {
-  manual_service service;
+TEST_F(coroutine_sleep, allocates_nothing_besides_frame) {
   std::size_t before = 0, after = 0;
   const auto measure = [&]() -> routine {
     before = allocations::count();
@@ -376,9 +371,7 @@ TEST(sleep_for, allocates_nothing_beside_the_frame) {
   EXPECT_EQ(after, before);
 }
 
-TEST(sleep_until, ends_not_before_that_time_and_within_a_tick_after_it) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_sleep, until_ends_on_time_and_not_early) {
   const routine r = await_into(result, sleep_until(service.timers, service.time.now() + 10ms));
   service.advance(10ms - 1ns);
   EXPECT_EQ(result, unset);
@@ -386,17 +379,14 @@ TEST(sleep_until, ends_not_before_that_time_and_within_a_tick_after_it) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(sleep_until, a_time_that_has_passed_ends_in_the_next_pass) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_sleep, until_past_time_resumes_in_next_pass) {
   const routine r = await_into(result, sleep_until(service.timers, service.time.now() - 1h));
   EXPECT_EQ(result, unset);
   service.advance(service.tick());
   EXPECT_EQ(result, 0);
 }
 
-TEST(sleep_until, on_a_grid_does_not_drift) {
-  manual_service service;
+TEST_F(coroutine_sleep, until_does_not_drift_on_a_grid) {
   const auto begin = service.time.now();
   int ended = 0;
   const auto each_second = [&]() -> routine {
@@ -409,8 +399,7 @@ TEST(sleep_until, on_a_grid_does_not_drift) {
   EXPECT_EQ(ended, 1000);
 }
 
-TEST(a_resumed_coroutine, is_told_by_the_service_when_it_was_due_and_how_late_it_is) {
-  manual_service service;
+TEST_F(resumed_coroutine, may_ask_why_it_is_late) {
   bool told = false;
   const auto ask = [&]() -> routine {
     const auto begin = service.time.now();
@@ -425,8 +414,7 @@ TEST(a_resumed_coroutine, is_told_by_the_service_when_it_was_due_and_how_late_it
   EXPECT_TRUE(told);
 }
 
-TEST(a_resumed_coroutine, that_blocks_is_a_slow_handler_of_its_kind) {
-  manual_service service;
+TEST_F(resumed_coroutine, counts_as_slow_handler_of_its_kind) {
   std::deque<tickwheel::timer::callback> slow;
   const auto note = [](void* context, const tickwheel::slow_handler& told) noexcept {
     static_cast<std::deque<tickwheel::timer::callback>*>(context)->push_back(told.handler);
@@ -449,24 +437,22 @@ TEST(a_resumed_coroutine, that_blocks_is_a_slow_handler_of_its_kind) {
   EXPECT_EQ(slow, expected);
 }
 
-TEST(a_resumed_coroutine, may_destroy_the_service) {
+TEST_F(resumed_coroutine, may_destroy_service) {
   tickwheel::manual_driver time;
   std::optional<timer_service> timers{std::in_place};
   ASSERT_EQ(timers->open(time), 0);
   int other = unset;
   const routine r = sleep_into(other, *timers, 10ms);
-  const auto end = [](std::optional<timer_service>& service) -> detached {
-    co_await sleep_for(*service, 10ms);
-    service.reset();
+  const auto end = [](std::optional<timer_service>& own) -> detached {
+    co_await sleep_for(*own, 10ms);
+    own.reset();
   };
   end(timers);
   time.advance(1s);
   EXPECT_FALSE(timers.has_value());
 }
 
-TEST(a_resumed_coroutine, may_close_the_service_and_is_refused_from_then_on) {
-  manual_service service;
-  int result = unset;
+TEST_F(resumed_coroutine, is_refused_after_it_closed_service) {
   const auto close = [&]() -> routine {
     co_await sleep_for(service.timers, 10ms);
     service.timers.close();
@@ -477,8 +463,7 @@ TEST(a_resumed_coroutine, may_close_the_service_and_is_refused_from_then_on) {
   EXPECT_EQ(result, UV_ECANCELED);
 }
 
-TEST(a_resumed_coroutine, may_end_and_its_frame_with_it) {
-  manual_service service;
+TEST_F(resumed_coroutine, may_end_with_its_frame) {
   const auto before = allocations::outstanding();
   const auto once = [](timer_service& timers) -> detached { co_await sleep_for(timers, 10ms); };
   once(service.timers);
@@ -487,8 +472,7 @@ TEST(a_resumed_coroutine, may_end_and_its_frame_with_it) {
   EXPECT_EQ(allocations::outstanding(), before);
 }
 
-TEST(a_resumed_coroutine, may_destroy_another_that_is_due_in_the_same_pass) {
-  manual_service service;
+TEST_F(resumed_coroutine, may_destroy_another_due_in_same_pass) {
   std::deque<routine> both;
   int resumed = 0;
   const auto first_wins = [&](std::size_t other) -> routine {
@@ -502,8 +486,7 @@ TEST(a_resumed_coroutine, may_destroy_another_that_is_due_in_the_same_pass) {
   EXPECT_EQ(resumed, 1);
 }
 
-TEST(a_resumed_coroutine, may_begin_others_which_are_not_resumed_in_the_same_pass) {
-  manual_service service;
+TEST_F(resumed_coroutine, may_begin_others_which_resume_in_later_pass) {
   int inner = unset;
   std::optional<routine> begun;
   const auto outer = [&]() -> routine {
@@ -519,12 +502,10 @@ TEST(a_resumed_coroutine, may_begin_others_which_are_not_resumed_in_the_same_pas
   EXPECT_EQ(inner, 0);
 }
 
-TEST(a_coroutine_within_another, is_waited_for) {
-  manual_service service;
+TEST_F(resumed_coroutine, resumes_its_caller_when_it_returns) {
   const auto inner = [](timer_service& timers) -> subroutine {
     co_return co_await sleep_for(timers, 10ms) == 0 ? 7 : unset;
   };
-  int result = unset;
   const auto outer = [&]() -> routine { result = co_await inner(service.timers); };
   const routine r = outer();
   service.advance(9ms);
@@ -533,8 +514,7 @@ TEST(a_coroutine_within_another, is_waited_for) {
   EXPECT_EQ(result, 7);
 }
 
-TEST(a_coroutine_within_another, is_cancelled_by_destroying_the_outer_frame) {
-  manual_service service;
+TEST_F(resumed_coroutine, is_cancelled_with_its_callers_frame) {
   const auto inner = [](timer_service& timers) -> subroutine { co_return co_await sleep_for(timers, 10ms); };
   const auto outer = [&]() -> routine { co_await inner(service.timers); };
   routine r = outer();
@@ -549,20 +529,16 @@ routine sleep_into(int& result, timer_service& timers, std::chrono::nanoseconds 
   result = co_await sleep_for(timers, after, std::move(stop));
 }
 
-TEST(a_stop, that_was_requested_before_ends_the_sleep_at_once_and_arms_nothing) {
-  manual_service service;
+TEST_F(coroutine_stop, requested_before_sleep_ends_it_at_once) {
   std::stop_source stop;
   stop.request_stop();
-  int result = unset;
   const routine r = sleep_into(result, service.timers, 10ms, stop.get_token());
   EXPECT_EQ(result, UV_ECANCELED);
   EXPECT_EQ(service.timers.stats().armed, 0U);
 }
 
-TEST(a_stop, ends_the_sleep_in_the_next_pass_and_not_within_its_request) {
-  manual_service service;
+TEST_F(coroutine_stop, request_resumes_sleep_in_next_pass) {
   std::stop_source stop;
-  int result = unset;
   const routine r = sleep_into(result, service.timers, 1h, stop.get_token());
   service.advance(1s);
   stop.request_stop();
@@ -572,10 +548,8 @@ TEST(a_stop, ends_the_sleep_in_the_next_pass_and_not_within_its_request) {
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(a_stop, that_is_not_requested_leaves_the_sleep_its_time) {
-  manual_service service;
+TEST_F(coroutine_stop, without_request_leaves_sleep_its_time) {
   const std::stop_source stop;
-  int result = unset;
   const routine r = sleep_into(result, service.timers, 10ms, stop.get_token());
   service.advance(10ms - 1ns);
   EXPECT_EQ(result, unset);
@@ -583,16 +557,13 @@ TEST(a_stop, that_is_not_requested_leaves_the_sleep_its_time) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(a_stop, may_be_none) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_stop, without_source_leaves_sleep_its_time) {
   const routine r = sleep_into(result, service.timers, 10ms, std::stop_token{});
   service.advance(20ms);
   EXPECT_EQ(result, 0);
 }
 
-TEST(a_stop, ends_all_that_share_it) {
-  manual_service service;
+TEST_F(coroutine_stop, request_ends_all_sleeps_that_share_it) {
   std::stop_source stop;
   std::deque<int> results;
   std::deque<routine> all;
@@ -600,11 +571,10 @@ TEST(a_stop, ends_all_that_share_it) {
     all.push_back(sleep_into(results.emplace_back(unset), service.timers, 1h, stop.get_token()));
   stop.request_stop();
   service.advance(service.tick());
-  for (const int result : results) EXPECT_EQ(result, UV_ECANCELED);
+  for (const int each : results) EXPECT_EQ(each, UV_ECANCELED);
 }
 
-TEST(a_stop, that_is_requested_by_one_that_is_due_stops_another_that_is_due_in_the_same_pass) {
-  manual_service service;
+TEST_F(coroutine_stop, request_by_due_sleep_stops_another_due_one) {
   std::stop_source stop;
   int ended = 0, stopped = 0;
   const auto first_stops = [&]() -> routine {
@@ -621,8 +591,7 @@ TEST(a_stop, that_is_requested_by_one_that_is_due_stops_another_that_is_due_in_t
   EXPECT_EQ(stopped, 1);
 }
 
-TEST(a_stop, may_be_requested_by_the_coroutine_that_slept_with_it) {
-  manual_service service;
+TEST_F(coroutine_stop, may_be_requested_by_coroutine_that_slept_with_it) {
   std::stop_source stop;
   int first = unset, second = unset;
   const auto stop_myself = [&]() -> routine {
@@ -636,10 +605,8 @@ TEST(a_stop, may_be_requested_by_the_coroutine_that_slept_with_it) {
   EXPECT_EQ(second, UV_ECANCELED);
 }
 
-TEST(a_stop, finds_nobody_when_the_frame_was_destroyed) {
-  manual_service service;
+TEST_F(coroutine_stop, request_after_frame_was_destroyed_has_no_effect) {
   std::stop_source stop;
-  int result = unset;
   routine r = sleep_into(result, service.timers, 10ms, stop.get_token());
   r.destroy();
   stop.request_stop();
@@ -647,20 +614,19 @@ TEST(a_stop, finds_nobody_when_the_frame_was_destroyed) {
   EXPECT_EQ(result, unset);
 }
 
-TEST(a_stop, after_the_service_is_gone_resumes_nobody) {
+TEST_F(coroutine_stop, request_after_service_is_gone_resumes_nobody) {
   tickwheel::manual_driver time;
   std::optional<timer_service> timers{std::in_place};
   ASSERT_EQ(timers->open(time), 0);
   std::stop_source stop;
-  int result = unset;
   const routine r = sleep_into(result, *timers, 10ms, stop.get_token());
   timers.reset();
   stop.request_stop();
   EXPECT_EQ(result, unset);
 }
 
-TEST(a_stop, leaves_refusals_what_they_are) {
-  manual_service service{{.max_armed = 1}};
+TEST_F(coroutine_stop, does_not_change_refusals) {
+  open({.max_armed = 1});
   const std::stop_source stop;
   int first = unset, second = unset, third = unset;
   const routine a = sleep_into(first, service.timers, 10ms, stop.get_token());
@@ -671,8 +637,7 @@ TEST(a_stop, leaves_refusals_what_they_are) {
   EXPECT_EQ(third, UV_ECANCELED);
 }
 
-TEST(a_stop, lets_coroutines_that_own_themselves_end_before_the_service_closes) {
-  manual_service service;
+TEST_F(coroutine_stop, request_ends_detached_coroutines_before_close) {
   std::stop_source stop;
   const auto before = allocations::outstanding();
   const auto on_and_on = [](timer_service& timers, std::stop_token token) -> detached {
@@ -686,8 +651,7 @@ TEST(a_stop, lets_coroutines_that_own_themselves_end_before_the_service_closes) 
   EXPECT_EQ(allocations::outstanding(), before);
 }
 
-TEST(a_stop, allocates_nothing) {
-  manual_service service;
+TEST_F(coroutine_stop, sleep_allocates_nothing) {
   const std::stop_source stop;
   std::size_t before = 0, after = 0;
   const auto measure = [&]() -> routine {
@@ -703,36 +667,29 @@ TEST(a_stop, allocates_nothing) {
 
 // --- limits ----------------------------------------------------------------------------------------------------------
 
-TEST(with_timeout, hands_on_what_comes_in_time_and_cancels_its_timer) {
-  manual_service service;
-  event e;
-  timed_result<int> result{unset, {}};
-  const routine r = limit_into(result, service.timers, e, 10ms);
+TEST_F(coroutine_timeout, returns_value_in_time_and_cancels_its_timer) {
+  const routine r = limit_into(timed, service.timers, e, 10ms);
   service.advance(9ms);
   e.come(42);
-  ASSERT_TRUE(result);
-  EXPECT_FALSE(result.timed_out());
-  EXPECT_EQ(*result, 42);
+  ASSERT_TRUE(timed);
+  EXPECT_FALSE(timed.timed_out());
+  EXPECT_EQ(*timed, 42);
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(with_timeout, ends_what_it_awaits_when_the_time_is_up_and_not_before) {
-  manual_service service;
-  event e;
-  timed_result<int> result{unset, {}};
-  const routine r = limit_into(result, service.timers, e, 10ms);
+TEST_F(coroutine_timeout, ends_awaited_at_its_limit_and_not_before) {
+  const routine r = limit_into(timed, service.timers, e, 10ms);
   service.advance(10ms - 1ns);
-  EXPECT_EQ(result.error, unset);
+  EXPECT_EQ(timed.error, unset);
   EXPECT_TRUE(e.is_awaited());
   service.advance(1ns + service.tick());
-  EXPECT_TRUE(result.timed_out());
-  EXPECT_EQ(result.error, UV_ETIMEDOUT);
-  EXPECT_FALSE(result.value.has_value());
+  EXPECT_TRUE(timed.timed_out());
+  EXPECT_EQ(timed.error, UV_ETIMEDOUT);
+  EXPECT_FALSE(timed.value.has_value());
   EXPECT_FALSE(e.is_awaited());
 }
 
-TEST(with_timeout, ends_the_loser_before_the_coroutine_goes_on_within_the_same_expression) {
-  manual_service service;
+TEST_F(coroutine_timeout, destroys_awaited_before_coroutine_resumes) {
   event late;
   int sum = 0;
   bool awaited_meanwhile = true;
@@ -751,9 +708,7 @@ TEST(with_timeout, ends_the_loser_before_the_coroutine_goes_on_within_the_same_e
   EXPECT_EQ(sum, UV_ETIMEDOUT);
 }
 
-TEST(with_timeout, ends_its_limit_before_the_coroutine_goes_on_within_the_same_expression) {
-  manual_service service;
-  event e;
+TEST_F(coroutine_timeout, cancels_limit_before_coroutine_resumes) {
   int sum = 0;
   const auto both = [&]() -> routine {
     // as above
@@ -769,14 +724,11 @@ TEST(with_timeout, ends_its_limit_before_the_coroutine_goes_on_within_the_same_e
   EXPECT_EQ(sum, 42);
 }
 
-TEST(with_timeout, does_not_wait_for_what_is_there_and_arms_nothing) {
-  manual_service service;
-  event e;
+TEST_F(coroutine_timeout, arms_nothing_if_awaited_is_ready) {
   e.come(42);
-  timed_result<int> result{unset, {}};
-  const routine r = limit_into(result, service.timers, e, -1s);
-  ASSERT_TRUE(result);
-  EXPECT_EQ(*result, 42);
+  const routine r = limit_into(timed, service.timers, e, -1s);
+  ASSERT_TRUE(timed);
+  EXPECT_EQ(*timed, 42);
   EXPECT_EQ(service.timers.stats().armed, 0U);
 }
 
@@ -786,13 +738,11 @@ struct at_once {
   int await_resume() const noexcept { return 42; }
 };
 
-TEST(with_timeout, takes_what_decides_not_to_suspend) {
-  manual_service service;
-  timed_result<int> result{unset, {}};
-  const auto wait = [&]() -> routine { result = co_await with_timeout(service.timers, at_once{}, 10ms); };
+TEST_F(coroutine_timeout, may_await_what_does_not_suspend) {
+  const auto wait = [&]() -> routine { timed = co_await with_timeout(service.timers, at_once{}, 10ms); };
   const routine r = wait();
-  ASSERT_TRUE(result);
-  EXPECT_EQ(*result, 42);
+  ASSERT_TRUE(timed);
+  EXPECT_EQ(*timed, 42);
   EXPECT_FALSE(service.time.alive());
 }
 
@@ -802,9 +752,7 @@ struct resumed_within {
   int await_resume() const noexcept { return 42; }
 };
 
-TEST(with_timeout, takes_what_resumes_the_coroutine_before_it_is_suspended_for_long) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_timeout, may_await_what_resumes_within_await_suspend) {
   const auto wait = [](timer_service& timers, int& into) -> detached {
     into = *co_await with_timeout(timers, resumed_within{}, 10ms);
   };
@@ -813,8 +761,7 @@ TEST(with_timeout, takes_what_resumes_the_coroutine_before_it_is_suspended_for_l
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(with_timeout, of_zero_lets_the_awaited_come_until_the_next_pass) {
-  manual_service service;
+TEST_F(coroutine_timeout, of_zero_lasts_until_next_pass) {
   event in_time, late;
   timed_result<int> first{unset, {}}, second{unset, {}};
   const routine a = limit_into(first, service.timers, in_time, 0ns);
@@ -850,66 +797,56 @@ void race(std::chrono::nanoseconds comes, int& values, int& timeouts) {
   EXPECT_EQ(service.timers.stats().fired + service.timers.stats().cancelled, 2U);
 }
 
-TEST(with_timeout, has_one_winner_when_both_come_in_the_same_pass) {
+TEST_F(coroutine_timeout, has_one_winner_if_both_come_in_same_pass) {
   int values = 0, timeouts = 0;
   for (int i = 0; i < 40; ++i) race(i * 500us, values, timeouts);
   EXPECT_GT(values, 0);
   EXPECT_GT(timeouts, 0);
 }
 
-TEST(with_timeout, begins_nothing_without_a_limit) {
-  manual_service service{{.max_armed = 1}};
+TEST_F(coroutine_timeout, begins_nothing_if_limit_is_refused) {
+  open({.max_armed = 1});
   int asleep = unset;
   const routine other = sleep_into(asleep, service.timers, 1h);
-  event e;
-  timed_result<int> result{unset, {}};
-  const routine r = limit_into(result, service.timers, e, 10ms);
-  EXPECT_EQ(result.error, UV_ENOBUFS);
+  const routine r = limit_into(timed, service.timers, e, 10ms);
+  EXPECT_EQ(timed.error, UV_ENOBUFS);
   EXPECT_EQ(e.begun, 0);
 }
 
-TEST(with_timeout, is_refused_at_once_by_a_closed_service) {
-  manual_service service;
+TEST_F(coroutine_timeout, is_refused_by_closed_service) {
   service.timers.close();
-  event e;
-  timed_result<int> result{unset, {}};
-  const routine r = limit_into(result, service.timers, e, 10ms);
-  EXPECT_EQ(result.error, UV_ECANCELED);
+  const routine r = limit_into(timed, service.timers, e, 10ms);
+  EXPECT_EQ(timed.error, UV_ECANCELED);
   EXPECT_EQ(e.begun, 0);
 }
 
-TEST(with_timeout, made_while_service_is_closed_counts_from_await) {
-  manual_service service;
+TEST_F(coroutine_timeout, made_while_service_is_closed_counts_from_await) {
   service.timers.close();
-  timed_result<int> result{unset, {}};
   auto wait = with_timeout(service.timers, sleep_for(service.timers, 500ms), 100ms);
-  const auto awaits = [&]() -> routine { result = co_await std::move(wait); };
+  const auto awaits = [&]() -> routine { timed = co_await std::move(wait); };
   service.time.advance(1min);
   ASSERT_EQ(service.timers.open(service.time), 0);
   const routine r = awaits();
   service.advance(100ms - 1ns);
-  EXPECT_EQ(result.error, unset);
+  EXPECT_EQ(timed.error, unset);
   service.advance(1ns + service.tick());
-  EXPECT_TRUE(result.timed_out());
+  EXPECT_TRUE(timed.timed_out());
 }
 
-TEST(with_timeout, of_sleep_made_while_service_is_closed_lets_it_end) {
-  manual_service service;
+TEST_F(coroutine_timeout, of_sleep_made_while_closed_lets_it_end) {
   service.timers.close();
-  timed_result<int> result{unset, {}};
   auto wait = with_timeout(service.timers, sleep_for(service.timers, 100ms), 500ms);
-  const auto awaits = [&]() -> routine { result = co_await std::move(wait); };
+  const auto awaits = [&]() -> routine { timed = co_await std::move(wait); };
   ASSERT_EQ(service.timers.open(service.time), 0);
   const routine r = awaits();
   service.advance(100ms - 1ns);
-  EXPECT_EQ(result.error, unset);
+  EXPECT_EQ(timed.error, unset);
   service.advance(1ns + service.tick());
-  EXPECT_EQ(result.error, 0);
-  EXPECT_EQ(*result, 0);
+  EXPECT_EQ(timed.error, 0);
+  EXPECT_EQ(*timed, 0);
 }
 
-TEST(with_timeout, begins_no_subroutine_without_a_limit) {
-  manual_service service;
+TEST_F(coroutine_timeout, begins_no_subroutine_if_limit_is_refused) {
   service.timers.close();
   bool begun = false;
   const auto inner = [&]() -> subroutine {
@@ -923,33 +860,26 @@ TEST(with_timeout, begins_no_subroutine_without_a_limit) {
   EXPECT_FALSE(begun);
 }
 
-TEST(with_timeout, leaves_the_awaited_without_a_limit_when_the_service_closes) {
-  manual_service service;
-  event e;
-  timed_result<int> result{unset, {}};
-  const routine r = limit_into(result, service.timers, e, 10ms);
+TEST_F(coroutine_timeout, loses_its_limit_when_service_closes) {
+  const routine r = limit_into(timed, service.timers, e, 10ms);
   service.timers.close();
   service.time.advance(1h);
-  EXPECT_EQ(result.error, unset);
+  EXPECT_EQ(timed.error, unset);
   e.come(42);
-  ASSERT_TRUE(result);
-  EXPECT_EQ(*result, 42);
+  ASSERT_TRUE(timed);
+  EXPECT_EQ(*timed, 42);
 }
 
-TEST(with_timeout, is_cancelled_with_what_it_awaits_by_destroying_the_frame) {
-  manual_service service;
-  event e;
-  timed_result<int> result{unset, {}};
-  routine r = limit_into(result, service.timers, e, 10ms);
+TEST_F(coroutine_timeout, is_cancelled_by_destroying_frame) {
+  routine r = limit_into(timed, service.timers, e, 10ms);
   r.destroy();
   EXPECT_FALSE(e.is_awaited());
   EXPECT_FALSE(service.time.alive());
   service.advance(1h);
-  EXPECT_EQ(result.error, unset);
+  EXPECT_EQ(timed.error, unset);
 }
 
-TEST(with_timeout, bounds_a_subroutine_and_destroys_what_is_within_it) {
-  manual_service service;
+TEST_F(coroutine_timeout, destroys_subroutine_at_its_limit) {
   const auto alive = std::make_shared<int>(0);
   const auto inner = [&](std::shared_ptr<int> held) -> subroutine {
     co_await sleep_for(service.timers, 1h);
@@ -967,13 +897,11 @@ TEST(with_timeout, bounds_a_subroutine_and_destroys_what_is_within_it) {
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(with_timeout, hands_on_what_a_subroutine_returns) {
-  manual_service service;
+TEST_F(coroutine_timeout, returns_value_of_subroutine) {
   const auto inner = [&]() -> subroutine {
     co_await sleep_for(service.timers, 5ms);
     co_return 7;
   };
-  int result = unset;
   const auto outer = [&]() -> routine {
     const auto got = co_await with_timeout(service.timers, inner(), 10ms);
     result = got ? *got : got.error;
@@ -983,8 +911,7 @@ TEST(with_timeout, hands_on_what_a_subroutine_returns) {
   EXPECT_EQ(result, 7);
 }
 
-TEST(with_timeout, lets_through_what_the_awaited_throws) {
-  manual_service service;
+TEST_F(coroutine_timeout, passes_on_exception_of_awaited) {
   const auto inner = [&]() -> subroutine {
     co_await sleep_for(service.timers, 5ms);
     throw std::runtime_error{"refused"};
@@ -1003,8 +930,7 @@ TEST(with_timeout, lets_through_what_the_awaited_throws) {
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(with_timeout, bounds_a_sleep) {
-  manual_service service;
+TEST_F(coroutine_timeout, bounds_sleep) {
   int longer = unset, shorter = unset;
   const auto outer = [&]() -> routine {
     longer = (co_await with_timeout(service.timers, sleep_for(service.timers, 1h), 10ms)).error;
@@ -1016,20 +942,18 @@ TEST(with_timeout, bounds_a_sleep) {
   EXPECT_EQ(shorter, 0);
 }
 
-TEST(with_timeout, within_another_has_the_shorter_limit_win) {
+TEST_F(coroutine_timeout, nested_ends_at_shorter_limit) {
   for (const bool outer_is_shorter : {true, false}) {
-    manual_service service;
-    event e;
-    timed_result<timed_result<int>> result{unset, {}};
+    timed_result<timed_result<int>> both{unset, {}};
     const auto wait = [&]() -> routine {
       auto inner = with_timeout(service.timers, e.wait(), outer_is_shorter ? 1h : 10ms);
-      result = co_await with_timeout(service.timers, std::move(inner), outer_is_shorter ? 10ms : 1h);
+      both = co_await with_timeout(service.timers, std::move(inner), outer_is_shorter ? 10ms : 1h);
     };
     const routine r = wait();
     service.advance(20ms);
     ASSERT_TRUE(r.done());
-    EXPECT_EQ(result.timed_out(), outer_is_shorter);
-    EXPECT_EQ(result && result->timed_out(), !outer_is_shorter);
+    EXPECT_EQ(both.timed_out(), outer_is_shorter);
+    EXPECT_EQ(both && both->timed_out(), !outer_is_shorter);
     EXPECT_FALSE(e.is_awaited());
     EXPECT_FALSE(service.time.alive());
   }
@@ -1041,14 +965,13 @@ struct nothing_at_once {
   void await_resume() const noexcept {}
 };
 
-TEST(with_timeout, awaits_what_has_no_value) {
-  manual_service service;
+TEST_F(coroutine_timeout, may_await_void) {
   int never = unset, ready = unset;
   const auto wait = [&]() -> routine {
-    timed_result<void> result = co_await with_timeout(service.timers, nothing_at_once{}, 10ms);
-    ready = result.error;
-    result = co_await with_timeout(service.timers, std::suspend_always{}, 10ms);
-    never = result.error;
+    timed_result<void> got = co_await with_timeout(service.timers, nothing_at_once{}, 10ms);
+    ready = got.error;
+    got = co_await with_timeout(service.timers, std::suspend_always{}, 10ms);
+    never = got.error;
   };
   const routine r = wait();
   EXPECT_EQ(ready, 0);
@@ -1062,9 +985,7 @@ struct something_movable {
   std::unique_ptr<int> await_resume() const { return std::make_unique<int>(42); }
 };
 
-TEST(with_timeout, hands_on_what_can_only_be_moved) {
-  manual_service service;
-  int result = unset;
+TEST_F(coroutine_timeout, returns_move_only_value) {
   const auto wait = [&]() -> routine {
     auto got = co_await with_timeout(service.timers, something_movable{}, 10ms);
     result = *std::move(*got);
@@ -1078,24 +999,20 @@ struct awaited_by_function {
 };
 event::awaiter operator co_await(awaited_by_function a) { return event::awaiter{a.e}; }
 
-TEST(with_timeout, awaits_what_has_a_free_operator) {
-  manual_service service;
-  event e;
-  int result = unset;
+TEST_F(coroutine_timeout, may_await_by_free_operator) {
   const auto wait = [&]() -> routine { result = *co_await with_timeout(service.timers, awaited_by_function{e}, 10ms); };
   const routine r = wait();
   e.come(42);
   EXPECT_EQ(result, 42);
 }
 
-TEST(with_timeout, lets_a_coroutine_whose_time_is_up_destroy_the_service) {
+TEST_F(coroutine_timeout, may_destroy_service_after_its_limit) {
   tickwheel::manual_driver time;
   std::optional<timer_service> timers{std::in_place};
   ASSERT_EQ(timers->open(time), 0);
-  event e;
-  const auto end = [](std::optional<timer_service>& service, event& never) -> detached {
-    const auto got = co_await with_timeout(*service, never.wait(), 10ms);
-    if (got.timed_out()) service.reset();
+  const auto end = [](std::optional<timer_service>& own, event& never) -> detached {
+    const auto got = co_await with_timeout(*own, never.wait(), 10ms);
+    if (got.timed_out()) own.reset();
   };
   end(timers, e);
   time.advance(1s);
@@ -1103,9 +1020,7 @@ TEST(with_timeout, lets_a_coroutine_whose_time_is_up_destroy_the_service) {
   EXPECT_FALSE(e.is_awaited());
 }
 
-TEST(with_timeout, allocates_nothing_beside_the_frame) {
-  manual_service service;
-  event e;
+TEST_F(coroutine_timeout, allocates_nothing_besides_frame) {
   std::size_t before = 0, after = 0;
   const auto measure = [&]() -> routine {
     before = allocations::count();

@@ -30,7 +30,7 @@ void with_and_without_memory(Call call) {
   EXPECT_FALSE(of_the_second.struck());
 }
 
-struct offloading : testing::Test {
+struct offload_without_memory : testing::Test {
   struct session {
     session(timer_service& timers, offload_pool& pool) : call{timers, pool, *this} {}
     void on_done(int failed, int* value) noexcept {
@@ -60,7 +60,7 @@ struct offloading : testing::Test {
   session s{service.timers, pool};
 };
 
-TEST_F(offloading, without_memory_to_run_answers_so_destroys_the_work_and_can_be_tried_again) {
+TEST_F(offload_without_memory, run_fails_and_can_be_tried_again) {
   with_and_without_memory([&] { return s.call.run(work(7)); });
   EXPECT_TRUE(s.call.in_flight());
   loop.run();
@@ -68,7 +68,7 @@ TEST_F(offloading, without_memory_to_run_answers_so_destroys_the_work_and_can_be
   EXPECT_EQ(s.result, 7);
 }
 
-TEST_F(offloading, without_memory_to_arm_answers_so_destroys_the_work_and_can_be_tried_again) {
+TEST_F(offload_without_memory, arm_fails_and_can_be_tried_again) {
   with_and_without_memory([&] { return s.call.arm(1ms, work(7)); });
   EXPECT_TRUE(s.call.armed());
   service.advance(2ms);
@@ -76,7 +76,7 @@ TEST_F(offloading, without_memory_to_arm_answers_so_destroys_the_work_and_can_be
   EXPECT_EQ(s.result, 7);
 }
 
-TEST_F(offloading, without_memory_takes_no_place_in_the_pool) {
+TEST_F(offload_without_memory, takes_no_place_in_pool) {
   {
     const allocations::failure failure{0};
     EXPECT_EQ(s.call.run(work(7)), UV_ENOMEM);
@@ -85,7 +85,7 @@ TEST_F(offloading, without_memory_takes_no_place_in_the_pool) {
   EXPECT_EQ(pool.refused(), 0U);
 }
 
-TEST_F(offloading, without_memory_leaves_what_was_armed_armed) {
+TEST_F(offload_without_memory, leaves_armed_work_armed) {
   ASSERT_EQ(s.call.arm(1ms, work(7)), 0);
   {
     const allocations::failure failure{0};
@@ -98,7 +98,7 @@ TEST_F(offloading, without_memory_leaves_what_was_armed_armed) {
   EXPECT_EQ(s.result, 7);
 }
 
-TEST_F(offloading, without_memory_leaves_what_is_in_flight_to_be_answered) {
+TEST_F(offload_without_memory, leaves_work_in_flight_to_be_answered) {
   ASSERT_EQ(s.call.run(work(7)), 0);
   {
     const allocations::failure failure{0};
@@ -111,7 +111,7 @@ TEST_F(offloading, without_memory_leaves_what_is_in_flight_to_be_answered) {
   EXPECT_EQ(s.result, 7);
 }
 
-TEST_F(offloading, without_memory_answers_what_is_in_flight_cancels_and_closes) {
+TEST_F(offload_without_memory, answers_cancels_and_closes) {
   ASSERT_EQ(s.call.run(work(7)), 0);
   session cancelled{service.timers, pool};
   ASSERT_EQ(cancelled.call.arm(1h, work(8)), 0);

@@ -98,16 +98,32 @@ struct offload : testing::Test {
     blocked.open();
     loop.run();
   }
+  /// Work that returns `n`; and the same after it has passed `at`.
+  static auto answer(int n) {
+    return [n]() noexcept { return n; };
+  }
+  static auto answer(int n, gate& at) {
+    return [n, &at]() noexcept {
+      at.pass();
+      return n;
+    };
+  }
+  /// Work that notes that it ran.
+  static auto note(std::atomic<bool>& ran) {
+    return [&ran]() noexcept { return (ran = true) ? 1 : 0; };
+  }
 
-  gate blocked;
+  void open_small() { ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0); }
+
+  gate blocked, running;
   uv_work_t requests[pool_threads];
   live_loop loop;
   manual_service service;
-  offload_pool pool;
+  offload_pool pool, small;
   std::optional<session> s{std::in_place, service.timers, pool};
 };
 
-TEST_F(offload, runs_on_a_thread_of_the_pool_and_answers_on_the_loops) {
+TEST_F(offload, works_on_pool_thread_and_answers_on_loop_thread) {
   std::thread::id ran_on;
   ASSERT_EQ(s->call.run([&ran_on]() noexcept {
     ran_on = std::this_thread::get_id();
@@ -126,8 +142,8 @@ TEST_F(offload, runs_on_a_thread_of_the_pool_and_answers_on_the_loops) {
   EXPECT_EQ(pool.in_flight(), 0U);
 }
 
-TEST_F(offload, gives_armed_work_to_the_pool_when_its_time_has_come_and_not_before) {
-  ASSERT_EQ(s->call.arm(30s, []() noexcept { return 1; }), 0);
+TEST_F(offload, armed_work_goes_to_pool_at_its_time) {
+  ASSERT_EQ(s->call.arm(30s, answer(1)), 0);
   EXPECT_TRUE(s->call.armed());
   service.advance(30s - 1ns);
   EXPECT_EQ(pool.in_flight(), 0U);
@@ -140,20 +156,20 @@ TEST_F(offload, gives_armed_work_to_the_pool_when_its_time_has_come_and_not_befo
   EXPECT_EQ(s->result, 1);
 }
 
-TEST_F(offload, works_with_one_loop_for_timers_and_pool) {
+TEST_F(offload, one_loop_may_have_timers_and_pool) {
   tickwheel::timer_service timers;
   ASSERT_EQ(timers.open(loop), 0);
   session live{timers, pool};
   const auto begin = tickwheel::clock::now();
   tickwheel::clock::time_point end;
   live.then = [&] { end = tickwheel::clock::now(); };
-  ASSERT_EQ(live.call.arm(5ms, []() noexcept { return 2; }), 0);
+  ASSERT_EQ(live.call.arm(5ms, answer(2)), 0);
   run();
   EXPECT_EQ(live.result, 2);
   EXPECT_GE(end, begin + 5ms);
 }
 
-TEST_F(offload, takes_work_that_can_only_be_moved_and_destroys_it_on_the_loop) {
+TEST_F(offload, move_only_work_is_destroyed_on_loop_thread) {
   struct noted {
     std::thread::id* at;
     explicit noted(std::thread::id* where) : at{where} {}
@@ -166,7 +182,7 @@ TEST_F(offload, takes_work_that_can_only_be_moved_and_destroys_it_on_the_loop) {
   EXPECT_EQ(destroyed_on, std::this_thread::get_id());
 }
 
-TEST_F(offload, answers_work_without_a_result) {
+TEST_F(offload, answers_work_without_result) {
   struct plain {
     int error = 1;
     void on_done(int e) noexcept { error = e; }
@@ -185,51 +201,44 @@ TEST_F(offload, may_run_again_in_its_handler) {
       EXPECT_EQ(s->call.run([n = s->answers]() noexcept { return n; }), 0);
     }
   };
-  ASSERT_EQ(s->call.run([]() noexcept { return 0; }), 0);
+  ASSERT_EQ(s->call.run(answer(0)), 0);
   run();
   EXPECT_EQ(s->answers, 3);
   EXPECT_EQ(s->result, 2);
 }
 
-TEST_F(offload, destroyed_in_its_handler_is_gone) {
+TEST_F(offload, may_be_destroyed_in_its_handler) {
   s->then = [&] { s.reset(); };
-  ASSERT_EQ(s->call.run([]() noexcept { return 0; }), 0);
+  ASSERT_EQ(s->call.run(answer(0)), 0);
   run();
   EXPECT_FALSE(s);
 }
 
 // --- the bound
 
-TEST_F(offload, refuses_to_run_more_than_the_bound) {
-  offload_pool small;
-  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+TEST_F(offload, run_beyond_max_in_flight_is_refused) {
+  open_small();
   block_pool();
   session a{service.timers, small}, b{service.timers, small};
-  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
-  EXPECT_EQ(b.call.run([]() noexcept { return 2; }), UV_EAGAIN);
+  ASSERT_EQ(a.call.run(answer(1)), 0);
+  EXPECT_EQ(b.call.run(answer(2)), UV_EAGAIN);
   EXPECT_FALSE(b.call.in_flight());
   EXPECT_EQ(small.refused(), 1U);
   run();
   EXPECT_EQ(a.answers, 1);
   EXPECT_EQ(b.answers, 0);
-  EXPECT_EQ(b.call.run([]() noexcept { return 2; }), 0);
+  EXPECT_EQ(b.call.run(answer(2)), 0);
   run();
   EXPECT_EQ(b.result, 2);
 }
 
-TEST_F(offload, whose_time_comes_when_the_bound_is_reached_is_answered_so) {
-  offload_pool small;
-  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+TEST_F(offload, armed_work_due_at_max_in_flight_is_answered_with_error) {
+  open_small();
   block_pool();
   session a{service.timers, small}, b{service.timers, small};
   std::atomic<bool> ran{false};
-  ASSERT_EQ(b.call.arm(1s,
-                       [&ran]() noexcept {
-                         ran = true;
-                         return 2;
-                       }),
-            0);
-  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(b.call.arm(1s, note(ran)), 0);
+  ASSERT_EQ(a.call.run(answer(1)), 0);
   service.advance(2s);
   EXPECT_EQ(b.answers, 1);
   EXPECT_EQ(b.error, UV_EAGAIN);
@@ -239,47 +248,39 @@ TEST_F(offload, whose_time_comes_when_the_bound_is_reached_is_answered_so) {
   EXPECT_FALSE(ran);
 }
 
-TEST_F(offload, refused_may_destroy_its_owner) {
-  offload_pool small;
-  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+TEST_F(offload, handler_of_refused_work_may_destroy_owner) {
+  open_small();
   block_pool();
   session a{service.timers, small};
   s.emplace(service.timers, small);
   s->then = [&] { s.reset(); };
-  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 2; }), 0);
-  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(s->call.arm(1s, answer(2)), 0);
+  ASSERT_EQ(a.call.run(answer(1)), 0);
   service.advance(2s);
   EXPECT_FALSE(s);
   run();
 }
 
-TEST_F(offload, that_is_heard_of_no_more_takes_its_place_until_it_has_ended) {
-  offload_pool small;
-  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
-  gate running;
+TEST_F(offload, cancelled_work_counts_in_flight_until_it_ends) {
+  open_small();
   session a{service.timers, small}, b{service.timers, small};
-  ASSERT_EQ(a.call.run([&running]() noexcept {
-    running.pass();
-    return 1;
-  }),
-            0);
+  ASSERT_EQ(a.call.run(answer(1, running)), 0);
   running.wait_for(1);
   a.call.cancel();
   EXPECT_EQ(small.in_flight(), 1U);
-  EXPECT_EQ(b.call.run([]() noexcept { return 2; }), UV_EAGAIN);
+  EXPECT_EQ(b.call.run(answer(2)), UV_EAGAIN);
   running.open();
   run();
   EXPECT_EQ(small.in_flight(), 0U);
 }
 
-TEST_F(offload, refused_while_it_waits_keeps_what_it_waits_for) {
-  offload_pool small;
-  ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0);
+TEST_F(offload, refused_run_keeps_armed_work) {
+  open_small();
   block_pool();
   session a{service.timers, small}, b{service.timers, small};
-  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
-  ASSERT_EQ(b.call.arm(1h, []() noexcept { return 2; }), 0);
-  EXPECT_EQ(b.call.run([]() noexcept { return 3; }), UV_EAGAIN);
+  ASSERT_EQ(a.call.run(answer(1)), 0);
+  ASSERT_EQ(b.call.arm(1h, answer(2)), 0);
+  EXPECT_EQ(b.call.run(answer(3)), UV_EAGAIN);
   EXPECT_TRUE(b.call.armed());
   run();
   service.advance(2h);
@@ -287,7 +288,7 @@ TEST_F(offload, refused_while_it_waits_keeps_what_it_waits_for) {
   EXPECT_EQ(b.result, 2);
 }
 
-TEST_F(offload, refuses_a_bound_of_nothing_and_names_the_field) {
+TEST_F(offload, open_refuses_max_in_flight_of_zero) {
   offload_pool none;
   EXPECT_EQ(none.open(loop, {.max_in_flight = 0}), UV_EINVAL);
   EXPECT_FALSE(none.is_open());
@@ -297,7 +298,7 @@ TEST_F(offload, refuses_a_bound_of_nothing_and_names_the_field) {
 
 // --- cancelling
 
-TEST_F(offload, cancelled_before_its_time_never_runs_and_frees_its_work) {
+TEST_F(offload, cancelled_before_its_time_never_runs_and_is_freed) {
   auto held = std::make_shared<int>(1);
   ASSERT_EQ(s->call.arm(1s, [held]() noexcept { return *held; }), 0);
   EXPECT_EQ(held.use_count(), 2);
@@ -310,7 +311,7 @@ TEST_F(offload, cancelled_before_its_time_never_runs_and_frees_its_work) {
   EXPECT_EQ(s->answers, 0);
 }
 
-TEST_F(offload, cancelled_before_a_thread_has_begun_never_runs) {
+TEST_F(offload, cancelled_in_queue_of_pool_never_runs) {
   block_pool();
   std::atomic<bool> ran{false};
   auto held = std::make_shared<int>(1);
@@ -329,8 +330,7 @@ TEST_F(offload, cancelled_before_a_thread_has_begun_never_runs) {
   EXPECT_EQ(pool.in_flight(), 0U);
 }
 
-TEST_F(offload, cancelled_while_it_runs_does_so_to_its_end_unheard) {
-  gate running;
+TEST_F(offload, cancelled_while_it_works_is_not_answered) {
   std::atomic<bool> ended{false};
   ASSERT_EQ(s->call.run([&]() noexcept {
     running.pass();
@@ -346,21 +346,16 @@ TEST_F(offload, cancelled_while_it_runs_does_so_to_its_end_unheard) {
   EXPECT_EQ(s->answers, 0);
 }
 
-TEST_F(offload, cancelled_with_its_result_on_the_way_is_not_answered) {
+TEST_F(offload, cancelled_with_result_on_its_way_is_not_answered) {
   std::atomic<bool> ended{false};
-  ASSERT_EQ(s->call.run([&]() noexcept {
-    ended = true;
-    return 1;
-  }),
-            0);
+  ASSERT_EQ(s->call.run(note(ended)), 0);
   while (!ended) std::this_thread::yield();
   s->call.cancel();
   run();
   EXPECT_EQ(s->answers, 0);
 }
 
-TEST_F(offload, destroyed_while_its_work_runs_leaves_it_to_its_end) {
-  gate running;
+TEST_F(offload, destroyed_while_it_works_lets_work_end) {
   std::atomic<bool> ended{false};
   auto held = std::make_shared<int>(1);
   ASSERT_EQ(s->call.run([&, held]() noexcept {
@@ -380,7 +375,7 @@ TEST_F(offload, destroyed_while_its_work_runs_leaves_it_to_its_end) {
 TEST_F(offload, armed_again_begins_anew) {
   std::atomic<int> first{0};
   ASSERT_EQ(s->call.arm(1s, [&first]() noexcept { return ++first; }), 0);
-  ASSERT_EQ(s->call.arm(2s, []() noexcept { return 5; }), 0);
+  ASSERT_EQ(s->call.arm(2s, answer(5)), 0);
   service.advance(1s + service.tick());
   EXPECT_EQ(pool.in_flight(), 0U);
   service.advance(1s + service.tick());
@@ -390,15 +385,10 @@ TEST_F(offload, armed_again_begins_anew) {
   EXPECT_EQ(s->result, 5);
 }
 
-TEST_F(offload, armed_again_in_flight_is_answered_once_for_the_last) {
-  gate running;
-  ASSERT_EQ(s->call.run([&running]() noexcept {
-    running.pass();
-    return 1;
-  }),
-            0);
+TEST_F(offload, armed_again_in_flight_is_answered_once) {
+  ASSERT_EQ(s->call.run(answer(1, running)), 0);
   running.wait_for(1);
-  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 2; }), 0);
+  ASSERT_EQ(s->call.arm(1s, answer(2)), 0);
   EXPECT_FALSE(s->call.in_flight());
   EXPECT_TRUE(s->call.armed());
   running.open();
@@ -410,9 +400,9 @@ TEST_F(offload, armed_again_in_flight_is_answered_once_for_the_last) {
   EXPECT_EQ(s->result, 2);
 }
 
-TEST_F(offload, run_at_once_does_not_run_again_at_the_time_it_was_armed_for) {
-  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 1; }), 0);
-  ASSERT_EQ(s->call.run([]() noexcept { return 2; }), 0);
+TEST_F(offload, run_replaces_armed_work) {
+  ASSERT_EQ(s->call.arm(1s, answer(1)), 0);
+  ASSERT_EQ(s->call.run(answer(2)), 0);
   EXPECT_FALSE(s->call.armed());
   run();
   service.advance(1h);
@@ -421,14 +411,14 @@ TEST_F(offload, run_at_once_does_not_run_again_at_the_time_it_was_armed_for) {
   EXPECT_EQ(s->result, 2);
 }
 
-TEST_F(offload, whose_work_holds_its_own_owner_may_be_cancelled) {
+TEST_F(offload, work_that_owns_its_owner_may_be_cancelled) {
   auto owner = std::make_shared<session>(service.timers, pool);
   session* const raw = owner.get();
   ASSERT_EQ(raw->call.arm(1s, [keeps = std::move(owner)]() noexcept { return keeps->answers; }), 0);
   EXPECT_TRUE(raw->call.cancel());  // destroys the work, that the session, and that the offload
 }
 
-TEST_F(offload, whose_work_holds_its_own_owner_is_answered_first) {
+TEST_F(offload, work_that_owns_its_owner_is_answered_first) {
   auto owner = std::make_shared<session>(service.timers, pool);
   const std::weak_ptr<session> left = owner;
   int answers = 0;
@@ -442,13 +432,8 @@ TEST_F(offload, whose_work_holds_its_own_owner_is_answered_first) {
 
 // --- closing
 
-TEST_F(offload, is_not_answered_when_the_pool_closed_meanwhile) {
-  gate running;
-  ASSERT_EQ(s->call.run([&running]() noexcept {
-    running.pass();
-    return 1;
-  }),
-            0);
+TEST_F(offload, is_not_answered_after_pool_closed) {
+  ASSERT_EQ(s->call.run(answer(1, running)), 0);
   running.wait_for(1);
   pool.close();
   pool.close();
@@ -459,93 +444,84 @@ TEST_F(offload, is_not_answered_when_the_pool_closed_meanwhile) {
   EXPECT_EQ(s->answers, 0);
 }
 
-TEST_F(offload, not_begun_when_the_pool_closes_never_runs) {
+TEST_F(offload, not_begun_when_pool_closes_never_runs) {
   block_pool();
   std::atomic<bool> ran{false};
-  ASSERT_EQ(s->call.run([&ran]() noexcept {
-    ran = true;
-    return 1;
-  }),
-            0);
+  ASSERT_EQ(s->call.run(note(ran)), 0);
   pool.close();
   run();
   EXPECT_FALSE(ran);
 }
 
-TEST_F(offload, is_refused_by_a_closed_pool) {
+TEST_F(offload, is_refused_by_closed_pool) {
   pool.close();
-  EXPECT_EQ(s->call.run([]() noexcept { return 1; }), UV_ECANCELED);
-  ASSERT_EQ(s->call.arm(1s, []() noexcept { return 1; }), 0);
+  EXPECT_EQ(s->call.run(answer(1)), UV_ECANCELED);
+  ASSERT_EQ(s->call.arm(1s, answer(1)), 0);
   service.advance(2s);
   EXPECT_EQ(s->answers, 1);
   EXPECT_EQ(s->error, UV_ECANCELED);
 }
 
-TEST_F(offload, may_destroy_the_pool_in_its_handler) {
+TEST_F(offload, may_destroy_pool_in_its_handler) {
   auto own = std::make_unique<offload_pool>();
   ASSERT_EQ(own->open(loop), 0);
   session a{service.timers, *own}, b{service.timers, *own};
   a.then = b.then = [&] { own.reset(); };
-  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
-  ASSERT_EQ(b.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(a.call.run(answer(1)), 0);
+  ASSERT_EQ(b.call.run(answer(1)), 0);
   run();
   EXPECT_EQ(own, nullptr);
   EXPECT_EQ(a.answers + b.answers, 1) << "closing cancels the other";
 }
 
-TEST_F(offload, runs_in_a_pool_that_was_opened_again) {
+TEST_F(offload, works_in_pool_that_was_opened_again) {
   EXPECT_EQ(pool.open(loop), UV_EALREADY);
   block_pool();
-  ASSERT_EQ(s->call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(s->call.run(answer(1)), 0);
   pool.close();
   ASSERT_EQ(pool.open(loop, {.max_in_flight = 1}), 0);
   EXPECT_EQ(pool.in_flight(), 0U);
-  ASSERT_EQ(s->call.run([]() noexcept { return 2; }), 0);
+  ASSERT_EQ(s->call.run(answer(2)), 0);
   run();
   EXPECT_EQ(s->answers, 1);
   EXPECT_EQ(s->result, 2);
 }
 
-TEST_F(offload, armed_when_the_service_closes_is_not_run_and_in_flight_is_answered) {
+TEST_F(offload, service_close_ends_armed_work_but_not_work_in_flight) {
   session flying{service.timers, pool};
   auto held = std::make_shared<int>(1);
   ASSERT_EQ(s->call.arm(1s, [held]() noexcept { return *held; }), 0);
-  ASSERT_EQ(flying.call.run([]() noexcept { return 1; }), 0);
+  ASSERT_EQ(flying.call.run(answer(1)), 0);
   service.timers.close();
   EXPECT_FALSE(s->call.armed());
   EXPECT_FALSE(s->call.cancel());
   EXPECT_EQ(held.use_count(), 1);
-  EXPECT_EQ(s->call.arm(1s, []() noexcept { return 1; }), UV_ECANCELED);
+  EXPECT_EQ(s->call.arm(1s, answer(1)), UV_ECANCELED);
   run();
   EXPECT_EQ(flying.answers, 1);
   EXPECT_EQ(s->answers, 0);
 }
 
-TEST_F(offload, may_be_answered_and_destroyed_after_its_service) {
+TEST_F(offload, may_be_answered_and_destroyed_after_service) {
   tickwheel::manual_driver time;
   auto timers = std::make_unique<tickwheel::timer_service>();
   ASSERT_EQ(timers->open(time), 0);
   session a{*timers, pool}, b{*timers, pool};
-  ASSERT_EQ(a.call.run([]() noexcept { return 1; }), 0);
-  ASSERT_EQ(b.call.arm(1s, []() noexcept { return 1; }), 0);
+  ASSERT_EQ(a.call.run(answer(1)), 0);
+  ASSERT_EQ(b.call.arm(1s, answer(1)), 0);
   timers.reset();
   run();
   EXPECT_EQ(a.answers, 1);
 }
 
-TEST_F(offload, keeps_the_loop_from_being_closed_until_it_has_come_back) {
+TEST_F(offload, keeps_loop_open_until_work_has_come_back) {
   uv_loop_t other;
   ASSERT_EQ(uv_loop_init(&other), 0);
-  gate running;
   {
     offload_pool own;
     ASSERT_EQ(own.open(other), 0);
     session a{service.timers, own};
-    ASSERT_EQ(a.call.run([&running]() noexcept {
-      running.pass();
-      return 1;
-    }),
-              0);
+    ASSERT_EQ(a.call.run(answer(1, running)), 0);
     running.wait_for(1);
   }
   EXPECT_EQ(uv_loop_close(&other), UV_EBUSY);
@@ -554,17 +530,17 @@ TEST_F(offload, keeps_the_loop_from_being_closed_until_it_has_come_back) {
   EXPECT_EQ(uv_loop_close(&other), 0);
 }
 
-TEST_F(offload, is_refused_a_place_among_the_armed_and_frees_its_work) {
-  manual_service small{{.max_armed = 1}};
-  session a{small.timers, pool}, b{small.timers, pool};
+TEST_F(offload, arm_refused_at_max_armed_frees_work) {
+  manual_service few{{.max_armed = 1}};
+  session a{few.timers, pool}, b{few.timers, pool};
   auto held = std::make_shared<int>(1);
-  ASSERT_EQ(a.call.arm(1s, []() noexcept { return 1; }), 0);
+  ASSERT_EQ(a.call.arm(1s, answer(1)), 0);
   EXPECT_EQ(b.call.arm(1s, [held]() noexcept { return *held; }), UV_ENOBUFS);
   EXPECT_EQ(held.use_count(), 1);
   EXPECT_FALSE(b.call.cancel());
 }
 
-TEST_F(offload, of_many_sessions_answers_each_once) {
+TEST_F(offload, answers_each_of_many_sessions_once) {
   std::atomic<int> ran{0};
   int answered = 0, refused = 0;
   std::vector<std::unique_ptr<session>> all;
