@@ -21,17 +21,19 @@ static void on_service_closed(tw_service_t* s) {
   ++service_closed;
 }
 
-static void open_service_with(const tw_service_options_t* options) {
+static void init_loop(void) {
   service_closed = 0;
   memset(&service, 0x5a, sizeof service); /* what was there before does not matter */
   CHECK_EQUAL(uv_loop_init(&loop), 0);
+}
+
+static void open_service_with(const tw_service_options_t* options) {
+  init_loop();
   CHECK_EQUAL(tw_service_init_with(&loop, &service, options, sizeof *options), 0);
 }
 
 static void open_service(void) {
-  service_closed = 0;
-  memset(&service, 0x5a, sizeof service);
-  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  init_loop();
   CHECK_EQUAL(tw_service_init(&loop, &service), 0);
 }
 
@@ -85,6 +87,12 @@ static int start(counted* c, uint64_t timeout, uint64_t repeat) {
   return tw_timer_start(&c->timer, on_timeout, timeout, repeat);
 }
 
+/* Runs the loop, and says how often `c` has run by then. */
+static int run_of(const counted* c) {
+  run();
+  return c->ran;
+}
+
 static void stop_it(tw_timer_t* t) { CHECK_EQUAL(tw_timer_stop(t), 0); }
 static void close_it(tw_timer_t* t) { tw_timer_close(t, on_closed); }
 static void close_its_service(tw_timer_t* t) {
@@ -129,8 +137,7 @@ TIMER_TEST(timer_runs_once_and_never_early) {
   const uint64_t before = uv_hrtime();
   CHECK_EQUAL(start(&first, 10, 0), 0);
   CHECK(tw_timer_is_active(&first.timer));
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
   CHECK(uv_hrtime() - before >= 10 * 1000000);
   CHECK(!tw_timer_is_active(&first.timer));
 }
@@ -138,10 +145,8 @@ TIMER_TEST(timer_runs_once_and_never_early) {
 TIMER_TEST(nanosecond_timeout_is_never_early) {
   const uint64_t before = uv_hrtime();
   CHECK_EQUAL(tw_timer_start_ns(&first.timer, on_timeout, 1500000, 0), 0);
-  const uint64_t due = tw_timer_get_due_in_ns(&first.timer);
-  CHECK(due <= 1500000);
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK(tw_timer_get_due_in_ns(&first.timer) <= 1500000);
+  CHECK_EQUAL(run_of(&first), 1);
   CHECK(uv_hrtime() - before >= 1500000);
 }
 
@@ -154,8 +159,7 @@ static void stop_after_three(tw_timer_t* t) {
 TIMER_TEST(repeat_goes_on_until_stop_in_callback) {
   first.then = stop_after_three;
   CHECK_EQUAL(start(&first, 0, 2), 0);
-  run();
-  CHECK_EQUAL(first.ran, 3);
+  CHECK_EQUAL(run_of(&first), 3);
   CHECK(!tw_timer_is_active(&first.timer));
 }
 
@@ -168,8 +172,7 @@ static void start_anew_until_three(tw_timer_t* t) {
 TIMER_TEST(callback_may_restart_its_timer) {
   first.then = start_anew_until_three;
   CHECK_EQUAL(start(&first, 0, 0), 0);
-  run();
-  CHECK_EQUAL(first.ran, 3);
+  CHECK_EQUAL(run_of(&first), 3);
 }
 
 TIMER_TEST(stopped_timer_does_not_run) {
@@ -178,8 +181,7 @@ TIMER_TEST(stopped_timer_does_not_run) {
   CHECK_EQUAL(tw_timer_stop(&first.timer), 0);
   CHECK_EQUAL(tw_timer_stop(&first.timer), 0);
   CHECK(!tw_timer_is_active(&first.timer));
-  run();
-  CHECK_EQUAL(first.ran, 0);
+  CHECK_EQUAL(run_of(&first), 0);
   CHECK_EQUAL(second.ran, 1);
 }
 
@@ -204,8 +206,7 @@ TIMER_TEST(timer_of_same_pass_can_be_stopped) {
 TIMER_TEST(start_of_active_timer_moves_it) {
   CHECK_EQUAL(start(&first, 100000, 0), 0);
   CHECK_EQUAL(start(&first, 1, 0), 0);
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
 }
 
 TIMER_TEST(start_without_callback_changes_nothing) {
@@ -216,8 +217,7 @@ TIMER_TEST(start_without_callback_changes_nothing) {
   CHECK_EQUAL(tw_timer_start(&first.timer, NULL, 100000, 7), UV_EINVAL);
   CHECK(tw_timer_is_active(&first.timer));
   CHECK_EQUAL(tw_timer_get_repeat(&first.timer), 0);
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
 }
 
 TIMER_TEST(again_needs_a_start_before) {
@@ -231,8 +231,7 @@ TIMER_TEST(again_without_repeat_changes_nothing) {
   CHECK_EQUAL(start(&first, 2, 0), 0);
   CHECK_EQUAL(tw_timer_again(&first.timer), 0);
   CHECK(tw_timer_is_active(&first.timer));
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
   CHECK_EQUAL(tw_timer_again(&first.timer), 0);
   CHECK(!tw_timer_is_active(&first.timer));
 }
@@ -242,11 +241,9 @@ TIMER_TEST(again_waits_for_the_repeat) {
   CHECK_EQUAL(start(&first, 100000, 2), 0);
   CHECK_EQUAL(tw_timer_again(&first.timer), 0);
   CHECK(tw_timer_get_due_in(&first.timer) <= 2);
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
   CHECK_EQUAL(tw_timer_again(&first.timer), 0); /* also when it was stopped */
-  run();
-  CHECK_EQUAL(first.ran, 2);
+  CHECK_EQUAL(run_of(&first), 2);
 }
 
 TIMER_TEST(repeats_are_kept_in_nanoseconds) {
@@ -299,13 +296,12 @@ TIMER_TEST(touch_of_inactive_timer_does_nothing) {
   run();
   CHECK_EQUAL(tw_timer_touch(&first.timer), 0);
   CHECK(!tw_timer_is_active(&first.timer));
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
 }
 
 TIMER_TEST(init_leaves_data_alone) {
+  static tw_timer_t t; /* closed after the test */
   int mine;
-  tw_timer_t t;
   t.data = &mine;
   CHECK_EQUAL(tw_timer_init(&service, &t), 0);
   CHECK(t.data == &mine);
@@ -377,16 +373,14 @@ TIMER_TEST(closing_timer_answers_as_that_of_libuv) {
   CHECK(!tw_timer_has_ref(&first.timer));
   tw_timer_ref(&first.timer);
   CHECK(tw_timer_has_ref(&first.timer));
-  run();
-  CHECK_EQUAL(first.ran, 0);
+  CHECK_EQUAL(run_of(&first), 0);
   CHECK_EQUAL(first.closed, 1);
 }
 
 TIMER_TEST(timer_may_be_closed_in_own_callback) {
   first.then = close_it;
   CHECK_EQUAL(start(&first, 0, 1), 0);
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
   CHECK_EQUAL(first.closed, 1);
 }
 
@@ -659,7 +653,7 @@ TIMER_TEST_WITH(max_armed_bounds_active_timers, .max_armed = 1) {
 }
 
 TIMER_TEST_WITH(work_per_pass_bounds_a_pass, .work_per_pass = 1) {
-  counted several[3];
+  static counted several[3]; /* closed after the test */
   for (int i = 0; i != 3; ++i) {
     init(&several[i]);
     CHECK_EQUAL(start(&several[i], 1, 0), 0);
@@ -672,7 +666,7 @@ TIMER_TEST_WITH(work_per_pass_bounds_a_pass, .work_per_pass = 1) {
 }
 
 TIMER_TEST_WITH(time_per_pass_bounds_a_pass, .time_per_pass_ns = 1) {
-  counted both[2];
+  static counted both[2]; /* closed after the test */
   for (int i = 0; i != 2; ++i) {
     init(&both[i]);
     CHECK_EQUAL(start(&both[i], 1, 0), 0);
@@ -727,8 +721,7 @@ TIMER_TEST_WITH(timerfd_wakes_the_loop_if_asked_for, .wakeup = TW_WAKE_BY_TIMERF
   uv_walk(&loop, count_polled, &polled);
   CHECK_EQUAL(polled, 1);
   CHECK_EQUAL(start(&first, 1, 0), 0);
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
 }
 #endif
 
@@ -792,15 +785,13 @@ TEST(unknown_wakeup_is_not_supported) {
 
 TIMER_TEST_WITH(levels_and_slots_shape_the_wheel, .levels = 1, .slots = 64) {
   CHECK_EQUAL(start(&first, 20, 0), 0); /* more than a turn of the wheel */
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
 }
 
 TEST(options_of_an_older_program_are_taken) {
   const tw_service_options_t options = {.max_armed = 1, .slots = 3};
   counted c, other;
-  service_closed = 0;
-  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  init_loop();
   CHECK_EQUAL(tw_service_init_with(&loop, &service, &options, offsetof(tw_service_options_t, max_queued)), 0);
   init(&c);
   init(&other);
@@ -827,8 +818,7 @@ TEST(unknown_options_of_newer_program_are_refused) {
 }
 
 TEST(options_may_be_null) {
-  service_closed = 0;
-  CHECK_EQUAL(uv_loop_init(&loop), 0);
+  init_loop();
   CHECK_EQUAL(tw_service_init_with(&loop, &service, NULL, sizeof(tw_service_options_t)), 0);
   close_service();
 }
@@ -881,7 +871,7 @@ TIMER_TEST(stats_size_may_be_older_or_newer) {
 }
 
 TIMER_TEST(lateness_and_handler_time_are_told) {
-  counted late;
+  static counted late; /* closed after the test */
   init(&late);
   CHECK_EQUAL(tw_service_handler_time_ns(&service, 1), 0);
   CHECK_EQUAL(tw_service_lateness_ns(&service, 1), 0);
@@ -1206,8 +1196,7 @@ TIMER_TEST(forked_child_has_timers_of_its_own) {
     run();
     _exit(first.ran == 1 ? 0 : 3);
   }
-  run();
-  CHECK_EQUAL(first.ran, 1);
+  CHECK_EQUAL(run_of(&first), 1);
   CHECK_EQUAL(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status));
   CHECK_EQUAL(WEXITSTATUS(status), 0);

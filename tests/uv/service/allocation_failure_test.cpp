@@ -101,6 +101,7 @@ TEST(out_of_memory, open_on_loop_answers_ENOMEM_and_can_be_retried) {
       const std::size_t made = with_each_allocation_failing([&] {
         const int answer = timers.open(loop, {.geometry = geometry});
         EXPECT_EQ(timers.is_open(), answer == 0);
+        EXPECT_EQ(uv_loop_alive(loop.get()), 0);
         return answer;
       });
       EXPECT_GE(made, 3U) << "the wheel, the post queue and the handles, at least";

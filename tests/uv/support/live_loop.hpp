@@ -14,6 +14,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <deque>
 #include <functional>
@@ -66,21 +67,8 @@ inline constexpr phase all_phases[] = {phase::io,      phase::timer, phase::idle
                                        phase::prepare, phase::check, phase::close};
 
 inline const char* name_of(phase p) {
-  switch (p) {
-    case phase::io:
-      return "io";
-    case phase::timer:
-      return "timer";
-    case phase::idle:
-      return "idle";
-    case phase::prepare:
-      return "prepare";
-    case phase::check:
-      return "check";
-    case phase::close:
-      return "close";
-  }
-  return "";
+  constexpr const char* names[] = {"io", "timer", "idle", "prepare", "check", "close"};
+  return names[static_cast<std::size_t>(p)];
 }
 inline std::ostream& operator<<(std::ostream& out, phase p) { return out << name_of(p); }
 

@@ -85,6 +85,14 @@ class probes : public std::deque<probe> {
   }
 };
 
+/// Returns true if a timer of the service fires while `run` runs.
+template <class Run>
+bool fires(tickwheel::timer_service& timers, Run run) {
+  probe p{timers, std::chrono::milliseconds{1}};
+  run();
+  return p.fired == 1;
+}
+
 inline testing::AssertionResult is_valid(const tickwheel::timer_service& timers) {
   std::string why;
   if (timers.validate(&why)) return testing::AssertionSuccess();
