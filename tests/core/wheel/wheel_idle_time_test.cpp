@@ -151,8 +151,8 @@ TEST(skipped_time, takes_one_step_over_many_dead_links) {
   EXPECT_EQ(soon.fired_at(), ticks{later + 76});
 }
 
-// Two dead links in any order and place, time skipped to anywhere, and one of them armed again where it was. It is on time whether
-// or not it may stay in its slot.
+// Two dead links in any order and place, time skipped to anywhere, and one of them armed again where it was. It is on
+// time whether or not it may stay in its slot.
 TEST(skipped_time, leaves_dead_links_that_can_be_armed_again) {
   constexpr tick range = 40;
   for (const wheel_geometry& geometry : {wheel_geometry{2, 8}, {3, 4}, {1, 8}})
