@@ -48,6 +48,7 @@ class alignas(Align) counted_callable {
       ++log.destroyed_elsewhere;
     else if (log.in_destructor)
       std::exchange(log.in_destructor, {})();
+    EXPECT_EQ(log_, &log) << "its memory was freed while its destructor ran";
   }
 
   void operator()() noexcept {
