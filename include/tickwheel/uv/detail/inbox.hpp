@@ -1,36 +1,36 @@
-// The inbox: what many threads push and one takes, without a lock.
+// The inbox: a queue into which many threads push and from which one thread takes, without a lock.
 //
-// A stack whose head is swapped by compare-and-exchange, taken whole by one exchange and then reversed: each
-// producer's links come out in the order it pushed them. Taking all at once is what makes the stack safe and short. No
-// thread ever reads a link that another may have taken, so neither ABA nor reclamation is an issue, and one exchange
+// It is a stack. A push swaps its head by compare-and-exchange. One exchange takes the whole stack, which is then reversed, so
+// each producer's links come out in the order in which it pushed them. Taking all at once keeps the stack safe and short. No
+// thread ever reads a link that another thread may have taken, so there is no ABA problem and no reclamation. One exchange
 // serves any number of pushes.
 //
-// An inbox is asleep or awake. Whoever pushes into one that is asleep is told so, and wakes the loop; all others need
-// not, as the loop looks again by itself: it wakes the inbox when it takes, and lets it sleep only if nothing was pushed
-// since. So what is pushed while the loop handles what came before costs no wakeup. "Asleep" is the state of an empty
-// inbox, and of no other: there is no second flag that could disagree with it.
+// An inbox is asleep or awake. A push that finds it asleep is told so, and its thread wakes the loop. Other pushes need not,
+// because the loop looks again by itself: it wakes the inbox when it takes, and lets it sleep only if nothing was pushed since.
+// So a push costs no wakeup while the loop handles earlier ones. "Asleep" is a state of the empty inbox only. There is no
+// second flag that could disagree with it.
 //
-// Closed is a state of the head like any other, reached by exchange: a push comes before it, and is in the last chain,
-// or after it, and is refused. Nothing falls between.
+// Closed is a state of the head as well, reached by exchange. A push comes before it, and is in the last chain, or after it,
+// and is refused.
 //
-// The memory orders, edge by edge; A -> B says that what came before A is seen after B:
+// The memory orders, edge by edge. A -> B says that everything before A is seen after B:
 //
-//   push -> take_all, close  What the producer wrote into the object is seen by who takes it. Push releases, take_all and
-//                            close acquire. Later pushes are read-modify-writes of the same head, so they extend the
-//                            release sequence: acquiring the last push acquires all below it.
-//   sleep -> push that wakes The producer that finds the inbox asleep rings next, and a bell may answer "already rung"
-//                            after a relaxed look at its flag (uv_async_send does). The loop lowers that flag before it
-//                            takes. Sleep releases and push acquires, so who finds what the sleep left sees the flag
-//                            lowered, and rings. Who sees it still raised has found an earlier sleep, and so pushed
-//                            before the take_all that follows, which takes what it pushed. For this take_all must be a
-//                            read-modify-write even of an inbox that is asleep. A load may find one asleep that no longer
-//                            is; and were the loop to leave it asleep, no sleep would follow the lowering of the flag.
-//                            Either way loop and producer would rely on each other.
-//   close -> refused push    What the closing thread did before is seen by who is refused: load and failed exchange
-//                            acquire, close releases.
+//   push -> take_all, close  The thread that takes sees what the producer wrote into the object. Push releases, take_all and
+//                            close acquire. Later pushes are read-modify-writes of the same head, so they extend the release
+//                            sequence: acquiring the last push acquires all below it.
+//   sleep -> push that wakes The producer that finds the inbox asleep sends a wakeup next. The send may return at once after a
+//                            relaxed look at a flag that says "already sent" (uv_async_send does). The loop clears that flag
+//                            before it takes. Sleep releases and push acquires, so a push that finds what the sleep left sees
+//                            the flag cleared, and the wakeup is sent. A push that still sees the flag set has found an earlier
+//                            sleep. It came before the take_all that follows the clearing, and that take_all takes it. For
+//                            this, take_all must be a read-modify-write even of an inbox that is asleep. A load may find an
+//                            inbox asleep that no longer is. And if the loop left it asleep, no sleep would follow the clearing
+//                            of the flag. Either way loop and producer would rely on each other.
+//   close -> refused push    A refused push sees what the closing thread did before. The load and the failed exchange acquire,
+//                            close releases.
 //
-// Nothing here is sequentially consistent: there is one atomic object, and its modification order is all that counts.
-// tests/weak_memory explores the edges and fails if any of these orders can be weaker unnoticed.
+// Nothing here is sequentially consistent: there is one atomic object, and only its modification order counts.
+// tests/weak_memory explores the edges, and fails if any of these orders can be weaker unnoticed.
 #pragma once
 
 #include <tickwheel/uv/detail/sync.hpp>
@@ -39,15 +39,15 @@
 
 namespace tickwheel::detail {
 
-/// What an object needs to be pushed. It may be in one inbox, or one chain, at a time.
+/// A member of an object that can be pushed. It may be in one inbox or one chain at a time.
 template <class Sync>
 struct basic_inbox_link {
   typename Sync::template plain<basic_inbox_link*> next{nullptr};
 };
 
-/// Links in the order they were pushed.
+/// Links in the order in which they were pushed.
 ///
-/// *Thread safety:* none; it belongs to the thread that took it.
+/// *Thread safety:* only the thread that took it.
 template <class Sync>
 class basic_inbox_chain {
  public:
@@ -68,10 +68,10 @@ class basic_inbox_chain {
     return taken;
   }
 
-  /// The link that is taken last; null when empty.
+  /// Returns the link that `pop` returns last, or null if the chain is empty.
   inbox_link* back() const noexcept { return empty() ? nullptr : back_; }
 
-  /// Adds what `later` has behind what is here, and leaves it empty.
+  /// Appends the links of `later`, and leaves it empty.
   void append(basic_inbox_chain&& later) noexcept {
     if (later.empty()) return;
     if (empty())
@@ -84,33 +84,33 @@ class basic_inbox_chain {
 
  private:
   link* front_ = nullptr;
-  link* back_ = nullptr;  // the last link; without meaning when empty
+  link* back_ = nullptr;  // the last link; meaningless if empty
 };
 
-/// What became of a push.
+/// The result of a push.
 enum class pushed {
-  asleep,  ///< it is in, and the inbox was asleep: wake the thread that takes
-  queued,  ///< it is in; the thread that takes will look by itself, or is being woken
+  asleep,  ///< accepted, and the inbox was asleep: wake the thread that takes
+  queued,  ///< accepted; the thread that takes looks by itself, or is being woken
   closed,  ///< refused
 };
 
-/// Many threads push, one takes and closes.
+/// Many threads push. One thread takes and closes.
 ///
 /// *Thread safety:* `push`, `seems_empty` and `is_closed` on any thread; `take_all`, `sleep` and `close` on one.
 /// *Complexity:* push and sleep O(1), lock-free; take_all O(links).
-/// *Lifetime:* links are the caller's. Destroying an inbox touches none.
+/// *Lifetime:* links belong to the caller. Destroying an inbox touches none.
 template <class Sync>
 class basic_inbox {
  public:
   using link = basic_inbox_link<Sync>;
   using chain = basic_inbox_chain<Sync>;
 
-  /// Asleep.
+  /// Makes an inbox that is asleep.
   basic_inbox() noexcept = default;
   basic_inbox(const basic_inbox&) = delete;
   basic_inbox& operator=(const basic_inbox&) = delete;
 
-  /// Requires: `pushed_link` is in no inbox and in no chain.
+  /// Pushes a link. Requires: it is in no inbox and in no chain.
   pushed push(link& pushed_link) noexcept {
     link* head = head_.load(std::memory_order_acquire);  // acquire: it may be the mark of a closed inbox
     do {
@@ -121,15 +121,15 @@ class basic_inbox {
     return head == &asleep_ ? pushed::asleep : pushed::queued;
   }
 
-  /// Takes all there is, nothing from a closed inbox, and wakes it: what is pushed from here on announces itself no more
-  /// until `sleep`. Always an exchange, see above. Requires: not closed meanwhile.
+  /// Takes all links, none from a closed inbox, and leaves the inbox awake: until `sleep`, pushes return `queued`. It is always
+  /// an exchange, see above. Requires: no `close` runs meanwhile.
   chain take_all() noexcept {
     if (is_closed()) return {};
     return in_order(head_.exchange(nullptr, std::memory_order_acquire));
   }
 
-  /// Lets it sleep if nothing was pushed since it was taken from; false when something was: take again. Requires: taken from
-  /// since it slept last, and not closed.
+  /// Puts the inbox to sleep if nothing was pushed since `take_all`. Returns false if something was: take again. Requires:
+  /// `take_all` was called since it last slept, and it is not closed.
   bool sleep() noexcept {
     link* awake_and_empty = nullptr;
     // on success release: sleep -> push that wakes. On failure nothing is read through what was found.
@@ -137,13 +137,13 @@ class basic_inbox {
                                          std::memory_order_relaxed);
   }
 
-  /// Takes all there is, and refuses what comes later.
+  /// Takes all links, and refuses later pushes.
   chain close() noexcept { return in_order(head_.exchange(&closed_, std::memory_order_acq_rel)); }
 
-  /// A hint: may be out of date at once, and says nothing about the objects.
+  /// Returns a hint: it may be out of date at once, and orders nothing.
   bool seems_empty() const noexcept { return is_empty(head_.load(std::memory_order_relaxed)); }
 
-  /// Once true it stays so.
+  /// Returns true after `close`.
   bool is_closed() const noexcept { return head_.load(std::memory_order_acquire) == &closed_; }
 
  private:
@@ -163,8 +163,8 @@ class basic_inbox {
   }
 
   typename Sync::template atomic<link*> head_{&asleep_};  // null: empty, and awake
-  // The marks: addresses that no other link has. Each inbox has its own, not static ones, of which a program and a shared
-  // library with hidden symbols would have two.
+  // The marks: addresses that no other link has. Each inbox has its own. Static ones would exist twice, in a program and in a
+  // shared library with hidden symbols.
   link asleep_;
   link closed_;
 };
