@@ -1,7 +1,7 @@
-// For coroutines on a loop: sleeping, and a limit on whatever else they wait for.
+// For coroutines on a loop: sleeping, and time limits on anything else that they await.
 //
-// Use it where a session reads best as one function from top to bottom. It is not in the umbrella: include it where it is
-// needed. The coroutine's type, its `task`, is yours or your framework's, and so is what it waits for besides time.
+// Use it where a session reads best as one function from top to bottom. The umbrella does not include it. The coroutine's
+// type, its `task`, is yours or your framework's, and so is everything that it awaits besides time.
 //
 //   task poll(tickwheel::timer_service& timers, upstream& from) {
 //     for (;;) {
@@ -12,17 +12,17 @@
 //     }
 //   }
 //
-// The timer lives in the coroutine's frame, as part of what is awaited. Nothing is allocated beside the frame. Destroying the
-// frame is how a suspended coroutine is cancelled, and cancels the timer.
+// The timer lives in the coroutine's frame, as part of the awaited object. Nothing is allocated besides the frame. Destroying
+// the frame cancels a suspended coroutine and its timer.
 //
-// A coroutine is resumed by the loop, in a pass, as a handler is called; never within the call that armed the timer or
-// asked it to stop. What handlers may do it may: destroy its own frame and others, close or destroy the service. As
-// nothing can be thrown through libuv's C frames, a promise whose `unhandled_exception` lets an exception out on a
-// resume by the loop ends the process (std::terminate).
+// The loop resumes a coroutine in a pass, as it calls a handler, never within the call that armed the timer or requested the
+// stop. The coroutine may do what a handler may: destroy its own frame and others, close or destroy the service. Nothing can
+// be thrown through libuv's C frames. So if the promise's `unhandled_exception` lets an exception out when the loop resumes the
+// coroutine, the process ends (std::terminate).
 //
-// Closing the service runs no handler, hence resumes nobody: who sleeps at that time stays suspended until the frame's
-// owner destroys it. Coroutines whose frames own themselves are to end before: have them sleep with a std::stop_token,
-// request the stop, let the loop turn, and close.
+// Closing the service runs no handler, so it resumes no coroutine. A coroutine that sleeps then stays suspended until the
+// frame's owner destroys it. Coroutines whose frames own themselves must end before. Let them sleep with a std::stop_token,
+// request the stop, run the loop, and close.
 #pragma once
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
@@ -51,8 +51,8 @@ namespace tickwheel {
 
 namespace detail {
 
-// Until when somebody waits: a time, or a while. A closed service has no clock to count from, so a wait that is made of one
-// counts from when it is awaited.
+// The end of a wait: a time, or a duration. A closed service has no clock to count from, so a wait that is made with it counts
+// from the time at which it is awaited.
 class wait_end {
  public:
   wait_end(clock::time_point until) noexcept  // NOLINT(google-explicit-constructor): what it is in `sleep_until`
@@ -63,7 +63,7 @@ class wait_end {
     ends_ = from_await_ ? after : add_saturating(service.read_clock(), after).time_since_epoch();
   }
 
-  // For who begins to wait now. Of a service that is still closed it does not matter: arming answers UV_ECANCELED.
+  // The end of a wait that begins now. If the service is still closed, it does not matter: arming returns UV_ECANCELED.
   clock::time_point from_now(const timer_service& service) const noexcept {
     const bool counts_from_now = from_await_ && service.is_open();
     return add_saturating(counts_from_now ? service.read_clock() : clock::time_point{}, ends_);
@@ -83,7 +83,7 @@ class sleep_awaiter {
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
-    // the last thing done: from here on the frame may be resumed, and be gone
+    // last, because from here on the frame may be resumed, and be gone
     error_ = due_.arm_at(until_.from_now(service_));
     return error_ == 0;
   }
@@ -103,22 +103,23 @@ class sleep_awaiter {
 
 }  // namespace detail
 
-/// What `sleep_for` and `sleep_until` answer: to be awaited, once or several times, each until that same time, unless
-/// `sleep_for` was called of a closed service. A value; the timer is in what awaiting it makes of it.
+/// The result of `sleep_for` and `sleep_until`. It can be awaited several times, each time until the same time, unless
+/// `sleep_for` was called with a closed service. A value: the timer is part of its awaiter.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), nothing is allocated. *Errors:* what `co_await`
-/// results in. *Lifetime:* the service outlives the wait's beginning; afterwards it may be closed and destroyed, and then
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), nothing is allocated. *Errors:* the result of
+/// `co_await`. *Lifetime:* the service outlives the beginning of the wait. Afterwards it may be closed and destroyed, and then
 /// the coroutine is not resumed.
 class [[nodiscard]] sleep_awaitable {
  public:
-  /// What `sleep_until(service, until)` answers.
+  /// The result of `sleep_until(service, until)`.
   sleep_awaitable(timer_service& service, detail::wait_end until) noexcept : service_{&service}, until_{until} {}
 
-  /// 0 when the time has come. At once, without having waited: UV_ECANCELED when the service is closed, UV_ENOBUFS when
-  /// `max_armed` timers are armed.
+  /// Results in 0 once the time has come. On an error it does not wait.
+  /// UV_ECANCELED: the service is closed.
+  /// UV_ENOBUFS: `max_armed` timers are armed.
   detail::sleep_awaiter operator co_await() const noexcept { return {*service_, until_}; }
 
-  /// Tells coroutines that slept from other handlers in `timer_service::why`, `dump` and `on_slow_handler`.
+  /// Returns a value that tells coroutines that slept from other handlers in `timer_service::why`, `dump` and `on_slow_handler`.
   static timer::callback handler() noexcept { return detail::sleep_awaiter::handler(); }
 
  private:
@@ -126,17 +127,18 @@ class [[nodiscard]] sleep_awaitable {
   detail::wait_end until_;
 };
 
-/// Suspends the coroutine that awaits it until `after`, any std::chrono duration, has passed since this call: never early,
-/// late as a timer may be. Zero or less is a zero delay: until the loop's next pass, so that I/O has its turn; never ready at
-/// once. What is too long for the clock saturates: in effect for ever. The wait keeps the loop alive, as an armed timer does. Reads the
-/// clock. A closed service has no clock: what is made of one, and awaited once it is open, counts from each await.
+/// Suspends the coroutine that awaits it until `after`, any std::chrono duration, has passed since this call. Never early; late
+/// as a timer may be. Zero or less is a zero delay: the wait lasts until the loop's next pass, so that I/O has its turn. A
+/// duration that is too long for the clock saturates: the wait lasts in effect for ever. It keeps the loop alive, as an armed
+/// timer does. Reads the clock. A closed service has no clock. A sleep that is made then, and awaited once the service is open,
+/// counts from each await.
 template <class Rep, class Period>
 sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after) noexcept {
   return {service, detail::wait_end{service, detail::to_nanoseconds(after)}};
 }
 
 /// As above, until `when`: `sleep_until(service, service.now() + 5s)` counts from the beginning of the loop iteration.
-/// A time that has passed: until the next pass. Reads no clock.
+/// If the time has passed, the wait lasts until the next pass. Reads no clock.
 inline sleep_awaitable sleep_until(timer_service& service, clock::time_point when) noexcept { return {service, when}; }
 
 #if defined(__cpp_lib_jthread)
@@ -189,17 +191,18 @@ class stoppable_sleep_awaiter {
 
 /// A `sleep_awaitable` that ends early when a stop is requested.
 ///
-/// *Thread safety:* the loop thread only, checked; also for who requests the stop, so post that from another thread.
-/// *Complexity:* O(1), nothing is allocated but by std::stop_source. *Errors:* what `co_await` results in. *Lifetime:* as
-/// of `sleep_awaitable`; the stop may be requested when the service is long gone, and then resumes nobody.
+/// *Thread safety:* the loop thread only, checked. The stop is requested there as well, so post the request from another thread.
+/// *Complexity:* O(1), nothing is allocated except by std::stop_source. *Errors:* the result of `co_await`. *Lifetime:* as of
+/// `sleep_awaitable`. The stop may be requested after the service is gone, and then resumes no coroutine.
 class [[nodiscard]] stoppable_sleep_awaitable {
  public:
-  /// What `sleep_until(service, until, stop)` answers.
+  /// The result of `sleep_until(service, until, stop)`.
   stoppable_sleep_awaitable(timer_service& service, detail::wait_end until, std::stop_token stop) noexcept
       : service_{&service}, until_{until}, stop_{std::move(stop)} {}
 
-  /// 0 when the time has come. UV_ECANCELED at once when the stop was requested before, and in the loop's next pass when
-  /// it is requested meanwhile. Else as of `sleep_awaitable`.
+  /// Results in 0 once the time has come.
+  /// UV_ECANCELED: the stop was requested before, at once; or meanwhile, in the loop's next pass.
+  /// Other errors are those of `sleep_awaitable`.
   detail::stoppable_sleep_awaiter operator co_await() const noexcept { return {*service_, until_, stop_}; }
 
   /// As of `sleep_awaitable`.
@@ -211,7 +214,7 @@ class [[nodiscard]] stoppable_sleep_awaitable {
   std::stop_token stop_;
 };
 
-/// As `sleep_for` and `sleep_until` without a token; a stop that is requested ends the wait with UV_ECANCELED.
+/// As `sleep_for` and `sleep_until` without a token, but a requested stop ends the wait with UV_ECANCELED.
 template <class Rep, class Period>
 stoppable_sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after,
                                     std::stop_token stop) noexcept {
@@ -224,36 +227,36 @@ inline stoppable_sleep_awaitable sleep_until(timer_service& service, clock::time
 
 #endif
 
-/// What came of something that was awaited with a limit: its value, or why there is none.
+/// The result of an await with a time limit: a value, or the reason why there is none.
 ///
 /// *Thread safety:* a value. *Complexity:* the value's. *Errors:* none. *Lifetime:* refers to nothing.
 template <class T>
 struct [[nodiscard]] timed_result {
-  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS when there could be no limit: it was not begun
-  std::optional<T> value;  ///< set when `error` is 0
+  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS if the limit was refused and the wait not begun
+  std::optional<T> value;  ///< set if `error` is 0
 
-  /// True when the time was up first.
+  /// Returns true if the limit came first.
   bool timed_out() const noexcept { return error == UV_ETIMEDOUT; }
-  /// True when it came in time.
+  /// Returns true if the value came in time.
   explicit operator bool() const noexcept { return error == 0; }
-  /// The value. Requires: it came in time.
+  /// Returns the value. Requires: it came in time.
   T& operator*() noexcept { return *value; }
-  /// The value. Requires: it came in time.
+  /// Returns the value. Requires: it came in time.
   const T& operator*() const noexcept { return *value; }
-  /// The value's members. Requires: it came in time.
+  /// Accesses a member of the value. Requires: it came in time.
   T* operator->() noexcept { return &*value; }
-  /// The value's members. Requires: it came in time.
+  /// Accesses a member of the value. Requires: it came in time.
   const T* operator->() const noexcept { return &*value; }
 };
 
-/// Of what has no value.
+/// The result of an awaitable without a value.
 template <>
 struct [[nodiscard]] timed_result<void> {
-  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS when there could be no limit: it was not begun
+  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS if the limit was refused and the wait not begun
 
-  /// True when the time was up first.
+  /// Returns true if the limit came first.
   bool timed_out() const noexcept { return error == UV_ETIMEDOUT; }
-  /// True when it came in time.
+  /// Returns true if the value came in time.
   explicit operator bool() const noexcept { return error == 0; }
 };
 
@@ -282,8 +285,8 @@ struct operation {
 
 }  // namespace detail
 
-/// Can be awaited with a limit: can be moved, as it is handed over, and stops waiting when it is destroyed, which no compiler
-/// can check; see `with_timeout`.
+/// An awaitable that can be awaited with a limit. It can be moved, because it is handed over. And it stops waiting when it is
+/// destroyed, which no compiler can check; see `with_timeout`.
 template <class A>
 concept owned_awaitable = std::move_constructible<A> && requires(detail::operation<A>& o) {
   static_cast<bool>(o.awaiter.await_ready());
@@ -359,18 +362,18 @@ class timeout_awaiter {
 
 }  // namespace detail
 
-/// What `with_timeout` answers: to be awaited once. Something with a limit has a limit itself: `with_timeout` takes it, too.
+/// The result of `with_timeout`. It can be awaited once, and with another limit by `with_timeout`.
 ///
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) besides what is awaited; nothing is allocated.
-/// *Errors:* what `co_await` results in, and what the awaited throws. *Lifetime:* as of `sleep_awaitable`.
+/// *Errors:* the result of `co_await`, and the exceptions of the awaited. *Lifetime:* as of `sleep_awaitable`.
 template <owned_awaitable Awaitable>
 class [[nodiscard]] timed_awaitable {
  public:
-  /// What `with_timeout` answers whose limit ends at `until`.
+  /// The result of a `with_timeout` whose limit ends at `until`.
   timed_awaitable(timer_service& service, Awaitable&& awaitable, detail::wait_end until)
       : service_{&service}, awaitable_(std::move(awaitable)), until_{until} {}
 
-  /// A `timed_result` of what the awaited results in.
+  /// Results in a `timed_result` of the result of the awaited.
   detail::timeout_awaiter<Awaitable> operator co_await() && { return {*service_, std::move(awaitable_), until_}; }
 
   /// As of `sleep_awaitable`, one for each type that is awaited.
@@ -382,21 +385,23 @@ class [[nodiscard]] timed_awaitable {
   detail::wait_end until_;
 };
 
-/// Awaits `awaitable`, until `after`, any std::chrono duration, has passed since this call, or of a service that was closed
-/// then, since the await. Exactly one of the two resumes the coroutine. What is ready at once needs no timer, and comes even
-/// from a closed service. With a limit of zero or less it is begun, and has until the loop's next pass. Reads the clock.
+/// Awaits `awaitable` until `after`, any std::chrono duration, has passed since this call, or since the await if the service was
+/// closed then. Exactly one of the two resumes the coroutine. An awaitable that is ready needs no timer, and results in its
+/// value even if the service is closed. With a limit of zero or less the awaitable is begun, and has until the loop's next pass.
+/// Reads the clock.
 ///
 ///   const auto got = co_await tickwheel::with_timeout(timers, socket.read(), 30s);
 ///   if (!got) co_return;
 ///   use(*got);
 ///
-/// When the time is up the awaitable and its awaiter are destroyed, then the coroutine goes on, with UV_ETIMEDOUT. With
-/// UV_ENOBUFS, at `max_armed`, and UV_ECANCELED, from a closed service, it goes on at once, and the awaitable was not
-/// begun. When the service closes meanwhile the limit is gone, and the awaitable alone resumes the coroutine.
+/// UV_ETIMEDOUT: the limit came first. The awaitable and its awaiter are destroyed before the coroutine resumes.
+/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and the awaitable was not begun.
+/// UV_ECANCELED: the service is closed. As for UV_ENOBUFS.
+/// If the service closes during the wait, the limit is gone, and only the awaitable resumes the coroutine.
 ///
-/// Requires: destroying `awaitable`, and what `operator co_await` made of it, ends the wait: afterwards it resumes nobody, and
-/// writes to nothing that may be gone. Sleeps are such, what `with_timeout` answers, and any task that owns its frame and
-/// awaits only such. One whose request goes on when the object is gone, and then resumes the coroutine, is not.
+/// Requires: destroying `awaitable` and its awaiter ends the wait. Afterwards it resumes no coroutine, and writes to nothing that
+/// may be gone. This holds for sleeps, for the result of `with_timeout`, and for any task that owns its frame and awaits only
+/// such. It does not hold for an awaitable whose request goes on without it and then resumes the coroutine.
 template <owned_awaitable Awaitable, class Rep, class Period>
 timed_awaitable<Awaitable> with_timeout(timer_service& service, Awaitable awaitable,
                                         std::chrono::duration<Rep, Period> after) {

@@ -1,7 +1,7 @@
-// Runs work that blocks on libuv's thread pool when its time has come, and comes back to the loop with the result.
+// Runs blocking work on libuv's thread pool, now or later, and brings the result back to the loop.
 //
-// Take it for what must not run on the loop: to hash a password, to read a file, to ask a library that waits. What is
-// only to happen later, and is short, is a `member_timer`.
+// Use it for work that must not run on the loop: hashing a password, reading a file, calling a library that waits. For short
+// work that only has to happen later, use a `member_timer`.
 //
 //   class session {
 //    public:
@@ -17,12 +17,12 @@
 //     tickwheel::offload<&session::on_checked> check_;
 //   };
 //
-// The work owns what it uses: its captures are its own while it runs on another thread, and the session that asked may
-// be gone by then. Work never touches the loop, its timers or the session, but for what is made for other threads, such
-// as a `remote_handle`. It is destroyed on the loop's thread.
+// The work owns its captures. It runs on another thread, and the session that asked for it may be gone by then. The work must
+// not touch the loop, its timers or the session, except through objects made for other threads, such as a `remote_handle`. It
+// is destroyed on the loop's thread.
 //
-// Every run has exactly one answer, the handler, unless it was cancelled, its owner destroyed, or the pool closed. Then it has
-// none, not even when the work was finished already and its result on the way.
+// The handler is called exactly once for each run. It is not called if the run was cancelled, its owner destroyed, or the pool
+// closed, even if the work was finished and its result on the way.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -45,7 +45,7 @@ class offload_pool;
 
 namespace detail {
 
-/// A work, its place for the result, and libuv's request: one block, that is armed and then with the pool.
+/// Work, room for its result, and libuv's request, in one block.
 class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
  public:
   offload_task() noexcept { request.data = this; }
@@ -53,31 +53,30 @@ class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
   offload_task& operator=(const offload_task&) = delete;
   virtual ~offload_task() = default;
 
-  /// On a thread of the pool.
+  /// Called on a thread of the pool.
   virtual void work() noexcept = 0;
 
   uv_work_t request{};
-  offload_pool* pool = nullptr;   // whose it is while in flight; null when that was closed
-  offload_base* owner = nullptr;  // who is told; null: nobody any more
+  offload_pool* pool = nullptr;   // set while in flight; null once the pool was closed
+  offload_base* owner = nullptr;  // called at the end; null: nobody
 };
 
 }  // namespace detail
 
 /// An aggregate.
 struct offload_options {
-  /// How many works may be with the pool at once, waiting for a thread of it or running; at least 1. The pool, of four threads
-  /// unless UV_THREADPOOL_SIZE says otherwise, is the whole process's, which also reads its files and resolves its names
-  /// there. Those wait for what is queued before them.
+  /// The number of works that may be with the pool at once, queued or running; at least 1. The pool has four threads unless
+  /// UV_THREADPOOL_SIZE says otherwise. The whole process shares it: file operations and name lookups wait behind queued work.
   std::size_t max_in_flight = 64;
 
-  /// The first field that cannot be, and why; null when all can.
+  /// Returns a message that names the first invalid field, or null if all fields are valid.
   constexpr const char* problem() const noexcept {
     return max_in_flight == 0 ? "offload_options::max_in_flight is zero" : nullptr;
   }
 };
 
-/// What one loop has with the pool: a bound. Beyond it work is refused and not queued, as who waits for a pool that is
-/// full learns nothing by waiting longer: the answer is UV_EAGAIN, at once.
+/// One loop's bound on its work with the pool. Work beyond the bound is refused with UV_EAGAIN at once, not queued, because
+/// waiting longer for a full pool gains nothing.
 ///
 /// *Thread safety:* the loop thread only, not checked. *Complexity:* O(1). *Errors:* `open` answers a UV_ code. *Lifetime:*
 /// outlives the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
@@ -94,20 +93,22 @@ class TICKWHEEL_API offload_pool {
   offload_pool(const offload_pool&) = delete;
   offload_pool& operator=(const offload_pool&) = delete;
 
-  /// 0; UV_EINVAL when `options.problem()` names one; UV_EALREADY when it is open. A closed one can be opened again.
+  /// Opens the pool. A closed pool can be opened again. Returns 0.
+  /// UV_EINVAL: `options.problem()` names an invalid field.
+  /// UV_EALREADY: the pool is open.
   [[nodiscard]] int open(uv_loop_t& loop, const offload_options& options = {}) noexcept;
 
   /// Cancels all that is in flight: work that no thread has begun never runs, what runs does so to its end, and no
   /// handler is called. What is armed is answered with UV_ECANCELED when its time has come. Idempotent; O(in flight).
   void close() noexcept;
 
-  /// True between `open` and `close`.
+  /// Returns true between `open` and `close`.
   bool is_open() const noexcept { return loop_ != nullptr; }
 
   /// How many works are with the pool, those included that nobody waits for any more: they take their place until they
   /// have ended. Of this opening.
   std::size_t in_flight() const noexcept { return in_flight_.size(); }
-  /// How many were refused, as the bound was reached.
+  /// Returns the number of works that were refused at the bound.
   std::size_t refused() const noexcept { return refused_; }
 
  private:
@@ -127,13 +128,13 @@ class TICKWHEEL_API offload_pool {
 /// `offload`.
 class TICKWHEEL_API offload_base : private timer {
  public:
-  /// Neither its work nor its handler is heard of again; true when it was armed or in flight. Work that no thread of
-  /// the pool has begun never runs; what runs, runs to its end, unheard.
+  /// Cancels the run: the handler is not called. Returns true if it was armed or in flight. Work that no thread of the pool has
+  /// begun never runs. Work that runs is not interrupted.
   bool cancel() noexcept;
 
-  /// True while it waits for its time.
+  /// Returns true while it waits for its time.
   bool armed() const noexcept { return timer::armed(); }
-  /// True from the time the work is given to the pool until the handler is called.
+  /// Returns true from the time at which the work is given to the pool until the handler is called.
   bool in_flight() const noexcept { return task_ != nullptr && task_->pool != nullptr; }
 
   using timer::deadline;
@@ -256,16 +257,18 @@ class offload : public offload_base {
   offload(timer_service& service, offload_pool& pool, owner& self) noexcept
       : offload_base{service, pool, &tell}, self_{self} {}
 
-  /// Gives `work` to the pool once `after` has passed. Arming what is armed or in flight begins anew, as if it had been
-  /// cancelled before. 0; UV_ENOMEM; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.
+  /// Gives `work` to the pool once `after` has passed. Cancels a former run first. Returns 0. On an error nothing has changed.
+  /// UV_ENOMEM: no memory for the work and its result.
+  /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   template <class D, noexcept_offload_work<result> Work>
   int arm(D after, Work work) noexcept {
     return offload_base::arm(make(work), detail::to_nanoseconds(after));
   }
 
-  /// Gives `work` to the pool now; as `arm` otherwise. 0; UV_ENOMEM; UV_EAGAIN when the pool's bound is reached, which
-  /// a run that this one replaces still counts for; UV_ECANCELED when the pool is closed. On an error nothing has
-  /// changed, and the handler is not called.
+  /// Gives `work` to the pool now. Otherwise as `arm`. On an error nothing has changed, and the handler is not called.
+  /// UV_ENOMEM: as `arm`.
+  /// UV_EAGAIN: the pool's bound is reached. A run that this one replaces still counts.
+  /// UV_ECANCELED: the pool is closed.
   template <noexcept_offload_work<result> Work>
   int run(Work work) noexcept {
     return offload_base::run(make(work));
