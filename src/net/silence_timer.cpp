@@ -36,13 +36,14 @@ bool silence_timer::check_expired() noexcept {
   return true;
 }
 
-// The wheel asks when it moves the timer down, a tenth of a second or so before it is due. One that was touched since is put
-// off then, and not called: else all that were started together would expire together, however many were touched.
+// The wheel calls this when it moves the timer down, about a tenth of a second before it is due. A timer that was touched
+// meanwhile is then moved, and not called. Otherwise all timers that were started together would expire together, however many
+// were touched.
 tick silence_timer::soonest(void* service, wheel_entry& entry) noexcept {
   const timer& t = timer::from(entry);
   if (!is_patient(t)) return entry.deadline();
   const auto& self = static_cast<const silence_timer&>(t);
-  if (self.checks_ != 1) return entry.deadline();  // it expires to check for activity that nobody tells it of
+  if (self.checks_ != 1) return entry.deadline();  // it expires to check for activity that is not reported
   const auto& timers = *static_cast<const timer_service*>(service);
   return tick_of(timers, add_saturating(self.counts_from() + timers.stalled_for(), self.limit_.minimum()));
 }
@@ -66,8 +67,8 @@ void silence_timer::pause() noexcept {
 
 void silence_timer::resume() noexcept {
   if (!paused()) return;
-  // The pause is taken out of what counts. Which of the two is later says whether there was activity since the last notice,
-  // and stays so.
+  // The pause does not count. The later one of the two times shows whether there was activity since the last notification. That
+  // order is kept.
   const bool was_noticed = last_ < noticed_at_;
   const clock::time_point from = counts_from();
   const std::chrono::nanoseconds silence = std::max(paused_at_ - from, std::chrono::nanoseconds{});
@@ -79,8 +80,8 @@ void silence_timer::resume() noexcept {
   wait(service().now(), service().responsive_now() - counts_from());
 }
 
-// What is left of the limit is the earliest time at which it can run out. A scaled one may shrink to its minimum before
-// that, so it is checked when that has passed, and once per minimum from then on.
+// The rest of the limit is the earliest time at which it can run out. A scaled limit may shrink to its minimum before that. So it
+// is checked when the minimum has passed, and from then on once per minimum.
 void silence_timer::wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept {
   const std::chrono::nanoseconds least = limit_.minimum();
   std::chrono::nanoseconds rest = add_saturating(limit_.now(), -silence);

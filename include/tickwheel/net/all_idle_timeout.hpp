@@ -1,8 +1,8 @@
-// Tells a connection when no byte moved for too long, in either direction.
+// Tells a connection that no byte has moved for too long, in either direction.
 //
-// Touch it when bytes were read, or taken at once. Tell it the bytes still queued, as a write_idle_timeout, by whose header it
-// is explained how: a slow reader is not idle here, either. Unlike there, a connection that has nothing to send is idle when
-// nothing comes.
+// Touch the timeout when bytes were read, or were written at once. Report the queued bytes to it as to a write_idle_timeout,
+// whose header explains how. A slow reader is not idle here either. Unlike there, a connection that has nothing to send is idle
+// if nothing arrives.
 //
 //   class session {
 //    public:
@@ -17,14 +17,14 @@
 //     tickwheel::all_idle_timeout<&session::on_idle, &session::queued> idle_;
 //   };
 //
-// Where writes are small, an idle_timeout that is touched on reads and on completed writes does the same.
+// If writes are small, an idle_timeout that is touched on reads and on completed writes does the same.
 #pragma once
 
 #include <tickwheel/net/idle_timeout.hpp>
 
 namespace tickwheel {
 
-/// Calls a member function of its owner once, for a limit, nothing was touched and none of the queued bytes were taken.
+/// Calls a member function of its owner once, for a limit, nothing was touched and the peer took none of the queued bytes.
 template <auto Member, auto Queued = nullptr>
 using all_idle_timeout = basic_idle_timeout<idle_watch::both, Member, Queued>;
 

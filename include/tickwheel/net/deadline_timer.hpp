@@ -1,7 +1,6 @@
 // Calls a member function of its owner when a deadline passes.
 //
-// Use it where a `deadline` was handed down. One that has passed already is refused by `start`, so that the work it was
-// to bound need not begin:
+// Use it where a `deadline` was handed down. `start` refuses a deadline that has already passed, so that its work need not begin:
 //
 //   class query {
 //    public:
@@ -24,38 +23,42 @@ namespace tickwheel {
 
 /// A timer that is due when a deadline passes. 56 bytes.
 ///
-/// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` reads the clock unless it is told the time. *Errors:* as
-/// `start` says. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+/// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` without a time reads the clock. *Errors:* `start` answers a UV_
+/// code. *Lifetime:* as `timer`: it may be destroyed at any time, also in its handler.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
 class deadline_timer : private timer, private detail::member_call<deadline_timer<Member, F>, Member> {
  public:
-  using deadline_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
-  using typename deadline_timer::member_call::owner;  ///< the class that `Member` is of
+  using deadline_timer::member_call::handler;         ///< identifies its handler; see `timer::handler`
+  using typename deadline_timer::member_call::owner;  ///< the class of which `Member` is a member
 
-  /// Requires: `self` lives as long as this does; usually it is the object that embeds it.
+  /// Requires: `self` lives as long as this timer; usually it is the object that embeds it.
   deadline_timer(timer_service& service, owner& self) noexcept
       : timer{service, handler()}, deadline_timer::member_call{self} {}
 
-  /// Calls the handler once `until` has passed: never before, late as `timer::arm` says. Starting a started one moves
-  /// it. `deadline::never()` is accepted: it is armed as any other, holds the loop and its place among the armed
-  /// timers, and does not come. (`unref()` one that is to hold nothing.)
+  /// Calls the handler once `until` has passed. It is never early, and late as `timer::arm` says. Starting a started timer moves
+  /// it. Reads the clock.
   ///
-  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has
-  /// changed: the handler does not run for it, and a deadline from before still holds. Reads the clock.
+  /// `deadline::never()` is accepted. Such a timer is armed as any other, keeps the loop alive, counts in `max_armed`, and never
+  /// expires. Call `unref()` so that it does not keep the loop alive.
+  ///
+  /// 0: it is started. On an error nothing has changed: the handler does not run for `until`, and an earlier deadline still
+  /// holds.
+  /// UV_ETIMEDOUT: `until` has passed.
+  /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   [[nodiscard]] int start(tickwheel::deadline until) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     return start(until, service().read_clock());
   }
 
-  /// As above, with the time to judge by, such as `timer_service::now()`. Reads no clock.
+  /// As above, judged by `now`, such as `timer_service::now()`. Reads no clock.
   [[nodiscard]] int start(tickwheel::deadline until, clock::time_point now) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     if (until.passed(now)) return UV_ETIMEDOUT;
     return timer::arm_at(until.when);
   }
 
-  /// True when it was started. Afterwards the handler does not run until it is started again.
+  /// Returns true if it was started. Its handler does not run until it is started again.
   bool cancel() noexcept { return timer::cancel(); }
 
   using timer::armed;

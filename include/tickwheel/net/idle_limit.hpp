@@ -1,17 +1,17 @@
-// How long a peer may be idle: a duration, or one between two durations that shrinks as the server is loaded.
+// How long a peer may be idle: a fixed duration, or one between two durations that shrinks as the load of the server grows.
 //
 //   error = idle_.start(60s);
 //   error = idle_.start(tickwheel::idle_limit::scaled(10s, 5min, load));    // five minutes, but ten seconds at full load
 //
-// `load` is a load_factor: one object says how loaded the server is, from 0 to 1. Whoever measures the load sets it, and all
-// timeouts that scale with it read it.
+// `load` is a load_factor: one object that says how loaded the server is, from 0 to 1. The code that measures the load sets it.
+// All timeouts that scale with it read it.
 //
 //   tickwheel::load_factor load;
-//   if (load.set(memory_in_use / memory_allowed) != 0) ...          // once a second, say
+//   if (load.set(memory_in_use / memory_allowed) != 0) ...          // for instance once per second
 //
-// Setting it writes one word, however many timers there are: each reads it when it expires.
+// Setting it writes one word, whatever the number of timers: each timer reads it when it expires.
 //
-// Scaling is for idle connections, which cost memory and do nothing; a request's deadline is its client's, and should
+// Scaling is for idle connections, which cost memory and do no work. The deadline of a request belongs to its client, and should
 // not depend on our load.
 #pragma once
 
@@ -25,58 +25,60 @@
 
 namespace tickwheel {
 
-/// A number from 0, no load, to 1, as much as can be borne. 0 at first.
+/// A number from 0, no load, to 1, full load. Initially 0.
 ///
-/// *Thread safety:* any thread, so that one factor may serve several loops. *Complexity:* one relaxed load or store. *Errors:*
-/// `set` answers UV_EINVAL for what is no load. *Lifetime:* outlives the timeouts that were started with it, until they are
-/// cancelled, started otherwise, or destroyed.
+/// *Thread safety:* any thread, so that one factor can serve several loops. *Complexity:* one relaxed load or store. *Errors:*
+/// `set` answers UV_EINVAL for an invalid number. *Lifetime:* outlives the timeouts that were started with it, until they are
+/// cancelled, started with another limit, or destroyed.
 class load_factor {
  public:
   load_factor() noexcept = default;
   load_factor(const load_factor&) = delete;
   load_factor& operator=(const load_factor&) = delete;
 
-  /// 0; UV_EINVAL when `problem(load)` names one, and nothing has changed: a measurement that may overshoot is to be
-  /// clamped where it is known what that means.
+  /// Stores `load`. If a measurement may overshoot, clamp it where its meaning is known.
+  ///
+  /// 0: it is stored.
+  /// UV_EINVAL: `load` is invalid (`problem` says why), and nothing has changed.
   [[nodiscard]] int set(double load) noexcept {
     if (problem(load) != nullptr) return UV_EINVAL;
     load_.store(load, std::memory_order_relaxed);
     return 0;
   }
 
-  /// Why it cannot be; null when it can.
+  /// Returns a message that says why `load` is invalid, or null if it is valid.
   static constexpr const char* problem(double load) noexcept {
-    return load >= 0 && load <= 1 ? nullptr : "load_factor: load is not within 0..1";  // NaN compares as neither
+    return load >= 0 && load <= 1 ? nullptr : "load_factor: load is not within 0..1";  // false for NaN
   }
 
-  /// What was set last; 0 at first.
+  /// Returns the number that was set last; initially 0.
   double get() const noexcept { return load_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<double> load_{0};  // relaxed: nothing else is to be seen with it
+  std::atomic<double> load_{0};  // relaxed: no other data is published with it
 };
 
-/// A value: what the idle timeouts are started with.
+/// A limit for the idle timeouts. A value.
 ///
-/// *Thread safety:* that of a value; the load may be set by any thread. *Complexity:* O(1); a scaled one loads its load.
-/// *Errors:* `start` answers UV_EINVAL for one that cannot be, and `problem` names the field. *Lifetime:* refers to its
+/// *Thread safety:* that of a value; any thread may set the load. *Complexity:* O(1); a scaled limit loads its load. *Errors:* an
+/// idle timeout's `start` answers UV_EINVAL for an invalid limit, and `problem` names the field. *Lifetime:* refers to its
 /// `load_factor`.
 class idle_limit {
  public:
-  /// The same at any load. Implicit, so that `start(60s)` reads as it does.
+  /// A limit that is the same at any load. Implicit, so that `start(60s)` compiles.
   template <class Rep, class Period>
   idle_limit(std::chrono::duration<Rep, Period> limit) noexcept  // NOLINT(google-explicit-constructor)
       : minimum_{detail::to_nanoseconds(limit)}, maximum_{minimum_} {}
 
-  /// `maximum` at a load of 0, `minimum` at 1, both durations, in proportion between.
+  /// Returns a limit that is `maximum` at a load of 0 and `minimum` at 1, both durations. It is proportional in between.
   template <class Minimum, class Maximum>
   static idle_limit scaled(Minimum minimum, Maximum maximum, const load_factor& load) noexcept {
     return {detail::to_nanoseconds(minimum), detail::to_nanoseconds(maximum), load};
   }
   template <class Minimum, class Maximum>
-  static idle_limit scaled(Minimum, Maximum, const load_factor&&) = delete;  // gone before it is read
+  static idle_limit scaled(Minimum, Maximum, const load_factor&&) = delete;  // it would be gone before it is read
 
-  /// The limit at the present load.
+  /// Returns the limit at the present load.
   std::chrono::nanoseconds now() const noexcept {
     if (load_ == nullptr) return maximum_;
     const std::chrono::nanoseconds range = maximum_ - minimum_;
@@ -84,14 +86,14 @@ class idle_limit {
     return minimum_ + std::min(range, detail::to_nanoseconds(part));
   }
 
-  /// The limit at full load; the limit itself if it is not scaled.
+  /// Returns the limit at full load, or the limit itself if it is not scaled.
   std::chrono::nanoseconds minimum() const noexcept { return minimum_; }
-  /// The limit without load; the limit itself if it is not scaled.
+  /// Returns the limit without load, or the limit itself if it is not scaled.
   std::chrono::nanoseconds maximum() const noexcept { return maximum_; }
-  /// True when it follows a `load_factor`.
+  /// Returns true if the limit follows a `load_factor`.
   bool is_scaled() const noexcept { return load_ != nullptr; }
 
-  /// The field that cannot be, and why; null when all can.
+  /// Returns a message that names the first invalid field, or null if all fields are valid.
   const char* problem() const noexcept {
     if (minimum_.count() <= 0)
       return is_scaled() ? "idle_limit: minimum is not positive" : "idle_limit: limit is not positive";

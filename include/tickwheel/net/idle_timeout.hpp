@@ -1,7 +1,7 @@
-// Tells a connection when its peer has been silent for too long.
+// Tells a connection that its peer has been silent for too long.
 //
-// Touch it on every read; that writes one word, whatever the limit and however many connections there are. The timer
-// behind it is not moved: when it expires it checks the last touch, and waits for the rest.
+// Touch the timeout on every read. That writes one word, whatever the limit and the number of connections. It does not move the
+// timer behind the timeout: when the timer expires, it checks the last touch and waits for the rest.
 //
 //   class session {
 //    public:
@@ -13,29 +13,28 @@
 //     tickwheel::idle_timeout<&session::on_idle> idle_;
 //   };
 //
-// A timeout that is touched only on reads watches the peer. Touched only on writes, it says when it is time for a ping.
-// Touched on both, it says when nothing happens at all. Two more watch the bytes that are queued for a peer which takes them
-// slowly:
+// A timeout that is touched only on reads watches the peer. Touched only on writes, it says when to send a ping. Touched on both,
+// it reports a connection on which nothing happens. Two more watch the bytes that are queued for a peer that reads slowly:
 //
 //   idle_timeout          nothing was touched: reads, or reads and writes
 //   write_idle_timeout    bytes are queued for the peer, and it takes none
 //   all_idle_timeout      nothing was touched, and the peer takes none of the queued bytes
 //
-// All of them are started with a limit, notify once and, if asked, again and again, and can be paused:
+// All of them are started with a limit and notify once. They notify again if asked, and can be paused:
 //
 //   void on_idle() noexcept {
 //     if (idle_.consecutive_timeouts() == 3) return close();   // silent for three limits
 //     send_ping();
-//     if (idle_.notify_again() != 0) close();                  // and tell me when it has been silent for one more
+//     if (idle_.notify_again() != 0) close();                  // after one more limit of silence
 //   }
 //
-//   void on_back_pressure() noexcept { idle_.pause(); uv_read_stop(...); }     // what we do not read cannot come
+//   void on_back_pressure() noexcept { idle_.pause(); uv_read_stop(...); }     // bytes that we do not read cannot arrive
 //   void on_relief() noexcept { uv_read_start(...); idle_.resume(); }
 //
-// Our own stalls are not the peer's fault. Bytes that were waiting when the limit ran out are handled before the
-// verdict, if the loop can read them within `service_options::io_wait`. And idle time is counted on the loop's responsive time,
-// which leaves out what a loop iteration took beyond `service_options::stall_grace`. A silent peer is still evicted, later by
-// no more than we stalled and waited.
+// The peer is not charged with our own stalls. Bytes that were waiting when the limit ran out are handled before the verdict, if
+// the loop can read them within `service_options::io_wait`. Idle time is counted on the loop's responsive time, which leaves out
+// the time that a loop iteration took beyond `service_options::stall_grace`. A silent peer is still evicted, at most as much
+// later as we stalled and waited.
 #pragma once
 
 #include <tickwheel/net/detail/queued_bytes.hpp>
@@ -55,16 +54,16 @@ enum class idle_watch : std::uint8_t {
 };
 
 /// Calls a member function of its owner once there was no activity for a limit. Users name it `idle_timeout`,
-/// `write_idle_timeout` or `all_idle_timeout`, by the activity that `What` says. 112 bytes, 120 with a queue.
+/// `write_idle_timeout` or `all_idle_timeout`; `What` is the activity that each watches. 112 bytes, 120 with a queue.
 ///
-/// `Queued` is nullptr if the timeout is told of all queued bytes. Otherwise it is a const noexcept member function of the owner
-/// that answers the bytes queued now, and does nothing else. The timeout calls it four times per limit. A peer that stops is
-/// then noticed at most a quarter of the limit late.
+/// `Queued` is a const noexcept member function of the owner that answers the number of bytes queued now, and does nothing else.
+/// It is called four times per limit, so a peer that stops is noticed at most a quarter of the limit late. `Queued` is nullptr if
+/// all of the bytes are reported by `set_queued` and `add_queued`, which take effect at once.
 ///
-/// *Thread safety:* the loop thread only; checked where it is armed or cancelled, and in debug builds on `touch` and `pause`,
-/// and on `set_queued` and `add_queued` where they count as activity. *Complexity:* all O(1); nothing allocates. `start` reads
-/// the clock; all else takes the time of the loop iteration. *Errors:* `start` and `notify_again` answer UV_ codes. *Lifetime:*
-/// as `timer`: may be destroyed at any time, in its handler too.
+/// *Thread safety:* the loop thread only. Arming and cancelling check that. `touch` and `pause` check it in debug builds, and so
+/// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock;
+/// the other functions use the time of the loop iteration. *Errors:* `start` and `notify_again` answer UV_ codes. *Lifetime:* as
+/// `timer`: it may be destroyed at any time, also in its handler.
 template <idle_watch What, auto Member, auto Queued = nullptr, class F = decltype(Member)>
 requires noexcept_member_handler<Member> && detail::queued_bytes_of<Queued, typename detail::member_handler<F>::owner>
 class basic_idle_timeout : private detail::silence_timer,
@@ -78,22 +77,25 @@ class basic_idle_timeout : private detail::silence_timer,
   using base::has_ref;                                    ///< as of `timer`
   using base::ref;                                        ///< as of `timer`
   using base::unref;                                      ///< as of `timer`
-  using basic_idle_timeout::member_call::handler;         ///< tells its handler from others; see `timer::handler`
-  using typename basic_idle_timeout::member_call::owner;  ///< the class that `Member` is of
+  using basic_idle_timeout::member_call::handler;         ///< identifies its handler; see `timer::handler`
+  using typename basic_idle_timeout::member_call::owner;  ///< the class of which `Member` is a member
 
-  /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
+  /// Requires: `self` lives as long as this timer; usually it is the connection that embeds it.
   basic_idle_timeout(timer_service& service, owner& self) noexcept
       : base{service, handler()}, basic_idle_timeout::member_call{self} {}
 
-  /// Calls the handler once `limit` has passed without activity, counted from now. It is called once, until the next start or
-  /// `notify_again`. Starting a started one begins anew, as a pooled connection does for its next use. No touch, pause, count or
-  /// queue of the earlier use is left; `Queued` is asked again.
+  /// Calls the handler once `limit` has passed without activity, counted from now. It is called once, until the timeout is
+  /// started again or the handler calls `notify_again`. Reads the clock.
   ///
-  /// The limit is a duration, or a scaled one: `idle_limit::scaled(10s, 5min, load)`. A scaled limit follows a falling load at
+  /// Starting a started timeout begins anew, for instance when a pooled connection is used again. No touch, pause or notification
+  /// of the earlier use is left. No bytes count as queued until they are reported, or until `Queued` answers them.
+  ///
+  /// The limit is a duration, or a scaled limit: `idle_limit::scaled(10s, 5min, load)`. A scaled limit follows a falling load at
   /// once. It follows a rising load when the timer expires next, which is once per minimum.
   ///
-  /// 0; UV_EINVAL if the limit is invalid, as one of zero or less (`idle_limit::problem` names the field);
-  /// UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has changed.
+  /// 0: it is started. On an error nothing has changed.
+  /// UV_EINVAL: the limit is invalid, for instance zero or less; `idle_limit::problem` names the field.
+  /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   [[nodiscard]] int start(const idle_limit& limit) noexcept {
     const int error = base::begin(limit, detail::checks_per_limit<Queued>);
     if (error == 0) {
@@ -103,60 +105,65 @@ class basic_idle_timeout : private detail::silence_timer,
     return error;
   }
 
-  /// The peer was active: stores the time stamp of this loop iteration, and nothing else. Without effect when not
-  /// started, or when the service is closed.
+  /// Reports activity of the peer: stores the time stamp of this loop iteration, and nothing else. Has no effect if the timeout
+  /// is not started, or the service is closed.
   void touch() noexcept requires has_touches { base::touch(); }
 
-  /// So many bytes are still queued. If there are fewer than before, the peer took some, and is not idle. If there are more, that
-  /// says nothing of the peer. In a `write_idle_timeout` time begins to count when the first bytes are queued.
+  /// Reports how many bytes are still queued. If there are fewer than before, the peer took some and is not idle. If there are
+  /// more, without `add_queued`, we queued them, which says nothing about the peer. Without touches, time begins to count once
+  /// bytes are queued.
   void set_queued(std::size_t bytes) noexcept requires has_queue {
     if ((!has_touches && left_.none()) || left_.shrunk_to(bytes)) base::touch();
     left_.now(bytes);
   }
 
-  /// So many bytes were queued on top. Call it if more may be queued before all were taken. Otherwise the new bytes would hide
-  /// those that the peer took meanwhile.
+  /// Reports that so many more bytes were queued. Call it if more bytes may be queued before all are taken. Otherwise the new
+  /// bytes would hide those that the peer took meanwhile.
   void add_queued(std::size_t bytes) noexcept requires has_queue {
     if (!has_touches && left_.none()) base::touch();
     left_.grew_by(bytes);
   }
 
-  /// True when it was started. Afterwards the handler does not run until it is started again.
+  /// Returns true if it was started. Its handler does not run until it is started again.
   bool cancel() noexcept { return base::cancel(); }
 
-  /// True from `start` until the handler runs, `cancel`, or the service closes. A paused one is armed.
+  /// Returns true from `start` until the handler runs, `cancel` is called, or the service closes. A paused timeout is armed.
   bool armed() const noexcept { return base::armed(); }
 
-  /// The limit it was started with last; the present value of a scaled limit. Zero if it was never started.
+  /// Returns the limit of the last start; of a scaled limit, its present value. Zero if it was never started.
   std::chrono::nanoseconds limit() const noexcept { return base::limit(); }
 
-  /// For the handler: notifies again after one more limit of silence, counted from this notification or from later activity.
-  /// Late notifications do not come in a burst. In the handler it cannot be refused: until that returns the timeout keeps its
-  /// place among `max_armed`, which no other timer gets. Reads no clock.
+  /// For the handler: notifies again after one more limit of silence, counted from this notification or from later activity. Late
+  /// notifications do not come in a burst. Reads no clock.
   ///
-  /// 0, also when it is armed already, as after `start`; UV_EINVAL when it was never started; UV_ECANCELED when the service is
-  /// closed; UV_ENOBUFS, once the handler has returned, when `max_armed` timers are armed.
+  /// A call in the handler cannot be refused: until the handler returns, the timeout keeps its place among `max_armed`, and no
+  /// other timer gets it.
+  ///
+  /// 0: it is armed, also if it was armed before, for instance by `start`.
+  /// UV_EINVAL: it was never started.
+  /// UV_ECANCELED: the service is closed.
+  /// UV_ENOBUFS: `max_armed` timers are armed, and the handler has returned.
   int notify_again() noexcept { return base::notify_again(); }
 
-  /// How often the handler was called in a row, that is without activity since; in the handler, this call is counted,
-  /// and the first is 1. Activity makes it 0, and so does `start`.
+  /// Returns how often the handler was called in a row without activity in between. In the handler this includes the present
+  /// call, so the first is 1. Activity and `start` make it 0.
   unsigned consecutive_timeouts() const noexcept { return base::consecutive_timeouts(); }
 
-  /// From now on time does not count: we do not read from the peer, which then cannot be blamed for its silence. It
-  /// stays armed, holds the loop as before, and expires once per limit to find that it is paused. Without effect when it
-  /// is not armed, or paused already: pauses do not add up.
+  /// Stops time for the peer: while we do not read from it, its silence is not its fault. The timeout stays armed and keeps the
+  /// loop alive as before. It expires once per limit, finds that it is paused, and waits on. Has no effect if it is not armed, or
+  /// already paused: pauses do not add up.
   void pause() noexcept { base::pause(); }
 
-  /// Time counts again, and goes on from what it was when the pause began. A peer that had been silent for a third of the
-  /// limit has two thirds left. One that was active meanwhile has all of it. What had run out before the pause is judged in
-  /// one of the next passes, that is after what waits to be read was handled. Without effect when not paused.
+  /// Lets time count again, from where it stood when the pause began. A peer that had been silent for a third of the limit has
+  /// two thirds left. A peer that was active meanwhile has the whole limit. A limit that had run out before the pause is judged
+  /// in one of the next passes, after waiting input was handled. Has no effect if it is not paused.
   void resume() noexcept { base::resume(); }
 
-  /// True between `pause` and `resume`; `start` and `cancel` end a pause, too.
+  /// Returns true between `pause` and `resume`. `start` and `cancel` also end a pause.
   bool paused() const noexcept { return base::paused(); }
 
-  /// In the handler: the time from the last activity, or the start, to the verdict, without our own stalls. It is at least the
-  /// limit. With `timer_service::why()` it is the whole story of a close.
+  /// In the handler: returns how long the peer had been silent when it was judged, since the last activity or the start. Our own
+  /// stalls are left out. It is at least the limit. With `timer_service::why()` it explains a close completely.
   std::chrono::nanoseconds silence() const noexcept { return base::silence(); }
 
  private:
@@ -177,7 +184,7 @@ class basic_idle_timeout : private detail::silence_timer,
   [[no_unique_address]] std::conditional_t<has_queue, detail::queued_bytes, detail::no_queue> left_;
 };
 
-/// Calls a member function of its owner once nothing was touched for a limit. `touch` is a store of the iteration's time stamp.
+/// Calls a member function of its owner once nothing was touched for a limit. `touch` stores the iteration's time stamp.
 template <auto Member>
 using idle_timeout = basic_idle_timeout<idle_watch::touches, Member>;
 

@@ -1,13 +1,13 @@
-// Spreads what would otherwise come due together: adds a random part to a delay, and never makes it shorter.
+// Adds a random part to a delay, so that timers do not expire together. A delay never gets shorter.
 //
-// After an outage all clients connect within a second. Without jitter their keep-alives, their maximum ages and the end
-// of their sessions come within a second, too, for ever after.
+// After an outage all clients connect within a second. Without jitter their keep-alives, their maximum ages and the ends of their
+// sessions also fall within one second, again and again.
 //
 //   tickwheel::jitter spread{0.2};
 //   error = max_age_.arm(spread(1h));                // 60 to 72 minutes
 //   error = keep_alive_.start(spread(75s, 5s));      // 75 to 80 seconds
 //
-// It goes with anything that takes a delay. For the delays between retries see `backoff`.
+// It works with everything that takes a delay. For the delays between retries see `backoff`.
 #pragma once
 
 #include <tickwheel/core/detail/check.hpp>
@@ -19,28 +19,28 @@
 
 namespace tickwheel {
 
-/// A source of jitter, to be shared by what is to be kept apart: one a loop is enough.
+/// A source of jitter. Share one among all timers that must not expire together: one per loop is enough.
 ///
-/// *Thread safety:* none, one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock read but
-/// that of a constructor without a seed. *Errors:* none. *Lifetime:* a value, copied with where it is in its sequence.
+/// *Thread safety:* none; one thread at a time. *Complexity:* O(1), no allocation, no system call. Only a constructor without a
+/// seed reads the clock. *Errors:* none. *Lifetime:* a value; a copy continues at the same place in the sequence.
 class jitter {
  public:
-  /// Adds up to `share` of a delay. Requires: `share` is in 0..1 (checked; the process stops with what `problem`
-  /// says). Seeded by the time and the object's address.
+  /// Adds up to `share` of a delay. The seed is made of the time and the object's address. Requires: `share` is in 0..1. This is
+  /// checked: otherwise the process stops with the message of `problem`.
   explicit jitter(double share) noexcept : jitter{share, detail::seed_of(this)} {}
 
-  /// As above, with the sequence of `seed`, to see it again: the same on any machine.
+  /// As above, with the reproducible sequence of `seed`, which is the same on any machine.
   jitter(double share, std::uint64_t seed) noexcept : share_{share}, random_{seed} {
     const char* const why = problem(share);
     detail::require(why == nullptr, why);
   }
 
-  /// What is wrong with a share; null when nothing is. Ask it of what a user has configured.
+  /// Returns a message that says why `share` is invalid, or null if it is valid. For a share that a user has configured.
   static constexpr const char* problem(double share) noexcept {
     return share >= 0 && share <= 1 ? nullptr : "jitter: share is not within 0..1";
   }
 
-  /// `delay`, any std::chrono duration, or longer by up to the share of it. Saturates. One of zero or less stays as it
+  /// Returns `delay`, any std::chrono duration, or up to `share()` of it longer. Saturates. A delay of zero or less stays as it
   /// is.
   template <class D>
   std::chrono::nanoseconds operator()(D delay) noexcept {
@@ -48,13 +48,13 @@ class jitter {
     return least.count() <= 0 ? least : lengthened(least, detail::share_of(least, share_));
   }
 
-  /// `delay`, or longer by up to `max_extra`, whatever the share. Saturates. A `max_extra` of zero or less adds nothing.
+  /// Returns `delay`, or up to `max_extra` longer, whatever the share. Saturates. A `max_extra` of zero or less adds nothing.
   template <class D, class M>
   std::chrono::nanoseconds operator()(D delay, M max_extra) noexcept {
     return lengthened(detail::to_nanoseconds(delay), detail::to_nanoseconds(max_extra));
   }
 
-  /// What it was made with.
+  /// Returns the share that it was made with.
   double share() const noexcept { return share_; }
 
  private:

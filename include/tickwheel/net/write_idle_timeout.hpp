@@ -1,11 +1,11 @@
-// Tells a connection when its peer has not taken a byte of what is queued for it for too long.
+// Tells a connection that its peer has taken none of the bytes queued for it for too long.
 //
-// A slow reader is not idle: as long as the queue gets shorter now and then, it is taking. Nor is a connection that has
-// nothing to send: nothing is owed, and time does not count until something is. So what comes up is a peer that is
-// gone, or that lets us keep its bytes in memory.
+// A slow reader is not idle: as long as the queue gets shorter now and then, the peer is reading. A connection that has nothing
+// to send is not idle either. Time counts only while bytes are queued. So the timeout finds a peer that is gone, or one that
+// makes us keep its bytes in memory.
 //
-// Tell it the bytes still queued. libuv reports a write when all of it was taken, and a large one may take minutes, so
-// name a function by which it can ask, too, before it judges:
+// Report the queued bytes to the timeout. libuv reports a write only when all its bytes were taken, and a large write may take
+// minutes. So also name a function that answers the number of queued bytes. The timeout calls it before it judges:
 //
 //   class session {
 //    public:
@@ -19,16 +19,16 @@
 //     tickwheel::write_idle_timeout<&session::on_stuck, &session::queued> stuck_;
 //   };
 //
-// "Queued" is what the kernel has not taken, so that the kernel's own buffer hides a while of the peer's silence. It also
-// takes more in lumps. Choose a limit of seconds at least. A peer that takes a byte a minute is not idle here, either; a
-// minimum rate is what ends that.
+// "Queued" bytes are those that the kernel has not taken. The kernel's own buffer therefore hides the peer's silence for a while,
+// and the kernel takes more bytes in lumps. Choose a limit of several seconds at least. A peer that takes one byte per minute is
+// not idle here; use a `minimum_rate` against it.
 #pragma once
 
 #include <tickwheel/net/idle_timeout.hpp>
 
 namespace tickwheel {
 
-/// Calls a member function of its owner once bytes were queued, and none of them taken, for a limit.
+/// Calls a member function of its owner once bytes were queued for a limit and the peer took none of them.
 template <auto Member, auto Queued = nullptr>
 using write_idle_timeout = basic_idle_timeout<idle_watch::queue, Member, Queued>;
 

@@ -1,12 +1,12 @@
-// Handlers that are told something: what ran out, why they are to go.
+// Handlers with an argument, such as the phase that ran out or the reason to leave.
 #pragma once
 
 #include <tickwheel/uv/detail/member_call.hpp>
 
 namespace tickwheel {
 
-/// `Member` is a pointer to a member function that takes an `Argument` by value and is declared noexcept: libuv's C
-/// frames, which call it, cannot be unwound. Declare the handler before what calls it, and do not overload it.
+/// `Member` is a pointer to a noexcept member function that takes an `Argument` by value. libuv's C frames call it, and cannot be
+/// unwound. Declare the handler before the timer that calls it, and do not overload it.
 template <auto Member, class Argument>
 concept noexcept_argument_handler =
     detail::valid(detail::member_handler<decltype(Member), Argument>::is_noexcept,

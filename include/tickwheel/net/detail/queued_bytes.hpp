@@ -1,4 +1,4 @@
-// The bytes queued for a peer, as far as they were told, and how an idle timeout may ask for them.
+// The number of bytes queued for a peer, as last reported, and how an idle timeout may ask for it.
 #pragma once
 
 #include <concepts>
@@ -12,7 +12,7 @@ namespace tickwheel::detail {
 class queued_bytes {
  public:
   bool none() const noexcept { return bytes_ == 0; }
-  /// True when `bytes` are fewer than were queued last: the peer took the difference.
+  /// Returns true if `bytes` are fewer than were queued last: the peer took the difference.
   bool shrunk_to(std::size_t bytes) const noexcept { return bytes < bytes_; }
   void now(std::size_t bytes) noexcept { bytes_ = bytes; }
   /// Saturates.
@@ -25,7 +25,7 @@ class queued_bytes {
   std::size_t bytes_ = 0;
 };
 
-/// In place of `queued_bytes` where nothing is queued.
+/// Replaces `queued_bytes` if no queue is watched.
 struct no_queue {
   static constexpr bool none() noexcept { return false; }
 };
@@ -38,7 +38,7 @@ concept queued_bytes_of = std::same_as<decltype(Queued), std::nullptr_t> ||
 template <auto Queued>
 inline constexpr bool can_be_asked = !std::same_as<decltype(Queued), std::nullptr_t>;
 
-/// How often to ask: a peer that stops right after it was asked is then noticed a quarter of the limit late.
+/// How often to ask per limit. With four checks, a peer that stops right after one is noticed a quarter of the limit late.
 template <auto Queued>
 inline constexpr int checks_per_limit = can_be_asked<Queued> ? 4 : 1;
 

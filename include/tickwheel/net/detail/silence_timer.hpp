@@ -1,7 +1,7 @@
-// The timer behind all idle timeouts: it expires once nothing has happened for a limit.
+// The timer behind all idle timeouts: it expires once there was no activity for a limit.
 //
-// Activity does not move it. It expires at the earliest time at which the limit can have run out, checks when something
-// happened last, and waits for the rest.
+// Activity does not move it. It expires at the earliest time at which the limit can have run out, checks the time of the last
+// activity, and waits for the rest.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -13,8 +13,8 @@
 
 namespace tickwheel::detail {
 
-/// Knows the limit, the pauses and the count of timeouts. What counts as activity is up to `basic_idle_timeout`, which has the
-/// documentation of what is public here. 104 bytes.
+/// Holds the limit, the pauses and the count of timeouts. `basic_idle_timeout` decides what counts as activity, and documents the
+/// public functions. 104 bytes.
 class TICKWHEEL_API silence_timer : public timer {
  public:
   /// Requires: `run` is not null; `service` outlives every start.
@@ -32,11 +32,11 @@ class TICKWHEEL_API silence_timer : public timer {
   bool paused() const noexcept { return paused_at_ != not_paused && armed(); }
   std::chrono::nanoseconds silence() const noexcept { return service().responsive_judged_at() - last_; }
 
-  /// Starts it, or begins anew: 0 or UV_ code as `idle_timeout::start`. It expires `checks` times per limit: more than once if
-  /// there is activity that only a check can see.
+  /// Starts it, or begins anew. Returns 0 or a UV_ code as `idle_timeout::start`. The timer expires `checks` times per limit:
+  /// more than once if only a check can see some of the activity.
   [[nodiscard]] int begin(const idle_limit& limit, int checks) noexcept;
 
-  /// Something happened: stores the time stamp of this loop iteration, and nothing else.
+  /// Reports activity: stores the time stamp of this loop iteration, and nothing else.
   void touch() noexcept {
     service().check_thread_in_debug();
     if (service().has_now()) [[likely]]
@@ -45,10 +45,10 @@ class TICKWHEEL_API silence_timer : public timer {
       touch_first();
   }
 
-  /// For an expiry: returns true if the limit has run out and the handler is to be called. Otherwise it waits for the rest.
+  /// For an expiry: returns true if the limit has run out and the handler must be called. Otherwise waits for the rest.
   bool check_expired() noexcept;
 
-  /// For an expiry, instead of `check_expired`, if silence does not count now: checks again before the limit can have run out.
+  /// For an expiry, instead of `check_expired`, while silence does not count: checks again before the limit can have run out.
   void check_later() noexcept;
 
  private:
@@ -58,10 +58,10 @@ class TICKWHEEL_API silence_timer : public timer {
   static tick soonest(void* service, wheel_entry&) noexcept;
   clock::time_point counts_from() const noexcept { return std::max(last_, noticed_at_); }
   std::chrono::nanoseconds longest_step() const noexcept { return limit_.minimum() / checks_; }
-  void touch_first() noexcept;  // of a loop iteration: kept out of the way, because it reads the clock
+  void touch_first() noexcept;  // the first of a loop iteration: a function of its own, because it reads the clock
   void wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept;
 
-  // All on responsive time. A touch writes `last_` and nothing else; a comparison shows what it put an end to.
+  // All of them are on responsive time. A touch writes `last_` and nothing else. Comparing the times shows what the touch ended.
   clock::time_point last_{};                      // the last activity
   clock::time_point noticed_at_ = never_noticed;  // the last call of the handler
   clock::time_point paused_at_ = not_paused;
