@@ -8,11 +8,11 @@ namespace tickwheel {
 
 namespace {
 
-// How many members a pass looks at. Closing a socket takes some microseconds, so that these take about as long as a
-// pass may (service_options::time_per_pass).
+// How many members a pass visits. Closing a socket takes some microseconds, so these take about as long as a pass may
+// (service_options::time_per_pass).
 constexpr std::size_t members_a_pass = 256;
 
-// A number from 0 up to 1.
+// Returns a random number in [0, 1).
 double uniform(detail::splitmix64& random) noexcept { return static_cast<double>(random.next() >> 11) * 0x1p-53; }
 
 }  // namespace
@@ -28,7 +28,7 @@ int drain_group::start(const drain_limits& limits) noexcept {
   if (!service().is_open()) return UV_ECANCELED;
   const clock::time_point now = service().read_clock();
   if (const int error = timer::arm_verdict_at(now)) return error;
-  forget_told();  // of a drain that the end of its service left half done
+  forget_told();  // of a drain that ended when its service was closed
   limits_ = limits;
   hard_stop_at_ = detail::add_saturating(now, limits.hard_stop);
   stops_ = 0;
@@ -70,16 +70,16 @@ void drain_group::visit(wheel_entry& entry) noexcept {
     self.done_(self);
     return;
   }
-  // Armed before handlers are called, as one of them may destroy the service, which only an armed timer can tell.
+  // It is armed before handlers are called, because a handler may destroy the service. Only an armed timer notices that.
   self.timer::arm_again_at(clock::time_point::max());
   self.tell(self.service().judged_at());
 }
 
-// Calls up to a pass's handlers, and arms the timer for the next.
+// Calls at most as many handlers as one pass may, and arms the timer for the next pass.
 void drain_group::tell(clock::time_point now) noexcept {
   bool destroyed = false;
   destroyed_ = &destroyed;
-  const std::size_t untold = untold_.size();  // who becomes idle meanwhile is told in the next pass
+  const std::size_t untold = untold_.size();  // a member that becomes idle meanwhile is told in the next pass
   const std::uint64_t starts = starts_;
   for (std::size_t looked_at = 0; looked_at < members_a_pass; ++looked_at) {
     drain_call call = drain_call::idle;
@@ -96,7 +96,7 @@ void drain_group::tell(clock::time_point now) noexcept {
     } else {
       break;
     }
-    next->call(*next, call);  // may destroy the member, this, its service, or whatever else
+    next->call(*next, call);  // may destroy the member, this drain, its service, or any other object
     if (destroyed) return;
     if (!draining() || starts_ != starts) break;
   }
@@ -104,7 +104,7 @@ void drain_group::tell(clock::time_point now) noexcept {
   schedule();
 }
 
-// Also settles, when the hard stop has come, who shares `spread`.
+// At the hard stop, also fixes how many members share `spread`.
 bool drain_group::stop_is_due(clock::time_point now) noexcept {
   if (waiting_.empty() || now < hard_stop_at_) return false;
   if (stops_ == 0) {
@@ -114,8 +114,8 @@ bool drain_group::stop_is_due(clock::time_point now) noexcept {
   return next_stop_ <= now;
 }
 
-// Each of those that wait has an equal share of `spread`, and is stopped somewhere within. Who becomes one of them only
-// then is stopped at the end of it.
+// Each waiting member has an equal share of `spread`, and is stopped at a random time in it. A member that begins to wait later
+// is stopped at the end of `spread`.
 void drain_group::plan_stop() noexcept {
   using std::chrono::nanoseconds;
   nanoseconds after = limits_.spread;
@@ -130,7 +130,7 @@ void drain_group::plan_stop() noexcept {
 
 clock::time_point drain_group::next_work() const noexcept {
   if (!untold_.empty() || size() == 0) return service().now();
-  if (waiting_.empty()) return clock::time_point::max();  // those that were told to stop take their time
+  if (waiting_.empty()) return clock::time_point::max();  // members that were told to stop have not left yet
   return stops_ == 0 ? hard_stop_at_ : next_stop_;
 }
 

@@ -1,8 +1,9 @@
-// Ends many connections gracefully: a server that is to stop, or to be replaced.
+// Ends many connections gracefully, when a server stops or is replaced.
 //
-// Stop accepting, then start the drain. Connections without a request are told to close at once. Those with one may finish it
-// and are told then. Those that have not by the hard stop are told to stop as they are. That comes one after the other and not
-// all in one tick, because their peers will come back with what they lost. When the last has left, the owner hears.
+// Stop accepting connections, then start the drain. Idle connections are told to close at once. A connection with a request may
+// finish it, and is then told to close. Connections that are still there at the hard stop are told to stop immediately. They are
+// told one after the other and not in one tick, because their peers will return with the requests that they lost. The owner is
+// notified when the last connection has left.
 //
 //   class connection {
 //    public:
@@ -20,8 +21,8 @@
 //     tickwheel::drain<&server::on_drained> drain_{timers, *this};
 //   };
 //
-// Handlers are called in passes of the service, some hundreds each, so that a hundred thousand idle connections do not keep
-// I/O from its turn. A request that had arrived before its connection was told is served.
+// Handlers are called in passes of the service, some hundreds in each pass, so that a hundred thousand idle connections do not
+// block I/O. A request that had arrived before its connection was told to close is served.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -37,23 +38,23 @@
 
 namespace tickwheel {
 
-/// Why a member of a drain is to leave.
+/// Why a member of a drain must leave.
 enum class drain_call : std::uint8_t {
-  idle,       ///< it has no request: close. One that gets a request first may serve it, and is told again
-  hard_stop,  ///< its time is over: stop, whatever it is doing. The last call
+  idle,       ///< it has no request: close. If a request arrives first, it may serve the request, and is told again
+  hard_stop,  ///< its time is over: stop, even during a request. This is the last call
 };
 
-/// How a drain goes.
+/// The times of a drain.
 struct drain_limits {
-  /// How long members that are busy have, from the start. Must be positive; nanoseconds::max(): as long as they want.
+  /// How much time busy members have, from the start. Must be positive. nanoseconds::max(): no limit.
   std::chrono::nanoseconds hard_stop = std::chrono::seconds{30};
-  /// Over how long the hard stops are spread, after that. Not negative; zero: all at once.
+  /// The time after `hard_stop` over which the hard stops are spread. Not negative; zero: all at once.
   std::chrono::nanoseconds spread = std::chrono::seconds{5};
-  /// Decides when within its share of `spread` each hard stop comes. The same seed gives the same times; give processes
-  /// that drain together different ones.
+  /// Chooses the time of each hard stop within its share of `spread`. The same seed gives the same times. Give different seeds to
+  /// processes that drain together.
   std::uint64_t seed = 0;
 
-  /// The first field that cannot be, and why; null when all can.
+  /// Returns a message that names the first invalid field, or null if all fields are valid.
   constexpr const char* problem() const noexcept {
     if (hard_stop.count() <= 0) return "drain_limits::hard_stop is not positive";
     if (spread.count() < 0) return "drain_limits::spread is negative";
@@ -61,25 +62,28 @@ struct drain_limits {
   }
 };
 
-/// What the members of a drain see of it; `drain` is the one to make. *Thread safety, complexity, errors, lifetime:* as
-/// `drain`.
+/// The part of a drain that its members see. Create a `drain`, which derives from it. *Thread safety, complexity, errors,
+/// lifetime:* as `drain`.
 class TICKWHEEL_API drain_group : private timer {
  public:
-  /// Begins to drain: members are told from the next pass on, also those that join meanwhile. Calls no handler itself.
+  /// Starts to drain: from the next pass on, the members are told to close, also those that join later. Calls no handler itself.
+  /// Reads the clock.
   ///
-  /// 0; UV_EINVAL when `limits.problem()` names one; UV_EALREADY while it is draining; UV_ENOBUFS, UV_ECANCELED as
-  /// `timer::arm`. On an error nothing has changed. Reads the clock.
+  /// 0: it is draining. On an error nothing has changed.
+  /// UV_EINVAL: `limits` is invalid; `limits.problem()` names the field.
+  /// UV_EALREADY: it is already draining.
+  /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   [[nodiscard]] int start(const drain_limits& limits) noexcept;
 
-  /// Goes on as if it had not been started; true when it was. Members that were told know nothing of it. The owner does
-  /// not hear. O(members that were told).
+  /// Stops draining, as if it had not been started. Returns true if it was draining. Members that were told to close are not told
+  /// of this, and the owner is not notified. O(members that were told).
   bool cancel() noexcept;
 
-  /// True from `start` until the owner is told that all are gone, `cancel`, or the service closes. Ask it when you
-  /// answer, and say "Connection: close" then.
+  /// Returns true from `start` until the owner is notified that all have left, `cancel` is called, or the service closes. Check
+  /// it when you answer a request, and then say "Connection: close".
   bool draining() const noexcept { return timer::armed(); }
 
-  /// How many members there are.
+  /// Returns the number of members.
   std::size_t size() const noexcept { return untold_.size() + waiting_.size() + stopped_.size(); }
 
   using timer::handler;
@@ -88,7 +92,7 @@ class TICKWHEEL_API drain_group : private timer {
   using timer::unref;    ///< as of `timer`
 
  protected:
-  /// Called when the last member has left.
+  /// The function that is called when the last member has left.
   using drained = void (*)(drain_group&) noexcept;
 
   /// Requires: `done` is not null; `service` outlives every `start`.
@@ -128,56 +132,56 @@ class TICKWHEEL_API drain_group : private timer {
   void move(member& m, place to) noexcept;
   members& list_of(place p) noexcept;
 
-  // Without a drain all members are untold. In one those that were looked at wait for the hard stop, busy or told; one
-  // of them that becomes idle is untold again.
+  // All members are untold unless it is draining. During a drain, the members that were visited wait for the hard stop, either
+  // busy or already told. A waiting member that becomes idle is untold again.
   members untold_, waiting_, stopped_;
   drained done_;
   drain_limits limits_{};
   clock::time_point hard_stop_at_{};
-  clock::time_point next_stop_{};  // of the first of those that wait
+  clock::time_point next_stop_{};  // of the first waiting member
   detail::splitmix64 random_{0};
-  std::uint64_t starts_ = 0;         // how often it was started: a handler may have it end and begin anew
-  std::uint64_t stops_ = 0;          // that were planned, the next included; 0: the hard stop has not come
-  std::uint64_t to_be_stopped_ = 0;  // how many there were then
-  bool* destroyed_ = nullptr;        // while handlers are called: where to say so
+  std::uint64_t starts_ = 0;         // number of starts: shows that a handler ended the drain and began another
+  std::uint64_t stops_ = 0;          // number of planned stops, with the next one; 0: before the hard stop
+  std::uint64_t to_be_stopped_ = 0;  // number of waiting members at the hard stop
+  bool* destroyed_ = nullptr;        // while handlers are called: set by the destructor
 };
 
-/// Drains the connections that are its members, and calls a member function of its owner when all are gone.
+/// Drains the connections that are its members, and calls a member function of its owner when all have left.
 ///
-/// *Thread safety:* the loop thread only; checked where its timer is armed or cancelled. *Complexity:* joining, leaving,
-/// `begin_request` and `end_request` are O(1), destroying it is O(members); nothing allocates; one timer for all members. A pass
-/// tells up to 256 of them; the next follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* may be
-/// destroyed at any time, in a handler of its own or of a member too; its members then belong to no drain, and may be destroyed later. Destroying it
-/// runs no handler.
+/// *Thread safety:* the loop thread only; arming and cancelling its timer check that. *Complexity:* joining, leaving,
+/// `begin_request` and `end_request` are O(1); destroying it is O(members). Nothing allocates. One timer serves all members. A
+/// pass tells up to 256 of them; the next one follows a tick later, after I/O. *Errors:* only `start` can fail. *Lifetime:* it
+/// may be destroyed at any time, also in its own handler or in that of a member. Its members then belong to no drain, and may be
+/// destroyed later. Destroying it runs no handler.
 ///
-/// The owner is called in a pass, also when there was no member to begin with, and then is not draining any more. It is
-/// not called before every member has left, those included that were told to stop and take their time.
+/// The owner is notified in a pass, also if there was no member at the start. The drain has then ended. It is not notified before
+/// every member has left, including members that were told to stop and have not left yet.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
 class drain : public drain_group, private detail::member_call<drain<Member, F>, Member> {
  public:
-  using typename drain::member_call::owner;  ///< the class that `Member` is of
+  using typename drain::member_call::owner;  ///< the class of which `Member` is a member
 
-  /// Requires: `self` lives as long as this does; `service` outlives every `start`.
+  /// Requires: `self` lives as long as this drain; `service` outlives every `start`.
   drain(timer_service& service, owner& self) noexcept
       : drain_group{service, [](drain_group& group) noexcept { static_cast<drain&>(group).call(); }},
         drain::member_call{self} {}
 };
 
 /// Makes the object that embeds it a member of a drain, from its construction to its destruction. It is idle at first. The
-/// handler is called while the group drains, and may do anything. It is to see to it that the member leaves: at once, or
-/// later, as when a socket is closed only in a callback.
+/// handler is called during a drain, and may do anything. It must make the member leave, at once or later: a socket, for
+/// instance, is closed only in a callback.
 ///
-/// *Thread safety, complexity:* as `drain`. *Errors:* none. *Lifetime:* stays where it is; may be destroyed at any time, in any
-/// handler, before or after its drain.
+/// *Thread safety, complexity:* as `drain`. *Errors:* none. *Lifetime:* neither copies nor moves. It may be destroyed at any
+/// time, in any handler, before or after its drain.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_argument_handler<Member, drain_call>
 class drain_member : private drain_group::member,
                      private detail::member_call<drain_member<Member, F>, Member, drain_call> {
  public:
-  using typename drain_member::member_call::owner;  ///< the class that `Member` is of
+  using typename drain_member::member_call::owner;  ///< the class of which `Member` is a member
 
-  /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
+  /// Requires: `self` lives as long as this member; usually it is the connection that embeds it.
   drain_member(drain_group& of, owner& self) noexcept
       : drain_group::member{of, &told}, drain_member::member_call{self} {
     of.join(*this);
@@ -186,23 +190,23 @@ class drain_member : private drain_group::member,
   drain_member(const drain_member&) = delete;
   drain_member& operator=(const drain_member&) = delete;
 
-  /// A request begins: while draining, it is not told to close before `end_request`. Stores a flag, and nothing else.
+  /// Reports that a request begins: the member is not told to close before `end_request`. Stores a flag, and nothing else.
   void begin_request() noexcept { is_busy = true; }
 
-  /// The request is over. While draining the handler is called in the next pass, if it was busy and was not told to
-  /// stop.
+  /// Reports that the request is over. During a drain, the handler is called in the next pass if the member was busy and was not
+  /// told to stop.
   void end_request() noexcept {
     if (!is_busy) return;
     is_busy = false;
     if (group != nullptr && in == drain_group::place::waiting) group->became_idle(*this);
   }
 
-  /// Leaves before its destruction: it is not called any more, and not waited for. Idempotent.
+  /// Leaves the drain before the destruction: the member is not called any more, and the drain does not wait for it. Idempotent.
   void leave() noexcept {
     if (group != nullptr) group->leave(*this);
   }
 
-  /// True between `begin_request` and `end_request`.
+  /// Returns true between `begin_request` and `end_request`.
   bool in_flight() const noexcept { return is_busy; }
 
  private:

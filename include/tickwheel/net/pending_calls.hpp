@@ -1,12 +1,12 @@
-// Calls that wait for an answer: each ends when its answer arrives or when its deadline passes, exactly one of the two.
+// Calls that wait for an answer. Each ends exactly once: its answer arrives, or its deadline passes.
 //
-// A connection that has several calls out at once, over which answers come in any order, keeps them here by their
-// correlation ids. Derive what a call has to remember from `pending_call`:
+// A connection may have several outstanding calls, whose answers arrive in any order. It keeps them here by their correlation
+// ids. Derive the state of a call from `pending_call`:
 //
 //   struct call : tickwheel::pending_call {
 //     using pending_call::pending_call;
 //     void answered(reply r) noexcept;
-//     void on_failed(int error) noexcept;       // UV_ETIMEDOUT, or what fail_all was given; may `delete this`
+//     void on_failed(int error) noexcept;       // UV_ETIMEDOUT, or the error given to fail_all; may `delete this`
 //   };
 //
 //   class connection {
@@ -21,8 +21,7 @@
 //     tickwheel::pending_calls<&call::on_failed> calls_;           // calls_.open(10'000) before the first
 //   };
 //
-// An answer that waits in the socket when the deadline passes is in time: what was readable is handled before any timer
-// is judged.
+// An answer that waits in the socket when the deadline passes is in time: readable input is handled before any timer is judged.
 #pragma once
 
 #include <tickwheel/core/detail/check.hpp>
@@ -44,23 +43,23 @@ namespace tickwheel {
 
 class pending_call;
 
-/// What became of the calls of a `pending_calls` since it was opened. At any time
-/// `started == answered + expired + failed + cancelled + pending`.
+/// How the calls of a `pending_calls` have ended since it was opened. At any time `started == answered + expired + failed +
+/// cancelled + pending`.
 struct pending_calls_stats {
   std::uint64_t started = 0;    ///< by `start`, without an error
   std::uint64_t answered = 0;   ///< by `complete`
-  std::uint64_t expired = 0;    ///< their deadline passed
+  std::uint64_t expired = 0;    ///< because their deadline passed
   std::uint64_t failed = 0;     ///< by `fail_all`
   std::uint64_t cancelled = 0;  ///< or destroyed, or pending when the container was closed
-  std::uint64_t refused = 0;    ///< by `start`, with whatever error
-  std::uint64_t unmatched = 0;  ///< answers to no pending call: late, repeated, or never asked for
+  std::uint64_t refused = 0;    ///< by `start`, with any error
+  std::uint64_t unmatched = 0;  ///< answers that no pending call waits for: late, repeated, or never asked for
 };
 
 namespace detail {
 
-// The part of pending_calls that does not depend on the type of a call: a hash table with a chain a bucket, linked through the
-// calls. There are at least as many buckets as calls may be pending, so that a chain is short. A doubly linked hook, or
-// keeping the hash, would cost each call more than walking past a neighbour does.
+// The part of pending_calls that does not depend on the type of a call: a hash table with one chain per bucket, linked through
+// the calls. There are at least as many buckets as calls may be pending, so the chains are short. A doubly linked hook, or a
+// stored hash, would cost each call more than it costs to walk past a neighbour.
 class call_table {
  public:
   using failure = void (*)(pending_call&, int error) noexcept;
@@ -87,14 +86,15 @@ class call_table {
  private:
   friend class tickwheel::pending_call;
 
-  // A walk over all calls while handlers run, which may start, end and destroy calls, walk themselves, and destroy us.
+  // A walk over all calls while handlers run. The handlers may start, end and destroy calls, begin walks of their own, and
+  // destroy the table.
   struct walk {
     walk* outer;
     bool gone = false;
   };
 
   std::size_t bucket_count() const noexcept { return std::size_t{1} << (64 - shift_); }
-  // Fibonacci hashing: ids that count up, and multiples of anything, go to buckets of their own.
+  // Fibonacci hashing: ids that count up, and multiples of any number, get different buckets.
   pending_call*& bucket_of(std::uint64_t id) const noexcept { return buckets_[(id * 0x9e3779b97f4a7c15) >> shift_]; }
 
   int admit(pending_call&, std::uint64_t id, tickwheel::deadline until, const clock::time_point* now) const noexcept;
@@ -105,57 +105,58 @@ class call_table {
 
   failure failed_;
   std::unique_ptr<pending_call*[]> buckets_;  // null: closed
-  unsigned shift_ = 0;                        // 64 - log2 of how many there are
+  unsigned shift_ = 0;                        // 64 - log2 of the number of buckets
   std::size_t pending_ = 0;
   std::size_t capacity_ = 0;
-  std::uint64_t round_ = 0;  // how often fail_all was called: what it fails was started in an earlier one
-  walk* walks_ = nullptr;    // those that are going on
+  std::uint64_t round_ = 0;  // number of calls of fail_all, which fails the calls started in an earlier round
+  walk* walks_ = nullptr;    // the walks in progress
   pending_calls_stats stats_;
 };
 
 }  // namespace detail
 
-/// What a call derives from: the hook, the timer and the id by which a `pending_calls` has it. 88 bytes.
+/// The base of a call: it has the hook, the timer and the id by which a `pending_calls` knows the call. 88 bytes.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) on average. *Errors:* none. *Lifetime:* stays
-/// where it is; may be destroyed at any time, which cancels it, before or after the container and the service, in its
-/// own handler too.
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) on average. *Errors:* none. *Lifetime:* neither copies nor
+/// moves. It may be destroyed at any time, which cancels it: before or after the container and the service, also in its own
+/// handler.
 class pending_call {
  public:
-  /// Requires: `service` is that of the loop which the container is used on, and outlives every start.
+  /// Requires: `service` belongs to the loop on which the container is used, and outlives every start.
   explicit pending_call(timer_service& service) noexcept : expiry_{service, *this} {}
   ~pending_call() { cancel(); }
   pending_call(const pending_call&) = delete;
   pending_call& operator=(const pending_call&) = delete;
 
-  /// True when it was pending: its caller is not interested any more. No handler runs, its id is free at once, and an
-  /// answer that comes later is counted as unmatched.
+  /// Returns true if it was pending: its caller no longer needs the answer. No handler runs, the id is free at once, and a later
+  /// answer counts as unmatched.
   bool cancel() noexcept {
     if (in_ == nullptr) return false;
     in_->cancel(*this);
     return true;
   }
 
-  /// True from `start` until it is answered, has failed or is cancelled. Not any more within its handler.
+  /// Returns true from `start` until it is answered, fails or is cancelled. In its handler it is no longer pending.
   bool pending() const noexcept { return in_ != nullptr; }
 
-  /// What it was started with last; 0 when it never was.
+  /// Returns the id of the last start; 0 if it was never started.
   std::uint64_t id() const noexcept { return id_; }
 
-  /// When it expires: its deadline, rounded up to a tick. `time_point::max()`: in effect never, or not pending.
+  /// Returns when it expires: its deadline, rounded up to a tick. `time_point::max()`: it never expires in practice, or is not
+  /// pending.
   clock::time_point expires_at() const noexcept { return expiry_.deadline(); }
 
-  /// Whether it keeps the loop alive while it is pending. It does until `unref()`.
+  /// Keeps the loop alive while it is pending. Idempotent.
   void ref() noexcept { expiry_.ref(); }
-  /// See `ref`.
+  /// Does not keep the loop alive any more. Idempotent.
   void unref() noexcept { expiry_.unref(); }
-  /// See `ref`; true at first.
+  /// Returns true if it keeps the loop alive while it is pending; true at first.
   bool has_ref() const noexcept { return expiry_.has_ref(); }
 
  private:
   friend class detail::call_table;
 
-  // A member, not a base: what derives from a call would inherit its names, and mean that when it says `deadline`.
+  // A member, not a base: a class that derives from a call would inherit the timer's names, such as `deadline`.
   struct expiry : timer {
     expiry(timer_service& on, pending_call& call) noexcept : timer{on, &run}, of{call} {}
     using timer::service;
@@ -175,82 +176,87 @@ class pending_call {
 
 static_assert(sizeof(void*) != 8 || sizeof(pending_call) <= 88);
 
-/// `Member` is a pointer to a member function of a call that takes an int, the UV_ code, and is declared noexcept:
-/// libuv's C frames, which call it, cannot be unwound. Do not overload it.
+/// `Member` is a pointer to a noexcept member function of a call that takes an int, the UV_ code. libuv's C frames call it, and
+/// cannot be unwound. Do not overload it.
 template <auto Member>
 concept noexcept_failure_handler = noexcept_argument_handler<Member, int>;
 
-/// The calls of one connection, or of one loop, that wait for their answers, by correlation id. The handler tells a
-/// call that no answer will be taken any more: UV_ETIMEDOUT when its deadline has passed, or what `fail_all` was given.
-/// It runs once for a call that was started and not completed, cancelled or destroyed before. By then the call is not
-/// pending: it may be started again, or destroyed. The handler may do anything: start, complete, cancel and destroy any
-/// call, and close or destroy the container and the service.
+/// The calls of one connection, or of one loop, that wait for their answers, by correlation id.
 ///
-/// Ids are yours to choose, unique among the pending ones; counting up is best, as the id of a late answer then does
-/// not come again soon. They are spread over buckets by one multiplication: do not let a peer choose them.
+/// The handler tells a call that it gets no answer: with UV_ETIMEDOUT if its deadline has passed, or with the error given to
+/// `fail_all`. It runs once for each call that was started and not completed, cancelled or destroyed before. By then the call is
+/// not pending: it may be started again, or destroyed. The handler may do anything: start, complete, cancel and destroy any call,
+/// and close or destroy the container and the service.
 ///
-/// *Thread safety:* the loop thread only, checked where a timer is armed or cancelled. *Complexity:* `start`,
-/// `complete`, `find` and cancelling are O(1) on average and allocate nothing; `fail_all` and `close` are O(capacity), in
-/// one go. *Errors:* UV_ codes, as each function says. *Lifetime:* may be destroyed at any time, in a handler too;
-/// pending calls are then cancelled, no handler runs. Once the service is closed pending calls do not expire any more,
-/// and all else still works.
+/// Choose ids that are unique among the pending ones. Counting up is best, because the id of a late answer is then not soon used
+/// again. One multiplication spreads the ids over the buckets, so do not let a peer choose them.
+///
+/// *Thread safety:* the loop thread only; arming and cancelling a timer check that. *Complexity:* `start`, `complete`, `find` and
+/// cancelling are O(1) on average and allocate nothing. `fail_all` and `close` are O(capacity), in one call. *Errors:* UV_ codes,
+/// as each function says. *Lifetime:* it may be destroyed at any time, also in a handler. Pending calls are then cancelled, and
+/// no handler runs. Once the service is closed, pending calls do not expire any more; everything else still works.
 template <auto Member, class = decltype(Member)>
 requires noexcept_failure_handler<Member>
 class pending_calls : private detail::call_table {
  public:
-  /// Derives from `pending_call`.
+  /// The type of a call. Derives from `pending_call`.
   using call = typename detail::member_handler<decltype(Member), int>::owner;
 
-  /// Closed: `open` it.
+  /// A closed container: call `open` before the first `start`.
   pending_calls() noexcept : call_table{&fail} {}
 
-  /// Makes room for `capacity` pending calls: allocates between 8 and 16 bytes for each, once. 0; UV_EINVAL when `capacity` is
-  /// zero; UV_ENOMEM; UV_EALREADY when it is open. On an error nothing has changed.
+  /// Makes room for `capacity` pending calls: allocates between 8 and 16 bytes for each, once.
+  ///
+  /// 0: it is open. On an error nothing has changed.
+  /// UV_EINVAL: `capacity` is zero.
+  /// UV_EALREADY: it is already open.
+  /// UV_ENOMEM: there is no memory.
   [[nodiscard]] int open(std::size_t capacity) noexcept { return call_table::open(capacity); }
 
-  /// Cancels what is pending: no handler runs, and starting a call answers UV_ECANCELED. Idempotent; it may be opened
-  /// again.
+  /// Cancels the pending calls. No handler runs, and starting a call answers UV_ECANCELED. Idempotent; it may be opened again.
   using call_table::close;
-  /// True between `open` and `close`.
+  /// Returns true between `open` and `close`.
   using call_table::is_open;
 
-  /// `c` waits for the answer with this `id` from now on, until `until` has passed. Start it before sending, so that
-  /// what is refused is not sent.
+  /// Lets `c` wait for the answer with this `id` until `until` has passed. Start a call before you send it, so that a refused
+  /// call is not sent. Reads the clock.
   ///
-  /// 0; UV_ETIMEDOUT when `until` has passed; UV_ENOBUFS when `capacity` calls are pending, or `max_armed` timers armed;
-  /// UV_EEXIST when a pending one has this id; UV_EALREADY when `c` is pending; UV_ECANCELED when this or the service
-  /// is closed. On an error nothing has changed but the count of refused ones, and the handler does not run for it.
-  /// Reads the clock.
+  /// 0: it is pending. On an error only the count of refused calls has changed, and the handler does not run for it.
+  /// UV_ETIMEDOUT: `until` has passed.
+  /// UV_ENOBUFS: `capacity` calls are pending, or `max_armed` timers are armed.
+  /// UV_EEXIST: a pending call has this id.
+  /// UV_EALREADY: `c` is already pending.
+  /// UV_ECANCELED: the container or the service is closed.
   [[nodiscard]] int start(call& c, std::uint64_t id, tickwheel::deadline until) noexcept {
     return call_table::start(c, id, until, nullptr);
   }
 
-  /// As above, with the time to judge by, such as `timer_service::now()`. Reads no clock.
+  /// As above, judged by `now`, such as `timer_service::now()`. Reads no clock.
   [[nodiscard]] int start(call& c, std::uint64_t id, tickwheel::deadline until, clock::time_point now) noexcept {
     return call_table::start(c, id, until, &now);
   }
 
-  /// An answer with this `id` has arrived. The call that waited for it, which is not pending any more: its handler will
-  /// not run, and what is to be done with the answer is the caller's. Null when there is none, that is when the answer
-  /// is late, has come before, or was never asked for: drop it, it is counted.
+  /// Reports an answer with this `id`. Returns the call that waited for it. That call is no longer pending and its handler will
+  /// not run; the caller handles the answer. Returns null if no call waits: the answer is late, repeated, or was never asked for.
+  /// Drop such an answer; it is counted.
   [[nodiscard]] call* complete(std::uint64_t id) noexcept { return static_cast<call*>(call_table::complete(id)); }
 
-  /// The pending call with this `id`, which stays pending; null when there is none.
+  /// Returns the pending call with this `id`, which stays pending. Null if there is none.
   call* find(std::uint64_t id) const noexcept { return static_cast<call*>(call_table::find(id)); }
 
-  /// The connection is lost: runs the handler of each pending call with `error`, in no order, and says of how many. A
-  /// call that a handler meanwhile starts, that is a retry, is not failed, and one that a handler cancels is not told.
-  /// Requires: `error` is not 0 (checked).
+  /// Fails all pending calls, for instance when the connection is lost. Runs the handler of each with `error`, in no order, and
+  /// returns their number. A call that a handler starts meanwhile, such as a retry, is not failed. One that a handler cancels is
+  /// not notified. Requires: `error` is not 0 (checked).
   std::size_t fail_all(int error) noexcept { return call_table::fail_all(error); }
 
-  /// How many are pending.
+  /// Returns the number of pending calls.
   using call_table::pending;
-  /// What `open` was given; zero when closed.
+  /// Returns the capacity given to `open`; zero if closed.
   using call_table::capacity;
-  /// Since `open`; stays readable after `close`.
+  /// Returns the counts since `open`. They stay readable after `close`.
   using call_table::stats;
 
-  /// Checks every invariant; false when one is broken, and `why` says which. O(capacity).
+  /// Checks every invariant. Returns false if one is broken, and `why` says which. O(capacity).
   bool validate(std::string* why = nullptr) const { return call_table::validate(why); }
 
  private:
@@ -266,7 +272,7 @@ inline int call_table::open(std::size_t capacity) noexcept {
   if (is_open()) return UV_EALREADY;
   if (capacity == 0) return UV_EINVAL;
   if (capacity > std::numeric_limits<std::size_t>::max() / (4 * sizeof(void*))) return UV_ENOMEM;
-  const std::size_t buckets = std::bit_ceil(capacity < 2 ? 2 : capacity);  // two at least, as no shift is by 64
+  const std::size_t buckets = std::bit_ceil(capacity < 2 ? 2 : capacity);  // at least two: no shift by 64
   buckets_.reset(new (std::nothrow) pending_call* [buckets] {});
   if (!is_open()) return UV_ENOMEM;
   shift_ = 64 - static_cast<unsigned>(std::countr_zero(buckets));
@@ -300,7 +306,7 @@ inline int call_table::start(pending_call& c, std::uint64_t id, tickwheel::deadl
   return 0;
 }
 
-// 0 when the call may be started; its timer is armed then.
+// Returns 0 if the call may be started; its timer is then armed.
 inline int call_table::admit(pending_call& c, std::uint64_t id, tickwheel::deadline until,
                              const clock::time_point* now) const noexcept {
   if (!is_open() || !c.expiry_.service().is_open()) return UV_ECANCELED;
@@ -329,7 +335,7 @@ inline pending_call* call_table::complete(std::uint64_t id) noexcept {
   return c;
 }
 
-// Neither in the table nor armed: from here on it may be started again, or destroyed.
+// Afterwards the call is neither in the table nor armed: it may be started again, or destroyed.
 inline void call_table::remove(pending_call& c) noexcept {
   pending_call** link = &bucket_of(c.id_);
   while (*link != &c) link = &(*link)->next_;
@@ -350,7 +356,7 @@ inline void call_table::expire(pending_call& c) noexcept {
   failed_(c, UV_ETIMEDOUT);
 }
 
-// Handlers may change any bucket, so that each is looked at from its beginning until it has nothing more of before.
+// Handlers may change any bucket. So each bucket is read from its beginning until it has no call of an earlier round.
 inline std::size_t call_table::fail_all(int error) noexcept {
   require(error != 0, "pending_calls::fail_all was given 0 for an error");
   if (!is_open()) return 0;
@@ -364,7 +370,7 @@ inline std::size_t call_table::fail_all(int error) noexcept {
       ++stats_.failed;
       ++failed;
       failed_(*c, error);
-      if (here.gone) return failed;  // closed, and maybe opened again, or destroyed
+      if (here.gone) return failed;  // closed, and perhaps opened again, or destroyed
     }
   }
   walks_ = here.outer;
