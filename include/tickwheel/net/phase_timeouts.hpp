@@ -1,7 +1,7 @@
-// Bounds how long each phase of a request may take, on a connection that serves one request after the other.
+// Limits the time of each phase of a request, on a connection that serves one request after the other.
 //
-// Take it where an idle timeout is not enough: a peer that sends a byte every few seconds is never idle, and keeps its
-// connection for ever (slowloris). The end of a phase is fixed when the phase begins, whatever arrives meanwhile.
+// Use it where an idle timeout is not enough. A peer that sends a byte every few seconds is never idle, and would keep its
+// connection for ever (slowloris). The end of a phase is fixed when the phase begins, whatever arrives later.
 //
 //   class session {
 //    public:
@@ -16,20 +16,20 @@
 //     tickwheel::phase_timeouts<&session::on_phase_timeout> phases_;
 //   };
 //
-// A connection goes round:
+// A connection goes through the phases in a circle:
 //
 //   start ──> header ──> body ──> response ──> keep_alive ──┐
 //               ^  └────────────────^                       │
 //               └───────────────────────────────────────────┘
 //
-// No limit runs while the answer is made and written: how long that takes is ours to say (`deadline_timer`,
-// `minimum_rate`). The maximum age ends a connection between two requests and never under one: ask `aged()` when you
-// answer, and say "Connection: close" then.
+// No limit applies while the answer is made and written, because its duration depends on us (`deadline_timer`, `minimum_rate`).
+// The maximum age ends a connection between two requests, never during one. Check `aged()` when you answer a request, and then
+// say "Connection: close".
 //
-// Whoever closes a connection between two requests may do so when the next one is on its way, which is then lost. What has
-// arrived is safe, as waiting I/O is handled before the verdict. For what has not, tell peers a keep-alive limit that is
-// shorter than the real one (`phase_limits::advertised_keep_alive`). The maximum age leaves a peer that was answered just now
-// the time to go on (`phase_limits::age_grace`).
+// A server that closes a connection between two requests may lose the next request, if that is already on its way. A request that
+// has arrived is safe, because waiting I/O is handled before the verdict. To protect later requests, tell peers a keep-alive
+// limit that is shorter than the real one (`phase_limits::advertised_keep_alive`). At the maximum age, a peer that was just
+// answered still has time to go on (`phase_limits::age_grace`).
 #pragma once
 
 #include <tickwheel/net/detail/argument_handler.hpp>
@@ -41,17 +41,17 @@
 
 namespace tickwheel {
 
-/// Where a connection is in the course of a request, or what ran out.
+/// The phase of a connection, or the limit that ran out.
 enum class request_phase : std::uint8_t {
-  none,        ///< not started; never ran out
-  header,      ///< the request's first line and fields are awaited
-  body,        ///< its body is
-  response,    ///< it is complete, and the answer is not; has no limit
-  keep_alive,  ///< the next request is awaited
-  max_age,     ///< the connection is too old; only as what ran out
+  none,        ///< not started; never given to the handler
+  header,      ///< waits for the first line and the fields of the request
+  body,        ///< waits for the body of the request
+  response,    ///< the request is complete and the answer is not; has no limit
+  keep_alive,  ///< waits for the next request
+  max_age,     ///< the connection is too old; only given to the handler, never a phase
 };
 
-/// "header", "body" and so on, for a line in a log.
+/// Returns "header", "body" and so on, for a log line.
 constexpr const char* name_of(request_phase phase) noexcept {
   switch (phase) {
     case request_phase::none:
@@ -70,21 +70,21 @@ constexpr const char* name_of(request_phase phase) noexcept {
   return "";
 }
 
-/// How long each phase may take. All limits are positive; nanoseconds::max() is none.
+/// The limit of each phase. All limits are positive; nanoseconds::max() means no limit.
 struct phase_limits {
-  /// From the first byte of a request, or the start of the connection, to the end of its header.
+  /// From the first byte of a request, or from the start of the connection, to the end of the header.
   std::chrono::nanoseconds header = std::chrono::seconds{10};
-  /// From there to the end of its body.
+  /// From the end of the header to the end of the body.
   std::chrono::nanoseconds body = std::chrono::seconds{60};
   /// From the end of an answer to the first byte of the next request.
   std::chrono::nanoseconds keep_alive = std::chrono::seconds{75};
-  /// From the start of the connection on; ends it between two requests alone.
+  /// From the start of the connection. Ends it only between two requests.
   std::chrono::nanoseconds max_age = std::chrono::nanoseconds::max();
-  /// How long a connection that is too old waits for the next request all the same. A peer that is asking all the time
-  /// does so within it, and hears with the answer that it was the last. Not negative.
+  /// How long a connection that is too old still waits for the next request. A peer that sends requests all the time sends one
+  /// within this time, and learns from the answer that it was the last one. Not negative.
   std::chrono::nanoseconds age_grace = std::chrono::seconds{1};
 
-  /// The first field that cannot be, and why; null when all can.
+  /// Returns a message that names the first invalid field, or null if all fields are valid.
   constexpr const char* problem() const noexcept {
     if (header.count() <= 0) return "phase_limits::header is not positive";
     if (body.count() <= 0) return "phase_limits::body is not positive";
@@ -94,42 +94,43 @@ struct phase_limits {
     return nullptr;
   }
 
-  /// What to tell the peer (`Keep-Alive: timeout=`): whole seconds, at least one less than the real limit, so that a
-  /// request sent just in time still arrives in time. Zero: too short to be told.
+  /// Returns the limit to tell the peer (`Keep-Alive: timeout=`). It is in whole seconds, at least one less than the real limit,
+  /// so that a request sent just in time also arrives in time. Zero: the limit is too short to be told.
   constexpr std::chrono::seconds advertised_keep_alive() const noexcept {
     using std::chrono::seconds;
     return std::max(std::chrono::floor<seconds>(keep_alive) - seconds{1}, seconds{0});
   }
 };
 
-/// Calls a member function of its owner when a phase takes too long, and says which. One timer for all phases.
+/// Calls a member function of its owner with the phase that takes too long. One timer serves all phases.
 ///
-/// Phases are counted on the loop's responsive time, as idle time is: our own stalls are not the peer's fault. The
-/// maximum age is counted on the plain clock, as it is no verdict on the peer.
+/// Phases are counted on the loop's responsive time, as idle time is: the peer is not charged with our own stalls. The maximum
+/// age is counted on the plain clock, because it does not judge the peer.
 ///
-/// *Thread safety:* as `timer`. *Complexity:* O(1), no allocation; `start` reads the clock, entering a phase
-/// does not: it counts from the time stamp of the loop iteration. *Errors:* only `start` can fail; what it was granted
-/// is kept until it is cancelled or runs out. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+/// *Thread safety:* as `timer`. *Complexity:* O(1), no allocation. `start` reads the clock. Entering a phase does not; the phase
+/// counts from the time stamp of the loop iteration. *Errors:* only `start` can fail. A started timer keeps its place until it is
+/// cancelled or runs out. *Lifetime:* as `timer`: it may be destroyed at any time, also in its handler.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_argument_handler<Member, request_phase>
 class phase_timeouts : private timer, private detail::member_call<phase_timeouts<Member, F>, Member, request_phase> {
  public:
-  using phase_timeouts::member_call::handler;         ///< tells its handler from others; see `timer::handler`
-  using typename phase_timeouts::member_call::owner;  ///< the class that `Member` is of
+  using phase_timeouts::member_call::handler;         ///< identifies its handler; see `timer::handler`
+  using typename phase_timeouts::member_call::owner;  ///< the class of which `Member` is a member
 
-  /// Requires: `self` lives as long as this does; usually it is the connection that embeds it.
+  /// Requires: `self` lives as long as this timer; usually it is the connection that embeds it.
   phase_timeouts(timer_service& service, owner& self) noexcept
       : timer{service, handler()}, phase_timeouts::member_call{self} {}
 
-  /// A connection begins, in the header phase: a peer that sends nothing at all is not waited for longer than for one
-  /// that is slow. Starting a started one begins anew, as a new connection would.
+  /// Begins a connection, in the header phase. A peer that sends nothing thus gets no more time than one that sends slowly.
+  /// Starting a started timer begins anew, as for a new connection. Reads the clock.
   ///
-  /// 0; UV_EINVAL when `limits.problem()` names one; UV_ENOBUFS, UV_ECANCELED as `timer::arm`. On an error nothing has
-  /// changed.
+  /// 0: it is started. On an error nothing has changed.
+  /// UV_EINVAL: `limits` is invalid; `limits.problem()` names the field.
+  /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   [[nodiscard]] int start(const phase_limits& limits) noexcept {
     if (limits.problem() != nullptr) return UV_EINVAL;
     if (!service().is_open()) return UV_ECANCELED;
-    // for the whole iteration, so that what follows in it does not count from before the start
+    // for the whole iteration, so that later events in it do not count from before the start
     const clock::time_point now = service().update_now();
     if (const int error = timer::arm_verdict_at(detail::add_saturating(now, limits.header))) return error;
     limits_ = limits;
@@ -139,49 +140,51 @@ class phase_timeouts : private timer, private detail::member_call<phase_timeouts
     return 0;
   }
 
-  /// Bytes of a request came. Ends keep-alive and begins the header phase; without effect in any other phase, so it may
-  /// be called on every read, and trickling bytes extend nothing.
+  /// Reports bytes of a request. Ends keep-alive and begins the header phase. Has no effect in any other phase: it may be called
+  /// on every read, and slow bytes extend nothing.
   void on_bytes() noexcept {
     if (phase_ == request_phase::keep_alive) enter(request_phase::header);
   }
 
-  /// The header is complete, and a body follows. Without effect unless in the header phase.
+  /// Reports that the header is complete and a body follows. Has no effect outside of the header phase.
   void on_header_end() noexcept {
     if (phase_ == request_phase::header) enter(request_phase::body);
   }
 
-  /// The request is complete; no limit runs until `on_response_end`. Without effect unless a request was being received.
+  /// Reports that the request is complete. No limit applies until `on_response_end`. Has no effect unless a request was being
+  /// received.
   void on_request_end() noexcept {
     if (phase_ == request_phase::header || phase_ == request_phase::body) enter(request_phase::response);
   }
 
-  /// The answer is written and the next request is awaited; for no longer than `age_grace` when the connection is too
-  /// old. Without effect unless a request was being received or answered: keep-alive is not extended
-  /// either. A request that is here already, since the peer sends them in a row, begins with `on_bytes` right after this.
+  /// Reports that the answer is written, and begins keep-alive; if the connection is too old, for at most `age_grace`. Has no
+  /// effect unless a request was being received or answered, so keep-alive is not extended either. If the peer has sent the next
+  /// request already, call `on_bytes` right after this.
   void on_response_end() noexcept {
     if (phase_ != request_phase::none && phase_ != request_phase::keep_alive) enter(request_phase::keep_alive);
   }
 
-  /// True when it was started. Afterwards the handler does not run until it is started again.
+  /// Returns true if it was started. Its handler does not run until it is started again.
   bool cancel() noexcept {
     phase_ = request_phase::none;
     return timer::cancel();
   }
 
-  /// True from `start` until the handler runs, `cancel`, or the service closes; also in a phase without a limit.
+  /// Returns true from `start` until the handler runs, `cancel` is called, or the service closes; also in a phase without a
+  /// limit.
   bool armed() const noexcept { return timer::armed(); }
 
-  /// The phase that the connection is in; `none` when not started.
+  /// Returns the present phase; `none` if not started.
   request_phase phase() const noexcept { return armed() ? phase_ : request_phase::none; }
 
-  /// When the phase runs out, by what is known of our stalls now; `time_point::max()` when it does not.
+  /// Returns when the phase runs out, as far as our stalls are known now. `time_point::max()`: it does not run out.
   clock::time_point phase_ends_at() const noexcept { return armed() ? phase_end() : clock::time_point::max(); }
 
-  /// True once the maximum age is reached, by the stamp of this loop iteration: let the answer being made be the last.
-  /// False when not started.
+  /// Returns true once the maximum age is reached, by the stamp of this loop iteration: the answer in progress should be the
+  /// last. False if not started.
   bool aged() const noexcept { return armed() && service().now() >= too_old_at_; }
 
-  /// What `start` was given last.
+  /// Returns the limits of the last start.
   const phase_limits& limits() const noexcept { return limits_; }
 
   using timer::callback;
@@ -216,15 +219,15 @@ class phase_timeouts : private timer, private detail::member_call<phase_timeouts
     return std::max(too_old_at_, detail::add_saturating(begun, limits_.age_grace));
   }
 
-  // The nearest of what may run out now. The timer stays armed in a phase without a limit, too: its place among the
-  // armed ones is not given up between requests, so that no phase can be refused.
+  // Returns the nearest end of a limit that applies now. The timer also stays armed in a phase without a limit. It keeps its
+  // place among the armed ones between requests, so that no phase can be refused.
   clock::time_point next_end() const noexcept {
     const clock::time_point end = phase_end();
     return phase_ == request_phase::keep_alive ? std::min(end, age_end()) : end;
   }
 
   void enter(request_phase phase) noexcept {
-    if (!armed()) return;  // the service was closed, and may be gone
+    if (!armed()) return;  // the service was closed, and may be destroyed
     phase_ = phase;
     begun_ = service().responsive_now();
     timer::arm_again_at(next_end());

@@ -1,14 +1,14 @@
-// How many retries all operations together may make: a share of the requests, so that retries never become the load.
+// Limits how many retries all operations together may make, to a share of the requests. So retries never become the load.
 //
-// A server that is slow because it has too much to do gets three times as much if each request is tried three times.
-// A budget stops that: each request deposits a part of a retry, each retry takes a whole one, and when there is none,
-// what failed has failed.
+// A server that is slow because it is overloaded gets three times the load if each request is tried three times. A budget
+// prevents that. Each request deposits a part of a retry, and each retry withdraws a whole one. If the budget is empty, a failed
+// operation has failed.
 //
 //   tickwheel::retry_budget budget{{.percent = 20, .per_second = 10}};      // one for all operations on that server
 //   budget.deposit();                                   // for each new request
 //   if (!budget.withdraw(timers.now())) return;         // before each retry
 //
-// A `retry_timer` that is given one does both.
+// A `retry_timer` with a budget makes both calls.
 #pragma once
 
 #include <tickwheel/core/detail/check.hpp>
@@ -20,19 +20,19 @@
 
 namespace tickwheel {
 
-/// An aggregate.
+/// The options of a retry budget. An aggregate.
 struct retry_budget_options {
   /// How many retries a hundred requests earn.
   unsigned percent = 20;
 
-  /// How many retries a second are earned whatever the requests, for who makes few; 0: none.
+  /// How many retries are earned per second in addition, for clients that make few requests. 0: none.
   unsigned per_second = 0;
 
-  /// How many retries can be saved up, and are there to begin with: the burst that a server which just went down sees.
-  /// Must be positive.
+  /// The most retries that the budget can hold, and its content at first. So it is also the burst that a server sees right after
+  /// it fails. Must be positive.
   unsigned max_tokens = 100;
 
-  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
+  /// Returns a message that names the first invalid field, or null if all fields are valid. For options that a user has
   /// configured.
   constexpr const char* problem() const noexcept {
     if (max_tokens == 0) return "retry_budget_options::max_tokens is zero";
@@ -41,24 +41,24 @@ struct retry_budget_options {
   }
 };
 
-/// A token bucket that many share. Counts in integers, exactly: after n requests in t seconds no more than
-/// `most + n * percent / 100 + t * per_second` retries were granted.
+/// A token bucket that many operations share. It counts exactly, in integers. After n requests in t seconds it has granted at
+/// most `max_tokens + n * percent / 100 + t * per_second` retries.
 ///
-/// *Thread safety:* none: one a loop, or one thread at a time. *Complexity:* O(1), no allocation, no system call, no
-/// clock read. *Errors:* none. *Lifetime:* outlives what was given a reference to it; else a value.
+/// *Thread safety:* none; one per loop, or one thread at a time. *Complexity:* O(1), no allocation, no system call, no clock
+/// read. *Errors:* none. *Lifetime:* a value, but it outlives the objects that refer to it.
 class retry_budget {
  public:
-  /// Begins full. Requires: `options` are valid (checked; the process stops with what `problem` says).
+  /// A full budget. Requires: `options` are valid. This is checked: otherwise the process stops with the message of `problem`.
   explicit retry_budget(const retry_budget_options& options = {}) noexcept : options_{options}, balance_{full()} {
     const char* const why = options.problem();
     detail::require(why == nullptr, why);
   }
 
-  /// A new request was made: not a retry.
+  /// Reports a new request, which is not a retry.
   void deposit() noexcept { balance_ = std::min(balance_ + options_.percent, full()); }
 
-  /// True when one retry may be made, which it takes. `now` is that of the loop, `timer_service::now()`; one that is
-  /// before an earlier one earns nothing.
+  /// Takes one retry and returns true, or returns false if none is left. `now` is the time of the loop, `timer_service::now()`. A
+  /// time before an earlier one earns nothing.
   bool withdraw(clock::time_point now) noexcept {
     earn(now);
     if (balance_ < whole) {
@@ -70,18 +70,18 @@ class retry_budget {
     return true;
   }
 
-  /// How many retries may be made now.
+  /// Returns how many retries may be made now.
   unsigned available(clock::time_point now) noexcept {
     earn(now);
     return static_cast<unsigned>(balance_ / whole);
   }
 
-  /// How many retries were granted.
+  /// Returns how many retries were granted.
   std::uint64_t withdrawn() const noexcept { return withdrawn_; }
-  /// How many were not.
+  /// Returns how many retries were refused.
   std::uint64_t refused() const noexcept { return refused_; }
 
-  /// What it was made with.
+  /// Returns the options that it was made with.
   const retry_budget_options& options() const noexcept { return options_; }
 
  private:
@@ -90,7 +90,7 @@ class retry_budget {
 
   std::uint64_t full() const noexcept { return std::uint64_t{options_.max_tokens} * whole; }
 
-  // What the time since the last call is worth; what is not enough for a hundredth is left to the next.
+  // Adds the retries earned by the time since the last call. A rest of less than a hundredth counts in the next call.
   void earn(clock::time_point now) noexcept {
     const std::uint64_t rate = options_.per_second;
     if (rate == 0) return;
@@ -101,12 +101,12 @@ class retry_budget {
     if (now <= earned_at_) return;
     const auto elapsed = static_cast<std::uint64_t>((now - earned_at_).count());
     earned_at_ = now;
-    // enough to fill it from empty; below that the product stays within 2^33 retries of 2^30 ns
+    // enough to fill it from empty; below that the product is at most 2^33 retries of 2^30 ns
     if (elapsed >= (options_.max_tokens / rate + 1) * second) {
       balance_ = full();
       return;
     }
-    constexpr std::uint64_t hundredth = second / whole;  // in ns, at one retry a second
+    constexpr std::uint64_t hundredth = second / whole;  // in ns, at one retry per second
     const std::uint64_t earned = elapsed * rate + rest_;
     balance_ = std::min(balance_ + earned / hundredth, full());
     rest_ = earned % hundredth;
@@ -117,7 +117,7 @@ class retry_budget {
   std::uint64_t withdrawn_ = 0;
   std::uint64_t refused_ = 0;
   clock::time_point earned_at_{};
-  std::uint64_t rest_ = 0;  // of what time has earned: less than a hundredth
+  std::uint64_t rest_ = 0;  // earned by time, and less than a hundredth
   bool has_earned_ = false;
 };
 

@@ -1,7 +1,7 @@
-// Tries an operation again: later each time, not beyond its deadline, and not beyond what all retries together may be.
+// Retries an operation: with a longer delay each time, before its deadline, and within a budget for all retries together.
 //
-// It says when, and whether at all; what an attempt is, and whether an error is worth another, its owner knows. The
-// owner makes the first attempt at once, and asks for the next when one has failed:
+// It decides whether there is a next attempt, and when. Its owner knows how to make an attempt, and whether an error deserves
+// another. The owner makes the first attempt at once, and asks for the next one when an attempt has failed:
 //
 //   class lookup {
 //    public:
@@ -20,8 +20,8 @@
 //     tickwheel::retry_timer<&lookup::send> retry_;
 //   };
 //
-// It asks `retry` at once, rather than after the wait, whether the next attempt could still begin in time. A caller that has a
-// second left does not spend it waiting for an attempt that will not be made.
+// `retry` tells at once, not after the wait, whether the next attempt could still begin in time. A caller with one second left
+// does not spend it waiting for an attempt that will not be made.
 #pragma once
 
 #include <tickwheel/core/detail/splitmix64.hpp>
@@ -37,54 +37,56 @@
 
 namespace tickwheel {
 
-/// An aggregate.
+/// The options of a retry timer. An aggregate.
 struct retry_options {
-  /// As many as it takes: for a connection that is to be there.
+  /// No limit on the attempts, for a connection that must be kept up.
   static constexpr unsigned unlimited = std::numeric_limits<unsigned>::max();
 
-  /// How often the operation is attempted, the first time included. Must be positive.
+  /// The most attempts, including the first. Must be positive.
   unsigned max_attempts = 3;
 
-  /// How long to wait in between.
+  /// The delays between the attempts.
   backoff_options backoff{};
 
-  /// What is wrong with the first field that is, by its name; null when nothing is. Ask it of what a user has
+  /// Returns a message that names the first invalid field, or null if all fields are valid. For options that a user has
   /// configured.
   constexpr const char* problem() const noexcept {
     return max_attempts == 0 ? "retry_options::max_attempts is zero" : backoff.problem();
   }
 };
 
-/// The answer of `retry_timer::retry`. All but the first mean: give up.
+/// The answer of `retry_timer::retry`. All but `scheduled` mean: give up.
 enum class retry_result : std::uint8_t {
   scheduled,        ///< the handler will be called, once
   past_deadline,    ///< the next attempt would not begin before the deadline
-  out_of_attempts,  ///< there were as many attempts as there may be
+  out_of_attempts,  ///< `max_attempts` attempts were made
   out_of_budget,    ///< the budget is empty
   limit_reached,    ///< `max_armed` timers are armed
-  already_waiting,  ///< it is waiting for the next attempt: one failure was reported twice
+  already_waiting,  ///< it already waits for the next attempt: one failure was reported twice
   not_started,      ///< not started, cancelled, or the service is closed
 };
 
-/// Calls a member function of its owner when it is time for another attempt.
+/// Calls a member function of its owner when the next attempt is due.
 ///
 /// *Thread safety:* as `timer`. *Complexity:* as `timer`; `start` and `retry` read the clock. *Errors:* `start` answers a UV_
-/// code, `retry` a `retry_result`. *Lifetime:* as `timer`: may be destroyed at any time, in its handler too.
+/// code, `retry` a `retry_result`. *Lifetime:* as `timer`: it may be destroyed at any time, also in its handler.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
 class retry_timer : private timer, private detail::member_call<retry_timer<Member, F>, Member> {
  public:
-  using retry_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
-  using typename retry_timer::member_call::owner;  ///< the class that `Member` is of
+  using retry_timer::member_call::handler;         ///< identifies its handler; see `timer::handler`
+  using typename retry_timer::member_call::owner;  ///< the class of which `Member` is a member
 
-  /// With a `budget`, what is started deposits in it, and each retry takes from it. Requires: `self` lives as long as
-  /// this does, and so does `budget`, unless null; `options` are valid (checked; the process stops with what
-  /// `problem` says). The jitter is seeded by the time and the object's address.
+  /// With a `budget`, each start deposits in it and each retry withdraws from it. The jitter's seed is made of the time and the
+  /// object's address.
+  ///
+  /// Requires: `self` lives as long as this timer, and so does `budget` unless it is null. Requires: `options` are valid. This is
+  /// checked: otherwise the process stops with the message of `problem`.
   retry_timer(timer_service& service, owner& self, const retry_options& options = {},
               retry_budget* budget = nullptr) noexcept
       : retry_timer{service, self, options, budget, detail::seed_of(this)} {}
 
-  /// As above, with the jitter of `seed`, to see it again.
+  /// As above, with the reproducible jitter of `seed`.
   retry_timer(timer_service& service, owner& self, const retry_options& options, retry_budget* budget,
               std::uint64_t seed) noexcept
       : timer{service, handler()},
@@ -96,9 +98,12 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
     detail::require(why == nullptr, why);
   }
 
-  /// A new operation begins, whose first attempt the caller makes now. One that was going on is forgotten, so that a
-  /// pooled object is used again by starting it. 0; UV_ETIMEDOUT when `until` has passed, and nothing should be
-  /// attempted; UV_ECANCELED when the service is closed. On an error nothing has changed.
+  /// Begins a new operation; the caller makes the first attempt now. An operation in progress is dropped, so a pooled object is
+  /// reused by starting it. Reads the clock.
+  ///
+  /// 0: it is started. On an error nothing has changed.
+  /// UV_ETIMEDOUT: `until` has passed, so nothing should be attempted.
+  /// UV_ECANCELED: the service is closed.
   [[nodiscard]] int start(tickwheel::deadline until = tickwheel::deadline::never()) noexcept {
     if (!service().is_open()) return UV_ECANCELED;
     if (until.passed(service().read_clock())) return UV_ETIMEDOUT;
@@ -111,12 +116,12 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
     return 0;
   }
 
-  /// The attempt has failed: calls the handler for the next one after the backoff's delay, or after `at_least`, any
-  /// std::chrono duration, if that is longer: what the server asked for.
+  /// Reports that the attempt has failed, and schedules the next one after the backoff's delay. It waits for `at_least`, any
+  /// std::chrono duration, if that is longer: for a server that says when to retry. Reads the clock.
   ///
-  /// On any answer but `scheduled` nothing has changed, and the caller gives up. When the handler is called the deadline may be
-  /// about to pass, or, if the loop was late, have passed. An attempt that starts with a `pending_calls` or a `deadline_timer`
-  /// is told so.
+  /// On any answer except `scheduled` nothing has changed, and the caller gives up. When the handler is called, the deadline may
+  /// be about to pass. If the loop was late, it may have passed. `pending_calls` and `deadline_timer` then refuse to start the
+  /// attempt.
   template <class D = std::chrono::nanoseconds>
   [[nodiscard]] retry_result retry(D at_least = D::zero()) noexcept {
     if (!going_on_ || !service().is_open()) return retry_result::not_started;
@@ -126,8 +131,8 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
     backoff next = backoff_;
     const auto when = detail::add_saturating(now, std::max(next.next(), detail::to_nanoseconds(at_least)));
     if (until_.passed(when)) return retry_result::past_deadline;
-    if (timer::arm_at(when) != 0) return retry_result::limit_reached;  // the service is open, so it is that
-    if (budget_ != nullptr && !budget_->withdraw(now)) {  // last, so that nothing else wastes what it takes
+    if (timer::arm_at(when) != 0) return retry_result::limit_reached;  // the service is open, so that is the reason
+    if (budget_ != nullptr && !budget_->withdraw(now)) {  // last: a retry refused for another reason takes nothing
       timer::cancel();
       return retry_result::out_of_budget;
     }
@@ -135,24 +140,24 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
     return retry_result::scheduled;
   }
 
-  /// The operation is over: no attempt follows, and `retry` answers `not_started`, until it is started again. True when
-  /// it was waiting for one.
+  /// Ends the operation: no attempt follows, and `retry` answers `not_started` until it is started again. Returns true if it
+  /// waited for the next attempt.
   bool cancel() noexcept {
     going_on_ = false;
     return timer::cancel();
   }
 
-  /// True while it waits for the next attempt.
+  /// Returns true while it waits for the next attempt.
   bool armed() const noexcept { return timer::armed(); }
 
-  /// How many attempts were begun since `start`, the first included; readable when it is over, too. Zero when it was
+  /// Returns how many attempts were begun since `start`, including the first. It stays readable after the end. Zero if it was
   /// never started.
   unsigned attempts() const noexcept { return attempts_; }
 
-  /// What `start` was given last.
+  /// Returns the deadline of the last start.
   tickwheel::deadline until() const noexcept { return until_; }
 
-  /// When the next attempt is due, rounded up to a tick; `time_point::max()` when none is.
+  /// Returns when the next attempt is due, rounded up to a tick. `time_point::max()`: it does not wait for one.
   using timer::deadline;
 
   using timer::callback;
