@@ -49,7 +49,7 @@ struct backoff_options {
   jitter_kind kind = jitter_kind::full;
 
   /// Returns a message that names the first invalid field, such as "backoff_options::cap is shorter than base". Returns null if
-  /// all fields are valid. For options that a user has configured.
+  /// all fields are valid. Use it to check options that a user has configured.
   constexpr const char* problem() const noexcept {
     if (base.count() <= 0) return "backoff_options::base is not positive";
     if (cap < base) return "backoff_options::cap is shorter than base";

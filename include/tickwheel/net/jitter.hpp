@@ -35,7 +35,8 @@ class jitter {
     detail::require(why == nullptr, why);
   }
 
-  /// Returns a message that says why `share` is invalid, or null if it is valid. For a share that a user has configured.
+  /// Returns a message that says why `share` is invalid, or null if it is valid. Use it to check a share that a user has
+  /// configured.
   static constexpr const char* problem(double share) noexcept {
     return share >= 0 && share <= 1 ? nullptr : "jitter: share is not within 0..1";
   }

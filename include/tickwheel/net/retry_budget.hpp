@@ -32,8 +32,8 @@ struct retry_budget_options {
   /// it fails. Must be positive.
   unsigned max_tokens = 100;
 
-  /// Returns a message that names the first invalid field, or null if all fields are valid. For options that a user has
-  /// configured.
+  /// Returns a message that names the first invalid field, or null if all fields are valid. Use it to check options that a user
+  /// has configured.
   constexpr const char* problem() const noexcept {
     if (max_tokens == 0) return "retry_budget_options::max_tokens is zero";
     if (percent == 0 && per_second == 0) return "retry_budget_options::percent and per_second are both zero";
@@ -54,7 +54,7 @@ class retry_budget {
     detail::require(why == nullptr, why);
   }
 
-  /// Reports a new request, which is not a retry.
+  /// Reports a new request, which is not a retry, and adds the part of a retry that it earns.
   void deposit() noexcept { balance_ = std::min(balance_ + options_.percent, full()); }
 
   /// Takes one retry and returns true, or returns false if none is left. `now` is the time of the loop, `timer_service::now()`. A
@@ -90,7 +90,7 @@ class retry_budget {
 
   std::uint64_t full() const noexcept { return std::uint64_t{options_.max_tokens} * whole; }
 
-  // Adds the retries earned by the time since the last call. A rest of less than a hundredth counts in the next call.
+  // Adds the retries earned by the time since the last call. A remainder of less than a hundredth counts in the next call.
   void earn(clock::time_point now) noexcept {
     const std::uint64_t rate = options_.per_second;
     if (rate == 0) return;

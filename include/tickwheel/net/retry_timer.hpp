@@ -48,14 +48,14 @@ struct retry_options {
   /// The delays between the attempts.
   backoff_options backoff{};
 
-  /// Returns a message that names the first invalid field, or null if all fields are valid. For options that a user has
-  /// configured.
+  /// Returns a message that names the first invalid field, or null if all fields are valid. Use it to check options that a user
+  /// has configured.
   constexpr const char* problem() const noexcept {
     return max_attempts == 0 ? "retry_options::max_attempts is zero" : backoff.problem();
   }
 };
 
-/// The answer of `retry_timer::retry`. All but `scheduled` mean: give up.
+/// The answer of `retry_timer::retry`. All answers except `scheduled` mean: give up.
 enum class retry_result : std::uint8_t {
   scheduled,        ///< the handler will be called, once
   past_deadline,    ///< the next attempt would not begin before the deadline
