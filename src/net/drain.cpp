@@ -25,7 +25,7 @@ drain_group::~drain_group() {
 int drain_group::start(const drain_limits& limits) noexcept {
   if (limits.problem() != nullptr) return UV_EINVAL;
   if (draining()) return UV_EALREADY;
-  if (!service().is_open()) return UV_ECANCELED;
+  if (!service().is_open()) return refuse_when_closed();
   const clock::time_point now = service().read_clock();
   if (const int error = timer::arm_verdict_at(now)) return error;
   forget_told();  // of a drain that ended when its service was closed

@@ -6,7 +6,7 @@ namespace tickwheel::detail {
 
 int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   if (limit.problem() != nullptr) return UV_EINVAL;
-  if (!service().is_open()) return UV_ECANCELED;
+  if (!service().is_open()) return refuse_when_closed();
   // for the whole iteration, so that a touch that follows is not older than the start
   const clock::time_point now = service().update_now();
   if (const int error = timer::arm_in_place_at(add_saturating(now, limit.minimum() / checks))) return error;
@@ -55,7 +55,7 @@ void silence_timer::check_later() noexcept { wait(service().judged_at(), std::ch
 int silence_timer::notify_again() noexcept {
   if (limit_.problem() != nullptr) return UV_EINVAL;
   if (armed()) return 0;
-  if (!service().is_open()) return UV_ECANCELED;
+  if (!service().is_open()) return refuse_when_closed();
   paused_at_ = not_paused;
   return arm_in_place_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
 }

@@ -47,13 +47,13 @@ class deadline_timer : private timer, private detail::member_call<deadline_timer
   /// UV_ETIMEDOUT: `until` has passed.
   /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   [[nodiscard]] int start(tickwheel::deadline until) noexcept {
-    if (!service().is_open()) return UV_ECANCELED;
+    if (!service().is_open()) return refuse_when_closed();
     return start(until, service().read_clock());
   }
 
   /// As above, judged by `now`, such as `timer_service::now()`. Reads no clock.
   [[nodiscard]] int start(tickwheel::deadline until, clock::time_point now) noexcept {
-    if (!service().is_open()) return UV_ECANCELED;
+    if (!service().is_open()) return refuse_when_closed();
     if (until.passed(now)) return UV_ETIMEDOUT;
     return timer::arm_at(until.when);
   }

@@ -159,6 +159,7 @@ class pending_call {
   // A member, not a base: a class that derives from a call would inherit the timer's names, such as `deadline`.
   struct expiry : timer {
     expiry(timer_service& on, pending_call& call) noexcept : timer{on, &run}, of{call} {}
+    using timer::refuse_when_closed;
     using timer::service;
     static void run(wheel_entry& entry) noexcept {
       pending_call& call = static_cast<expiry&>(timer::from(entry)).of;
@@ -309,7 +310,8 @@ inline int call_table::start(pending_call& c, std::uint64_t id, tickwheel::deadl
 // Returns 0 if the call may be started; its timer is then armed.
 inline int call_table::admit(pending_call& c, std::uint64_t id, tickwheel::deadline until,
                              const clock::time_point* now) const noexcept {
-  if (!is_open() || !c.expiry_.service().is_open()) return UV_ECANCELED;
+  if (!c.expiry_.service().is_open()) return c.expiry_.refuse_when_closed();
+  if (!is_open()) return UV_ECANCELED;
   if (c.pending()) return UV_EALREADY;
   if (until.passed(now != nullptr ? *now : c.expiry_.service().read_clock())) return UV_ETIMEDOUT;
   if (pending_ == capacity_) return UV_ENOBUFS;

@@ -129,7 +129,7 @@ class phase_timeouts : private timer, private detail::member_call<phase_timeouts
   /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   [[nodiscard]] int start(const phase_limits& limits) noexcept {
     if (limits.problem() != nullptr) return UV_EINVAL;
-    if (!service().is_open()) return UV_ECANCELED;
+    if (!service().is_open()) return refuse_when_closed();
     // for the whole iteration, so that later events in it do not count from before the start
     const clock::time_point now = service().update_now();
     if (const int error = timer::arm_verdict_at(detail::add_saturating(now, limits.header))) return error;

@@ -105,7 +105,7 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
   /// UV_ETIMEDOUT: `until` has passed, so nothing should be attempted.
   /// UV_ECANCELED: the service is closed.
   [[nodiscard]] int start(tickwheel::deadline until = tickwheel::deadline::never()) noexcept {
-    if (!service().is_open()) return UV_ECANCELED;
+    if (!service().is_open()) return refuse_when_closed();
     if (until.passed(service().read_clock())) return UV_ETIMEDOUT;
     timer::cancel();
     until_ = until;

@@ -137,6 +137,9 @@ class timer : private wheel_entry {
     return 0;
   }
 
+  /// Returns UV_ECANCELED. A debug build stops instead if `open` was never called on the service. Requires: the service is closed.
+  [[nodiscard]] int refuse_when_closed() const noexcept { return timers().refuse_when_closed(); }
+
   /// Marks a timer whose deadline moves with activity although it is not armed again. The service may ask it for its true deadline
   /// before it is due.
   struct patient {};
@@ -283,7 +286,7 @@ class interval_timer : private timer, private detail::member_call<interval_timer
   [[nodiscard]] int start(D period) noexcept {
     const auto every = detail::to_nanoseconds(period);
     if (every.count() <= 0) return UV_EINVAL;
-    if (!service().is_open()) return timer::arm(every);  // UV_ECANCELED
+    if (!service().is_open()) return refuse_when_closed();
     const clock::time_point first = detail::add_saturating(service().read_clock(), every);
     if (const int error = timer::arm_at(first)) return error;
     period_ = every;

@@ -197,6 +197,14 @@ TYPED_TEST(timer_contract, closed_service_refuses_start_until_reopened) {
   EXPECT_EQ(this->s.fired, 1);
 }
 
+#ifndef NDEBUG
+TYPED_TEST(timer_contract, start_before_any_open_stops_debug_build) {
+  tickwheel::timer_service never_opened;
+  TypeParam one{never_opened};
+  EXPECT_DEATH((void)one.start(1s), "never opened");
+}
+#endif
+
 TYPED_TEST(timer_contract, one_more_than_max_armed_is_refused) {
   manual_service small{{.max_armed = 1}};
   TypeParam a{small.timers}, b{small.timers};

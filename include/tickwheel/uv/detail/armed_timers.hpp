@@ -44,6 +44,8 @@ class TICKWHEEL_API armed_timers {
   bool is_open() const noexcept { return driver_ != nullptr; }
   /// `open` is about to be called, and may fail. Arming before that stops a debug build; afterwards it answers UV_ECANCELED.
   void expect_open() noexcept { open_expected_ = true; }
+  /// Returns UV_ECANCELED, the answer to arming while it is closed. Stops a debug build if `expect_open` was never called.
+  int refuse_when_closed() const noexcept;
 
   driver& source() const noexcept { return *driver_; }
   const loop_clock& time() const noexcept { return clock_; }
@@ -121,7 +123,6 @@ class TICKWHEEL_API armed_timers {
 
  private:
   int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
-  int refuse_when_closed() const noexcept;
   int admit(wheel_entry&) noexcept;
   void skip_idle_time() noexcept;
   void wake_sooner() noexcept;
