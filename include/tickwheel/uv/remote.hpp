@@ -157,7 +157,7 @@ class remote_handle {
   /// UV_ENOMEM: no memory for the node or for a large callable.
   /// After an error nothing has changed, and `call` is the caller's.
   template <class F>
-  int post(F&& call) const noexcept {
+  [[nodiscard]] int post(F&& call) const noexcept {
     return post_at(clock::time_point::min(), std::forward<F>(call));
   }
 
@@ -165,7 +165,7 @@ class remote_handle {
   /// late as a `timer` may be. Zero or less is no delay. A delay that is too long for the clock saturates: `call` is armed, in
   /// effect for ever. Reads the clock unless `after` is zero or less. Returns as `post(call)`.
   template <class D, class F>
-  int post(D after, F&& call) const noexcept {
+  [[nodiscard]] int post(D after, F&& call) const noexcept {
     clock::time_point due;
     if (const int error = due_after(after, due)) return error;
     return post_at(due, std::forward<F>(call));
@@ -174,7 +174,7 @@ class remote_handle {
   /// As `post(call)`, at an absolute time. A time that has passed is no delay. Reads no clock: one time stamp serves a batch of
   /// posts, and on a loop's thread that loop's `now()` does. Returns as `post(call)`.
   template <class F>
-  int post_at(clock::time_point when, F&& call) const noexcept {
+  [[nodiscard]] int post_at(clock::time_point when, F&& call) const noexcept {
     return submit<false>(when, std::forward<F>(call), nullptr);
   }
 
@@ -182,7 +182,7 @@ class remote_handle {
   /// error `out` is unchanged. Writes `out` before it returns, but maybe after `call` has run: `call` itself must not use `out`
   /// without further synchronization. Returns as `post(call)`.
   template <class D, class F>
-  int arm(D after, F&& call, remote_timer& out) const noexcept {
+  [[nodiscard]] int arm(D after, F&& call, remote_timer& out) const noexcept {
     clock::time_point due;
     if (const int error = due_after(after, due)) return error;
     return arm_at(due, std::forward<F>(call), out);
@@ -190,7 +190,7 @@ class remote_handle {
 
   /// As `arm`, at an absolute time; see `post_at`.
   template <class F>
-  int arm_at(clock::time_point when, F&& call, remote_timer& out) const noexcept {
+  [[nodiscard]] int arm_at(clock::time_point when, F&& call, remote_timer& out) const noexcept {
     return submit<true>(when, std::forward<F>(call), &out);
   }
 
