@@ -1,7 +1,7 @@
 // Deadlines that come, on a clock turned by hand.
 #include <tickwheel/net/deadline_timer.hpp>
 
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using tickwheel::deadline;
 
-class deadline_timer : public manual_test<owner_of<tickwheel::deadline_timer<&owner::on_time>>> {};
+class deadline_timer : public subject_test<owner_of<tickwheel::deadline_timer<&owner::on_time>>> {};
 
 TEST_F(deadline_timer, fires_when_deadline_passes_and_not_before) {
   const auto until = deadline::after(2s, service.timers);

@@ -2,7 +2,7 @@
 #include <tickwheel/net/retry_timer.hpp>
 
 #include "../../support/allocation_probe.hpp"
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class operation {
   tickwheel::timer_service& timers_;
 };
 
-class retry_timer : public manual_test<operation> {
+class retry_timer : public subject_test<operation> {
  protected:
   /// Starts an operation, whose first attempt fails at once.
   static void start_and_fail(operation& o) {

@@ -1,6 +1,6 @@
 // The contract of pauses, once for each class that can be paused: time does not count, and nothing else changes.
 #include "../../support/allocation_probe.hpp"
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 #include "subjects.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 template <class Subject>
-class pause_contract : public manual_test<Subject> {};
+class pause_contract : public subject_test<Subject> {};
 
 using all = testing::Types<subjects::idle_timeout, subjects::write_idle_timeout, subjects::all_idle_timeout,
                            subjects::minimum_rate>;

@@ -1,7 +1,7 @@
 // Connections on which nothing moves, on a clock turned by hand.
 #include <tickwheel/net/all_idle_timeout.hpp>
 
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-class all_idle_timeout : public manual_test<owner_of<tickwheel::all_idle_timeout<&owner::on_time>>> {};
+class all_idle_timeout : public subject_test<owner_of<tickwheel::all_idle_timeout<&owner::on_time>>> {};
 
 struct asked_peer : owner {
   explicit asked_peer(tickwheel::timer_service& service) : owner{service}, timer{service, *this} {}

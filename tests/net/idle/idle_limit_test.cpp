@@ -85,7 +85,7 @@ TEST(idle_limit, problem_names_invalid_field) {
   EXPECT_EQ(idle_limit::scaled(1s, 1s, load).problem(), nullptr);
 }
 
-class scaled_idle_limit : public manual_test<connection> {
+class scaled_idle_limit : public subject_test<connection> {
  protected:
   load_factor load;
 };

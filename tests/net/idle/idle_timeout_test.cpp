@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-class idle_timeout : public manual_test<connection> {};
+class idle_timeout : public subject_test<connection> {};
 
 TEST_F(idle_timeout, does_not_expire_while_touched) {
   ASSERT_EQ(c.timer.start(60s), 0);

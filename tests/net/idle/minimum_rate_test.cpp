@@ -2,7 +2,7 @@
 #include <tickwheel/net/minimum_rate.hpp>
 
 #include "../../support/allocation_probe.hpp"
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr rate_limits usual{.bytes_per_second = 1000, .grace = 5s, .interval = 1
 
 using connection = owner_of<tickwheel::minimum_rate<&owner::on_time>>;
 
-class minimum_rate : public manual_test<connection> {
+class minimum_rate : public subject_test<connection> {
  protected:
   /// The peer moves `bytes` every `period`, for `count` periods.
   void move_steadily(std::size_t bytes, std::chrono::nanoseconds period, int count) {

@@ -17,7 +17,7 @@ namespace {
 
 using list = std::vector<unsigned>;
 
-class idle_pause : public manual_test<connection> {
+class idle_pause : public subject_test<connection> {
  protected:
   /// From now on the handler asks to be notified again, up to `most` times, and notes the count of timeouts.
   void keep_notifying(unsigned most = 1'000'000) {

@@ -2,7 +2,7 @@
 #include <tickwheel/net/phase_timeouts.hpp>
 
 #include "../../support/allocation_probe.hpp"
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ constexpr phase_limits usual{.header = 10s, .body = 30s, .keep_alive = 60s, .max
 
 using connection = owner_of<tickwheel::phase_timeouts<&owner::on_phase>>;
 
-class phase_timeouts : public manual_test<connection> {
+class phase_timeouts : public subject_test<connection> {
  protected:
   /// Starts the connection, and lets it enter the phase now.
   void enter(request_phase phase, const phase_limits& limits = usual) {

@@ -2,7 +2,7 @@
 #include <tickwheel/net/write_idle_timeout.hpp>
 
 #include "../../support/allocation_probe.hpp"
-#include "../support/manual_test.hpp"
+#include "../support/subject_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using sender = owner_of<tickwheel::write_idle_timeout<&owner::on_time>>;
-class write_idle_timeout : public manual_test<sender> {};
+class write_idle_timeout : public subject_test<sender> {};
 
 /// A sender that is asked for its queue.
 struct asked_sender : owner {
@@ -189,7 +189,7 @@ TEST_F(write_idle_timeout, queue_updates_allocate_nothing) {
   EXPECT_EQ(allocations::count(), before);
 }
 
-class asking_write_idle_timeout : public manual_test<asked_sender> {};
+class asking_write_idle_timeout : public subject_test<asked_sender> {};
 
 TEST_F(asking_write_idle_timeout, sees_slow_reader_of_large_write) {
   // nobody is told while libuv sends a large buffer

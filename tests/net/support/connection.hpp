@@ -1,8 +1,8 @@
 // A connection with an idle timeout, for the tests that turn the clock by hand.
 #pragma once
 
-#include "manual_test.hpp"
 #include "owner.hpp"
+#include "subject_test.hpp"
 
 #include <tickwheel/net/idle_timeout.hpp>
 

@@ -91,19 +91,19 @@ template <class Member, typename Member::type Pointer>
 struct exposed {
   friend typename Member::type pointer_to(Member) { return Pointer; }
 };
-struct timers_member {
-  using type = tickwheel::detail::armed_timers tickwheel::timer_service::*;
-  friend type pointer_to(timers_member);
+struct dispatcher_member {
+  using type = tickwheel::detail::dispatcher tickwheel::timer_service::*;
+  friend type pointer_to(dispatcher_member);
 };
 struct expiry_member {
   using type = tickwheel::tick tickwheel::wheel::*;
   friend type pointer_to(expiry_member);
 };
-template struct exposed<timers_member, &tickwheel::timer_service::timers_>;
+template struct exposed<dispatcher_member, &tickwheel::timer_service::dispatcher_>;
 template struct exposed<expiry_member, &tickwheel::wheel::expiry_>;
 
 tickwheel::tick& expiry_of(manual_service& manual) {
-  return (manual.timers.*pointer_to(timers_member{})).entries().*pointer_to(expiry_member{});
+  return (manual.timers.*pointer_to(dispatcher_member{})).timers().entries().*pointer_to(expiry_member{});
 }
 
 TEST(manual_service, each_step_reports_a_broken_invariant) {

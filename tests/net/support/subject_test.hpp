@@ -1,4 +1,4 @@
-// A test on a clock turned by hand.
+// A test of one timer on manual time.
 #pragma once
 
 #include "../../uv/support/probe.hpp"
@@ -10,7 +10,7 @@
 
 /// A service, and on it a `Subject`, which counts the calls of its handler in `fired`.
 template <class Subject>
-class manual_test : public testing::Test {
+class subject_test : public testing::Test {
  protected:
   /// Begins anew with these options. Requires: nothing was started.
   void reopen(const tickwheel::service_options& options) {
