@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 ASPECTS = ("thread safety", "complexity", "lifetime")
 CODE = re.compile(r"\bUV_[A-Z]+")
 NAME = {"ref", "computeroutput"}
-ANSWER = re.compile(r"\bUV_[A-Z]+|\b([Aa]s|[Ss]ee) `|\bTrue |\bWhether |\boutcome\b")
+ANSWER = re.compile(r"\bUV_[A-Z]+|\b([Aa]s|[Ss]ee) `|\b[Tt]rue |\b[Ww]hether |\boutcome\b")
 
 
 def text_of(element):

@@ -1,55 +1,62 @@
-/* tickwheel for C: timers of a libuv loop by libuv's own verbs, on one timing wheel.
+/* tickwheel for C: timers of a libuv loop with libuv's own function names, on one timing wheel.
  *
- * Take it where uv_timer_t is taken now, and there are many: tw_timer_start, tw_timer_stop and the rest answer what
- * uv_timer_start and uv_timer_stop do; docs/from-uv-timer.md goes through them call by call, and lists what differs.
+ * Use it in place of uv_timer_t if there are many timers. tw_timer_start, tw_timer_stop and the others return the same as
+ * uv_timer_start and uv_timer_stop do. docs/from-uv-timer.md compares them call by call, and lists the differences.
  *
  *   static void on_timeout(tw_timer_t* timer) { hang_up((connection*)timer->data); }
  *
- *   tw_service_t timers;                                      // one a loop
+ *   tw_service_t timers;                                      // one per loop
  *   int error = tw_service_init(loop, &timers);
  *   ...
- *   tw_timer_init(&timers, &connection->timeout);             // embedded in what waits
+ *   tw_timer_init(&timers, &connection->timeout);             // embedded in the object that waits
  *   connection->timeout.data = connection;
  *   tw_timer_start(&connection->timeout, on_timeout, 60000, 0);
  *   ...
- *   tw_timer_touch(&connection->timeout);                     // bytes came: another 60 s
+ *   tw_timer_touch(&connection->timeout);                     // bytes arrived: another 60 s
  *   ...
- *   tw_timer_close(&connection->timeout, on_timer_closed);    // which may free the connection
+ *   tw_timer_close(&connection->timeout, on_timer_closed);    // the callback may free the connection
  *   ...
  *   tw_service_close(&timers, NULL);
- *   uv_run(loop, UV_RUN_DEFAULT);                             // close callbacks
+ *   uv_run(loop, UV_RUN_DEFAULT);                             // runs the close callbacks
  *
- * Thread safety: a service and its timers belong to the thread that opened the service, and then to the one that runs the loop,
- * from the loop's first poll there on. Call tw_service_use_on_this_thread first where callbacks before that poll use timers,
- * and after joining a loop's thread. A call on another thread that changes something, a service or a timer, stops the process
- * with a line that says so, until the service is closing; one that only asks is not checked. Other threads use a tw_remote_t.
+ * Thread safety: a service and its timers belong to the thread that opened the service. From the loop's first poll on, they
+ * belong to the thread that runs the loop. Call tw_service_use_on_this_thread if callbacks use timers before that poll, and after
+ * you have joined the loop's thread. A call on another thread that changes a service or a timer stops the process with a message
+ * on stderr, until the service is closing. A call that only reads is not checked. Other threads use a tw_remote_t.
  *
- * Complexity: every call is O(1), but opening a service, O(slots), and closing one, O(timers). None allocates but to open a
- * service, to post, and to close a timer whose service is gone. None makes a system call but to open and to close a service;
- * where a post, its cancelling or the release of a hold is to wake the loop, on the loop's own thread as well; and, with
- * TW_WAKE_BY_TIMERFD, where the loop is to wake up earlier, and after a fork. The clock is read to open a service, after a
- * fork, to start a timer, by tw_timer_again too, and to post with a timeout; what else reads it says so.
+ * Complexity: every call is O(1), except that opening a service is O(slots) and closing a service is O(timers).
  *
- * Errors: what returns a code answers 0 or a UV_E code, and UV_EINVAL for a null pointer where a handle or a callback is
- * needed. Elsewhere a null handle stops the process with a line on stderr that names it, and so does the violation of a
- * `Requires:` that says "checked".
+ * Allocation: only these calls allocate: opening a service, a post, and closing a timer whose service is gone.
  *
- * Lifetime: memory is yours, and stays where it is from init until the close callback. All but the inits requires that it was
- * initialised, and that this callback has not come. Of a timer that cannot be checked. Of a service it is while its memory is
- * zero, or as the callback found it: UV_ECANCELED where a code is returned; it is closing, and owns no handle; all else stops
- * the process.
+ * System calls: only these calls make one:
+ * - opening and closing a service;
+ * - a post, its cancelling, or the release of a hold, if it must wake the loop, also on the loop's own thread;
+ * - with TW_WAKE_BY_TIMERFD: any call after which the loop must wake earlier, and tw_service_after_fork.
  *
- * Time: milliseconds as libuv's; what ends in _ns takes or answers nanoseconds. No callback runs before its time has passed on
- * the steady clock, counted from the call, not from uv_now; it is late by at most a tick, by default 131 us, a millisecond of
- * the poll, what the loop was busy with, and after a block the wait below. What lies more than 292 years ahead is due never,
- * in effect, and active all the same.
+ * Clock reads: opening a service, tw_service_after_fork, tw_timer_start, tw_timer_again, and a post with a timeout read the
+ * clock. Other functions that read the clock say so.
  *
- * Callbacks run after the poll, when the I/O that was waiting has been handled; those due at different times in the order of
- * those times, but for a loop that is late: then in any order. After a block, more than 2 ms between two polls, they wait until
- * two polls in a row leave nothing readable, for at most twice the longest block and at most one second. Timeouts of 0 do not
- * wait for that, and run in the order of the starts. Callbacks may call anything here, for any timer, their own included.
+ * Errors: a function that returns a code returns 0 or a UV_E code. It returns UV_EINVAL for a null pointer where a handle or a
+ * callback is needed. In other functions, a null handle stops the process with a message on stderr that names the handle. A
+ * violation of a `Requires:` that says "checked" does the same.
  *
- * C99 or newer; uv.h wants POSIX of the C library as well: -std=gnu99, or _POSIX_C_SOURCE=200809L.
+ * Lifetime: you provide the memory of each handle. It stays at its address from init until the close callback. All functions
+ * except the inits require that the handle was initialised, and that its close callback has not been called. For a timer that
+ * cannot be checked. For a service it is checked while its memory is zero, or is as the close callback found it. Such a service
+ * is closing and owns no handle. Functions that return a code return UV_ECANCELED for it; all others stop the process.
+ *
+ * Time: milliseconds as in libuv. Functions whose names end in _ns take or return nanoseconds. No callback runs before its time
+ * has passed on the steady clock, counted from the call and not from uv_now. A callback is late by at most one tick (131 us by
+ * default), one millisecond of the poll, and the time that the loop is busy. After a block, the wait described below is added. A
+ * timer that is due in more than 292 years is active, but never expires in practice.
+ *
+ * Callbacks run after the poll, when the loop has handled the pending I/O. Timers that are due at different times run in the
+ * order of those times. If the loop is late, they run in any order. A block is a time of more than 2 ms between two polls. After
+ * a block, callbacks wait until two polls in a row leave nothing readable. They wait for at most twice the longest block, and at
+ * most one second. Timeouts of 0 do not wait for that, and run in the order of their starts. Callbacks may call any function of
+ * this header, for any timer, also their own.
+ *
+ * C99 or newer. uv.h also needs the POSIX parts of the C library: use -std=gnu99, or define _POSIX_C_SOURCE=200809L.
  */
 #ifndef TICKWHEEL_TICKWHEEL_H
 #define TICKWHEEL_TICKWHEEL_H
@@ -61,8 +68,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* Marks a call that can fail. gcc and clang warn if the result is not used (-Wunused-result, on by default). gcc warns in spite of
- * a cast to void. A program that defines this macro as empty before it includes this header gets no such warning. */
+/* Marks a call that can fail. gcc and clang warn if the result is not used (-Wunused-result, on by default). gcc warns despite a
+ * cast to void. A program that defines this macro as empty before it includes this header gets no such warning. */
 #ifndef TICKWHEEL_MUST_CHECK
 #if defined(__GNUC__)
 #define TICKWHEEL_MUST_CHECK __attribute__((warn_unused_result))
@@ -75,7 +82,7 @@
 extern "C" {
 #endif
 
-/* The version of the library that is linked, "major.minor.patch"; TICKWHEEL_VERSION is that of this header. Any thread. */
+/* Returns the version of the linked library, "major.minor.patch". TICKWHEEL_VERSION is the version of this header. Any thread. */
 TICKWHEEL_API const char* tw_version_string(void);
 
 /* --- the service: the timers of one loop ------------------------------------------------------------------------------ */
@@ -85,263 +92,319 @@ typedef struct tw_service_s tw_service_t;
 /* One timer. */
 typedef struct tw_timer_s tw_timer_t;
 
-/* Called when the service is closed, and its memory free again. */
+/* Called when the service is closed. Its memory may then be reused. */
 typedef void (*tw_service_close_cb)(tw_service_t* service);
-/* Called when the time has passed: on the loop's thread, after the poll. */
+/* Called when the time has passed, on the loop's thread, after the poll. */
 typedef void (*tw_timer_cb)(tw_timer_t* timer);
-/* Called when the timer is closed, and its memory free again. */
+/* Called when the timer is closed. Its memory may then be reused. */
 typedef void (*tw_timer_close_cb)(tw_timer_t* timer);
 
-/* The timers of one loop: 32 bytes on 64-bit platforms, and the rest on the heap. */
+/* The timers of one loop. 32 bytes on 64-bit platforms; the rest is on the heap. */
 struct tw_service_s {
-  void* data; /* yours; never touched */
+  void* data; /* yours; the library never touches it */
   void* private_[3];
 };
 
-/* Opens the timers of `loop`, with default options: some 230 KiB. Requires: it is not open.
+/* Opens the timers of `loop` with default options. Uses about 230 KiB. Requires: the service is not open.
  *
- * 0; UV_EINVAL for null, or a loop that was closed; UV_ENOMEM; UV_EMFILE or UV_ENFILE when the loop's first async handle
- * finds no descriptor. On an error nothing is to be closed. */
+ * 0: it is open. On an error there is nothing to close.
+ * UV_EINVAL: a pointer is null, or the loop was closed.
+ * UV_ENOMEM: no memory.
+ * UV_EMFILE, UV_ENFILE: no descriptor is left for the loop's first async handle. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_init(uv_loop_t* loop, tw_service_t* service);
 
-/* What wakes a loop for its timers: the option `wakeup`. */
+/* The option `wakeup`: which kind of handle wakes the loop for its timers. */
 enum tw_wake_by {
   TW_WAKE_BY_UV_TIMER = 0, /* a uv_timer_t: everywhere, to the millisecond */
-  TW_WAKE_BY_TIMERFD = 1 /* a timerfd: on Linux alone, to the nanosecond, by a descriptor and a system call a wakeup */
+  TW_WAKE_BY_TIMERFD = 1   /* only on Linux, to the nanosecond; one descriptor, one system call per wakeup */
 };
 
-/* The option `io_wait` of a service whose timers wait for one poll after a block, whatever it leaves unread. */
+/* Value of the option `io_wait`: after a block, timers wait for only one poll, even if that poll leaves input unread. */
 #define TW_IO_WAIT_NONE UINT64_MAX
 
-/* What a service may be opened with: what is 0 has its default, so name what you want, and no more.
+/* The options of a service. A value of 0 means the default, so set only the options that you want to change.
  *
  *   const tw_service_options_t options = {.tick_ns = 1000000, .max_armed = 200000};
  *   int error = tw_service_init_with(loop, &timers, &options, sizeof options);
  *
- * They are those of service_options in tickwheel/uv/service_options.hpp, which says more of each. */
+ * They are the options of service_options in tickwheel/uv/service_options.hpp, which describes each in detail. The comments below
+ * end with the default. */
 typedef struct tw_service_options_s {
   uint64_t tick_ns;          /* length of a tick, rounded down to a power of two; 131072 */
-  uint64_t max_armed;        /* timers active at once: to start one more answers UV_ENOBUFS; no bound */
-  uint64_t max_queued;       /* posts that the loop has not taken: one more answers UV_EAGAIN; 65536 */
-  uint64_t work_per_pass;    /* callbacks, and moves between slots, before I/O has its turn; 1024 */
+  uint64_t max_armed;        /* limit of active timers: starting one more returns UV_ENOBUFS; no limit */
+  uint64_t max_queued;       /* limit of posts that the loop has not taken: one more returns UV_EAGAIN; 65536 */
+  uint64_t work_per_pass;    /* limit of callbacks and moves between slots before I/O has its turn; 1024 */
   uint64_t time_per_pass_ns; /* how long a pass may run before I/O has its turn; 1000000, a millisecond */
-  uint64_t stall_grace_ns;   /* what a loop iteration may take before it counts as a stall; 10000000. 1: next to none */
-  uint64_t slow_handler_ns;  /* a callback that takes as long is counted as slow; 1000000 */
-  uint64_t levels;           /* of the wheel, see tickwheel/core/wheel_geometry.hpp; 3. One: a hashed wheel */
-  uint64_t slots;            /* of a level, a power of two; 1024 */
+  uint64_t stall_grace_ns;   /* a loop iteration that takes longer is a stall; 10000000. 1: almost no grace */
+  uint64_t slow_handler_ns;  /* a callback that takes this long or longer counts as slow; 1000000 */
+  uint64_t levels;           /* levels of the wheel, see tickwheel/core/wheel_geometry.hpp; 3. 1: a hashed wheel */
+  uint64_t slots;            /* slots of a level, a power of two; 1024 */
   uint64_t wakeup;           /* a TW_WAKE_BY constant; TW_WAKE_BY_UV_TIMER */
-  uint64_t io_wait;          /* how long timers wait for input after a block, in blocks; 2. Or TW_IO_WAIT_NONE */
+  uint64_t io_wait;          /* how long timers wait for input after a block, in block lengths; 2. Or TW_IO_WAIT_NONE */
 } tw_service_options_t;
 
-/* As tw_service_init, with options; null: none. `size` is sizeof *options: a later version may have more of them, and takes
- * those of a program that was compiled before.
+/* As tw_service_init, with options. Null means no options. `size` is sizeof *options: a later version may have more options, and
+ * accepts those of a program that was compiled before.
  *
- * Answers as tw_service_init; UV_EINVAL also for `levels` and `slots` that no wheel can have, and for a size that is 0 or not a
- * multiple of 8; UV_ENOTSUP for an option, or a `wakeup`, that this library does not know yet. With TW_WAKE_BY_TIMERFD
- * UV_ENOTSUP where there is none, UV_EMFILE or UV_ENFILE when there is no descriptor for it, and UV_ENOSPC when the user may
- * have no more descriptors polled: then the loop must turn once before uv_loop_close, which answers UV_EBUSY until it has. */
+ * Returns as tw_service_init, and:
+ * UV_EINVAL: `levels` or `slots` are invalid for a wheel, or `size` is 0 or not a multiple of 8.
+ * UV_ENOTSUP: this library does not know an option or the `wakeup` yet, or the system has no timerfd.
+ * With TW_WAKE_BY_TIMERFD also:
+ * UV_EMFILE, UV_ENFILE: no descriptor is left for the timerfd.
+ * UV_ENOSPC: the user may have no more descriptors polled. Then run one loop iteration before uv_loop_close, which returns
+ * UV_EBUSY until then. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_init_with(uv_loop_t* loop, tw_service_t* service,
                                                             const tw_service_options_t* options, size_t size);
 
-/* Stops all timers, at once: no callback of theirs runs any more, and to start one answers UV_ECANCELED. So does what other
- * threads post from now on; what they had posted is dropped. `cb`, which may be null, is called in the loop's closing phase
- * after the close callbacks of timers that were closed before; the service's memory is then free again.
+/* Stops all timers at once: their callbacks do not run any more. Starting a timer and posts of other threads return UV_ECANCELED
+ * from now on. Calls that were posted before are dropped. `cb`, which may be null, is called in the loop's closing phase, after
+ * the close callbacks of timers that were closed before. Afterwards the memory of the service may be reused.
  *
- * Timers that were not closed may be closed at any time, before and after that, while the loop lives; to be forgotten they need
- * not be: their memory may go once `cb` was called. Until then each call answers as of a timer that is not active.
- * Requires: it is not closing, and the loop's thread (both checked); who has joined that thread calls
- * tw_service_use_on_this_thread before. May be called in any callback. */
+ * Timers that are still open may be closed at any time before or after that, while the loop lives. You need not close a timer to
+ * forget it: its memory may be freed once `cb` was called. Until then, each call returns as for a timer that is not active.
+ *
+ * May be called in any callback. Requires: the service is not closing, and the calling thread is the loop's (both checked). If
+ * you have joined that thread, call tw_service_use_on_this_thread first. */
 TICKWHEEL_API void tw_service_close(tw_service_t* service, tw_service_close_cb cb);
 
-/* True from tw_service_close on, its close callback included, and of one that was never opened, or could not be. */
+/* Returns true from tw_service_close on, also in its close callback. Also true for a service that was never opened, or failed to
+ * open. */
 TICKWHEEL_API int tw_service_is_closing(const tw_service_t* service);
 
-/* Whether active timers keep the loop alive. They do until tw_service_unref. Any number of calls is one. */
+/* Sets or returns whether active timers keep the loop alive. They do until tw_service_unref. Calling ref or unref several times
+ * has the effect of one call. */
 TICKWHEEL_API void tw_service_ref(tw_service_t* service);
 TICKWHEEL_API void tw_service_unref(tw_service_t* service);
 TICKWHEEL_API int tw_service_has_ref(const tw_service_t* service);
 
-/* True for a libuv handle of this service, for a uv_walk that closes everything else: it must leave these alone. False from
- * tw_service_close on, when they are closing: test uv_is_closing first. The walk may also come when the service is closed. */
+/* Returns true for a libuv handle of this service. Use it in a uv_walk that closes all other handles, and must leave these open.
+ * Returns false from tw_service_close on, when these handles are closing: test uv_is_closing first. May also be called when the
+ * service is closed. */
 TICKWHEEL_API int tw_service_owns(const tw_service_t* service, const uv_handle_t* handle);
 
-/* Makes the calling thread the loop's: before callbacks use timers that come before the loop's first poll on a thread, and
- * after joining the thread that ran the loop, to close what is left. Without effect when it is closing. Requires: no other
- * thread is using the service. */
+/* Makes the calling thread the loop's thread. Call it in two cases:
+ * - callbacks use timers before the loop's first poll on a thread;
+ * - you have joined the thread that ran the loop, and close what is left.
+ * No effect if the service is closing. Requires: no other thread uses the service. */
 TICKWHEEL_API void tw_service_use_on_this_thread(tw_service_t* service);
 
-/* In the child of a fork, after uv_loop_fork, and not in a callback of a timer: the forking thread is the loop's, and timers
- * run there as in the parent; timer_service::after_fork, in tickwheel/uv/timer_service.hpp, says what of other threads' does
- * not. 0; UV_EINVAL; UV_ECANCELED when it is closing, or closed. */
+/* Makes timers run in the child of a fork as in the parent. Call it in the child after uv_loop_fork, and not in a callback of a
+ * timer. The calling thread becomes the loop's thread. timer_service::after_fork, in tickwheel/uv/timer_service.hpp, says which
+ * calls of other threads do not work in the child.
+ *
+ * 0: success.
+ * UV_EINVAL: `service` is null.
+ * UV_ECANCELED: the service is closing or closed. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_after_fork(tw_service_t* service);
 
-/* What a service counted since it was opened; `armed == fired + cancelled + pending`. Posts that wait for their time count as
- * timers; what is called remote counts all posts, and no timers. service_stats in tickwheel/uv/service_stats.hpp says
- * more of each. */
+/* Counters of a service since it was opened. `armed == fired + cancelled + pending`. Posts that wait for their time count as
+ * timers. The fields named remote count all posts, and no timers. service_stats in tickwheel/uv/service_stats.hpp describes each
+ * in detail. */
 typedef struct tw_service_stats_s {
-  uint64_t armed;            /* times a timer became active; a repeat is one */
+  uint64_t armed;            /* times a timer became active; each repeat counts */
   uint64_t fired;            /* callbacks that ran */
-  uint64_t cancelled;        /* stopped, or still active when closed */
-  uint64_t pending;          /* active now */
-  uint64_t refused;          /* with UV_ENOBUFS */
-  uint64_t passes;           /* times it was looked what is due */
-  uint64_t carried;          /* passes that left work for the next, since their bound was reached */
+  uint64_t cancelled;        /* timers that were stopped, or still active at close */
+  uint64_t pending;          /* timers that are active now */
+  uint64_t refused;          /* starts refused with UV_ENOBUFS */
+  uint64_t passes;           /* passes: checks for due timers */
+  uint64_t carried;          /* passes that reached their limit and left work for the next one */
   uint64_t wakeups;          /* times the loop was woken for timers */
   uint64_t stalls;           /* iterations of the loop that took longer than stall_grace_ns */
-  uint64_t stalled_ns;       /* what those took beyond it */
+  uint64_t stalled_ns;       /* total time of those beyond stall_grace_ns */
   uint64_t slow_handlers;    /* callbacks that took slow_handler_ns or longer */
   uint64_t remote_accepted;  /* posts */
-  uint64_t remote_refused;   /* posts answered with UV_EAGAIN */
+  uint64_t remote_refused;   /* posts refused with UV_EAGAIN */
   uint64_t remote_ran;       /* posts whose callback ran */
   uint64_t remote_withdrawn; /* posts cancelled */
   uint64_t remote_cancelled; /* posts that had not run when the service closed */
 } tw_service_stats_t;
 
-/* Writes what was counted to `stats`. `size` is sizeof *stats: a later version may count more, and what this one does not know
- * is 0. Copies some 8 KB of histograms. 0; UV_EINVAL for null; UV_ECANCELED when it is closed: between tw_service_close and its
- * callback one can ask for the last time. */
+/* Writes the counters to `stats`. `size` is sizeof *stats. A later version may have more counters: those that this version does
+ * not know are set to 0. Copies about 8 KB of histograms.
+ *
+ * 0: success.
+ * UV_EINVAL: a pointer is null.
+ * UV_ECANCELED: the service is closed. The last time to ask is between tw_service_close and its callback. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_stats(const tw_service_t* service, tw_service_stats_t* stats,
                                                         size_t size);
 
-/* How late callbacks of timers ran, in steps of a tick, and how long callbacks took: what `fraction` (0 to 1) of them did not
- * exceed, or up to 1/8 more; 1: the longest. 0 when there was none. */
+/* Returns a quantile: the first function of how late callbacks ran (in steps of a tick), the second of how long they took. The
+ * result is a value that `fraction` (0 to 1) of the callbacks did not exceed, or up to 1/8 more. For a `fraction` of 1 it is the
+ * maximum. Returns 0 if no callback has run. */
 TICKWHEEL_API uint64_t tw_service_lateness_ns(const tw_service_t* service, double fraction);
 TICKWHEEL_API uint64_t tw_service_handler_time_ns(const tw_service_t* service, double fraction);
 
 /* --- timers ------------------------------------------------------------------------------------------------------------ */
 
-/* One timer, to embed: 152 bytes on 64-bit platforms. */
+/* One timer, to be embedded in your object. 152 bytes on 64-bit platforms. */
 struct tw_timer_s {
-  void* data; /* yours; never touched, tw_timer_init included */
+  void* data; /* yours; the library never touches it, not even in tw_timer_init */
   union {
     uint64_t words[18];
     void* pointer;
   } private_;
 };
 
-/* A timer that is not active. Requires: it was not initialised, or was closed and its callback has come.
- * 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed, and then there is nothing to close. */
+/* Initialises a timer that is not active. Requires: it was not initialised before, or was closed and its close callback was
+ * called.
+ *
+ * 0: success.
+ * UV_EINVAL: a pointer is null.
+ * UV_ECANCELED: the service is closing or closed. Then there is no timer to close. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_init(tw_service_t* service, tw_timer_t* timer);
 
-/* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless that is 0. A timeout of 0 is
- * due in the next pass over the timers, never in the one now running; the poll before it does not wait. One that is active
- * starts anew.
+/* Calls `cb` once `timeout` ms have passed since this call, and then every `repeat` ms unless `repeat` is 0. A timeout of 0 is
+ * due in the next pass over the timers, never in the running one. The poll before that pass does not wait. An active timer starts
+ * anew. Reads the clock.
  *
- * Repeats do not drift: each counts from when the last was due, as long as that is ahead by the clock, which is read for
- * it; what was missed is skipped, and the next a repeat from then.
+ * Repeats do not drift: each counts from when the last one was due. If that time has already passed, the missed repeats are
+ * skipped, and the next one is due one `repeat` from now. Each repeat reads the clock to check that.
  *
- * 0; UV_EINVAL when `timer` or `cb` is null or the timer is closing; UV_ECANCELED when the service is, or is closed; UV_ENOBUFS
- * when max_armed timers are active and this is not one of them. On an error nothing has changed. */
+ * 0: it is active. On an error nothing has changed.
+ * UV_EINVAL: `timer` or `cb` is null, or the timer is closing.
+ * UV_ECANCELED: the service is closing or closed.
+ * UV_ENOBUFS: max_armed timers are active, and this is not one of them. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_start(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout,
                                                       uint64_t repeat);
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_start_ns(tw_timer_t* timer, tw_timer_cb cb, uint64_t timeout_ns,
                                                          uint64_t repeat_ns);
 
-/* The callback does not run until the timer is started again, even when it was due already. 0, also when it was not active;
- * UV_EINVAL for null. */
+/* Stops the timer. Its callback does not run until the timer is started again, even if it was already due.
+ *
+ * 0: it is stopped, or was not active.
+ * UV_EINVAL: `timer` is null. */
 TICKWHEEL_API int tw_timer_stop(tw_timer_t* timer);
 
-/* Starts it anew with its repeat as timeout; without effect when that is 0, or the timer is closing. 0; UV_EINVAL when it
- * was never started; UV_ECANCELED and UV_ENOBUFS as tw_timer_start. */
+/* Starts the timer anew, with its repeat as the timeout. No effect if the repeat is 0, or the timer is closing. Reads the clock.
+ *
+ * 0: success, or no effect.
+ * UV_EINVAL: the timer was never started, or is null.
+ * UV_ECANCELED, UV_ENOBUFS: as tw_timer_start. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_timer_again(tw_timer_t* timer);
 
-/* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. What idle timeouts do with
- * every message: it is counted from this iteration of the loop, for which the clock is read once, and costs a few comparisons
- * and a store. It never makes a timer due earlier, also where it was started later in this iteration. Without effect on one that
- * is not active. 0; UV_EINVAL for null. */
+/* Gives an active timer its whole time again: its timeout, or the repeat once it waits for that. An idle timeout calls this for
+ * each message. The time counts from this loop iteration, for which the clock is read once. The cost is a few comparisons and a
+ * store. It never makes a timer due earlier, even if the timer was started later in this iteration. No effect on a timer that is
+ * not active.
+ *
+ * 0: success, or no effect.
+ * UV_EINVAL: `timer` is null. */
 TICKWHEEL_API int tw_timer_touch(tw_timer_t* timer);
 
-/* What follows the next callback; a timer that is active is not moved. In its own callback the next one is set already, by the
- * repeat from before. */
+/* Sets the repeat that starts after the next callback. An active timer is not moved. In the timer's own callback, the next call
+ * is already scheduled with the previous repeat. */
 TICKWHEEL_API void tw_timer_set_repeat(tw_timer_t* timer, uint64_t repeat);
 TICKWHEEL_API void tw_timer_set_repeat_ns(tw_timer_t* timer, uint64_t repeat_ns);
-/* Of what was set in nanoseconds: rounded up. What is beyond 2^64 ns, 584 years, is for ever: UINT64_MAX. */
+/* Returns the repeat. The milliseconds are rounded up if it was set in nanoseconds. A repeat of more than 2^64 ns (584 years)
+ * never ends: UINT64_MAX. */
 TICKWHEEL_API uint64_t tw_timer_get_repeat(const tw_timer_t* timer);
 TICKWHEEL_API uint64_t tw_timer_get_repeat_ns(const tw_timer_t* timer);
 
-/* How long until it is due, rounded up; 0 when that has passed, or it was never started. Of one that was stopped: how long it
- * would have been. Reads the clock. */
+/* Returns the time until the timer is due, rounded up. 0 if it has passed, or the timer was never started. For a stopped timer,
+ * returns how long it would have been. Reads the clock. */
 TICKWHEEL_API uint64_t tw_timer_get_due_in(const tw_timer_t* timer);
 TICKWHEEL_API uint64_t tw_timer_get_due_in_ns(const tw_timer_t* timer);
 
-/* True from when it is started until it is stopped, or runs without a repeat, or its service is closing. */
+/* Returns true from the start until the timer is stopped, runs without a repeat, or its service is closing. */
 TICKWHEEL_API int tw_timer_is_active(const tw_timer_t* timer);
 
-/* Whether it keeps the loop alive while it is active. It does until tw_timer_unref. Without effect once its service is
- * closed. */
+/* Sets or returns whether the timer keeps the loop alive while it is active. It does until tw_timer_unref. No effect once its
+ * service is closed. */
 TICKWHEEL_API void tw_timer_ref(tw_timer_t* timer);
 TICKWHEEL_API void tw_timer_unref(tw_timer_t* timer);
 TICKWHEEL_API int tw_timer_has_ref(const tw_timer_t* timer);
 
-/* Stops it, and calls `cb`, unless null, in the loop's closing phase, never from within this call; then its memory is free
- * again, or may be initialised anew. Callbacks come in the order in which the timers were closed; where the service was gone
- * by then, the last first, as libuv's. Until then the loop is alive. Requires: it is not closing; where the service is gone,
- * that there is memory for a handle of libuv's (both checked). */
+/* Stops the timer and calls `cb`, unless it is null, in the loop's closing phase, never within this call. Afterwards the memory
+ * may be freed, or initialised anew. The loop stays alive until then.
+ *
+ * Close callbacks run in the order in which the timers were closed. If the service was gone by then, the last one runs first, as
+ * in libuv.
+ *
+ * Requires: the timer is not closing. If the service is gone, there is memory for a libuv handle. Both are checked. */
 TICKWHEEL_API void tw_timer_close(tw_timer_t* timer, tw_timer_close_cb cb);
 
-/* True from tw_timer_close on. */
+/* Returns true from tw_timer_close on. */
 TICKWHEEL_API int tw_timer_is_closing(const tw_timer_t* timer);
 
 /* --- other threads ------------------------------------------------------------------------------------------------------ */
 
-/* Posts to one service from any thread, several at once; may outlive service and loop, and then answers UV_ECANCELED. Not in a
- * signal handler. What C copies is no second handle: tw_remote_copy makes one, and each is released once. */
+/* Posts calls to one service from any thread, also from several at once. It may outlive service and loop, and then returns
+ * UV_ECANCELED. Not for use in a signal handler. A plain copy of the struct is not a second handle: use tw_remote_copy. Release
+ * each handle once. */
 typedef struct tw_remote_s {
   void* private_;
 } tw_remote_t;
 
-/* What tw_remote_arm gives, to cancel it. 128 bytes are kept until it is released. */
+/* A posted timer, written by tw_remote_arm, to cancel it. It keeps 128 bytes allocated until it is released. */
 typedef struct tw_remote_timer_s {
   void* private_[2];
 } tw_remote_timer_t;
 
-/* Keeps a loop alive while somebody still intends to post to it. */
+/* Keeps a loop alive while some thread still intends to post to it. */
 typedef struct tw_hold_s {
   void* private_;
 } tw_hold_t;
 
-/* Called on the loop's thread with what was posted with it. */
+/* Called on the loop's thread with the `arg` of the post. */
 typedef void (*tw_remote_cb)(void* arg);
 
-/* On the loop's thread, or before others are started. 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed. On an
- * error it is empty: to post answers UV_ECANCELED, and it need not be released. */
+/* Initialises a handle. Call it on the loop's thread, or before other threads are started. On an error the handle is empty: posts
+ * return UV_ECANCELED, and it need not be released.
+ *
+ * 0: success.
+ * UV_EINVAL: a pointer is null.
+ * UV_ECANCELED: the service is closing or closed. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_init(tw_service_t* service, tw_remote_t* remote);
-/* Any thread. 0, or UV_EINVAL. Requires: `to` is not yet initialised, or empty. */
+/* Makes `to` a second handle. Any thread. Returns 0, or UV_EINVAL for null. Requires: `to` is not yet initialised, or is
+ * empty. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_copy(const tw_remote_t* from, tw_remote_t* to);
-/* Any thread; leaves it empty. Null: nothing. */
+/* Releases the handle and leaves it empty. Any thread. Does nothing if `remote` is null. */
 TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
 
-/* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call; 0: in the next pass. 0: it will run,
- * unless the service closes first. UV_EINVAL; UV_EAGAIN when max_queued wait to be taken by the loop, or max_armed have not
- * ended; UV_ECANCELED when the service is closed, or the handle empty; UV_ENOMEM. On an error `cb` is not called. */
+/* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call. With a timeout of 0, calls it in the next
+ * pass.
+ *
+ * 0: `cb` will run, unless the service closes first. On an error `cb` is not called.
+ * UV_EINVAL: `remote` or `cb` is null.
+ * UV_EAGAIN: max_queued posts wait until the loop takes them, or max_armed posts have not ended.
+ * UV_ECANCELED: the service is closed, or the handle is empty.
+ * UV_ENOMEM: no memory. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
                                                       uint64_t timeout);
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
                                                          uint64_t timeout_ns);
 
-/* As tw_remote_post, and `timer` can cancel it; UV_EINVAL also when that is null. It need not be initialised, is overwritten,
- * and on an error is empty. It is written before this returns, but maybe after `cb` has run. */
+/* As tw_remote_post, and sets `timer`, which can cancel the call. Returns UV_EINVAL also if `timer` is null. `timer` need not be
+ * initialised, is overwritten, and on an error is empty. It is written before this function returns, but maybe after `cb` has
+ * run. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
                                                      uint64_t timeout, tw_remote_timer_t* timer);
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg,
                                                         uint64_t timeout_ns, tw_remote_timer_t* timer);
 
-/* What became of a posted timer. */
+/* Result of tw_remote_timer_cancel. */
 enum tw_outcome {
-  TW_CANCELLED = 0, /* by this timer: the callback has not run and never will */
-  TW_TOO_LATE = 1,  /* the callback runs, or has run; also of an empty one */
+  TW_CANCELLED = 0, /* cancelled by this timer: the callback has not run and never will */
+  TW_TOO_LATE = 1,  /* the callback is running or has run, or `timer` is empty */
   TW_CLOSED = 2     /* the service was closed first: the callback has not run and never will */
 };
 
-/* Any thread, several at once. Exactly one of this, the callback and the closing of the service wins; asked again it answers
- * the same. Does not wait for a callback that runs. An outcome, or UV_EINVAL for null. */
+/* Cancels a posted timer. Any thread, several at once. Exactly one of this call, the callback and the closing of the service
+ * wins. A second call returns the same outcome. Does not wait for a callback that is running. Returns an outcome, or UV_EINVAL
+ * for null. */
 TICKWHEEL_API int tw_remote_timer_cancel(tw_remote_timer_t* timer);
-/* Lets go of it, and leaves it armed. Once for each; leaves it empty. Null: nothing. */
+/* Releases the posted timer, which stays armed, and leaves `timer` empty. Call it once for each. Does nothing if `timer` is
+ * null. */
 TICKWHEEL_API void tw_remote_timer_release(tw_remote_timer_t* timer);
 
-/* On the loop's thread. 0; UV_EINVAL; UV_ECANCELED when the service is closing, or closed. On an error it is empty. */
+/* Initialises a hold. Call it on the loop's thread. On an error the hold is empty.
+ *
+ * 0: success.
+ * UV_EINVAL: a pointer is null.
+ * UV_ECANCELED: the service is closing or closed. */
 TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_hold_init(tw_service_t* service, tw_hold_t* hold);
-/* Any thread; leaves it empty. What was posted before is delivered before the loop may end. Null: nothing. */
+/* Releases the hold and leaves it empty. Any thread. Calls that were posted before are delivered before the loop may end. Does
+ * nothing if `hold` is null. */
 TICKWHEEL_API void tw_hold_release(tw_hold_t* hold);
 
 #ifdef __cplusplus

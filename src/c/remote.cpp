@@ -1,4 +1,4 @@
-// Each handle of C's is one of C++'s, of the same size: null when it is empty.
+// Each handle of the C interface contains the C++ handle of the same size. An empty handle is null.
 #include "service_block.hpp"
 #include "timer.hpp"
 
@@ -34,7 +34,7 @@ auto caller(tw_remote_cb cb, void* arg) noexcept {
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
 using tickwheel::remote_timer;
-using namespace tickwheel::c;  // NOLINT(google-build-using-namespace): the C interface is of the global one
+using namespace tickwheel::c;  // NOLINT(google-build-using-namespace): the C interface is in the global namespace
 
 static_assert(static_cast<int>(remote_timer::outcome::cancelled) == TW_CANCELLED);
 static_assert(static_cast<int>(remote_timer::outcome::too_late) == TW_TOO_LATE);

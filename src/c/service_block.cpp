@@ -35,7 +35,7 @@ void service_block::call_later() noexcept {
            [](uv_handle_t* h) { static_cast<service_block*>(h->data)->call(); });
 }
 
-// What callbacks close is told in the next iteration, as by libuv.
+// Handles that a callback closes get their close callbacks in the next iteration, as in libuv.
 void service_block::call() noexcept {
   called_later_ = false;
   timer_list closed;

@@ -1,9 +1,10 @@
-// What is behind a tw_service_t: the service itself, and who is told when what was closed.
+// The object behind a tw_service_t: the service, and the close callbacks that are still to be called.
 //
-// It is on the heap, so that the size of a timer_service is not part of the C interface, and lives until the close callback.
+// It is on the heap, so that the size of a timer_service is not part of the C interface. It lives until the service's close
+// callback.
 //
-// Close callbacks come in the closing phase of the loop, as libuv's. For that a uv_idle_t is made and closed at once, one for all
-// that is closed until then; it is never open, so that a walk over the loop finds nothing of it to close.
+// Close callbacks run in the closing phase of the loop, as in libuv. For that, a uv_idle_t is made and closed at once, one for
+// all handles that are closed until then. It is never open, so a walk over the loop does not find it as a handle to close.
 #pragma once
 
 #include "timer.hpp"
@@ -16,21 +17,24 @@
 
 namespace tickwheel::c {
 
+/// A service, its timers, and those of them that are closing.
+///
 /// *Thread safety:* the loop thread.
 class service_block {
  public:
   static int open(uv_loop_t& loop, tw_service_t& handle, const service_options& options) noexcept;
 
-  /// Null when it was closed and its user was told: its memory, which is the user's by then, may still say so.
+  /// Returns the block, or null if the service was closed and its user was told. After that the memory is the user's, but may
+  /// still hold null.
   static service_block* find(const tw_service_t& handle) noexcept {
     return static_cast<service_block*>(handle.private_[0]);
   }
-  /// Null when it is closing, too.
+  /// Returns the block, or null if the service is closing or closed.
   static service_block* find_open(const tw_service_t& handle) noexcept {
     service_block* const found = find(handle);
     return found != nullptr && !found->is_closing() ? found : nullptr;
   }
-  /// Requires: it was opened, and not all closed since.
+  /// Returns the block. Requires: the service was opened, and its close callback was not called (checked).
   static service_block& of(const tw_service_t* handle) noexcept {
     detail::require(handle != nullptr && find(*handle) != nullptr, "a tw_service_t was null, or closed");
     return *find(*handle);
@@ -42,7 +46,8 @@ class service_block {
   timer_service& timers() noexcept { return timers_; }
   uv_loop_t& loop() noexcept { return loop_; }
   bool is_closing() const noexcept { return !timers_.is_open(); }
-  /// Stops the process on another thread than the loop's. Of a service that is closing nobody knows any more whose it is.
+  /// Stops the process if the calling thread is not the loop's. Does nothing for a closing service, because its thread is no
+  /// longer known.
   void check_thread() const noexcept {
     if (is_closing()) return;
     timers_.check_thread(
@@ -50,9 +55,9 @@ class service_block {
         "(tw_service_use_on_this_thread hands it over)");
   }
 
-  /// A timer of ours.
+  /// Adds a timer of this service.
   void add(timer& t) noexcept { open_.push_back(t); }
-  /// One that is to be closed; `timer::finish` ends it later.
+  /// Starts to close a timer. `timer::finish` ends it later.
   void close(timer& t) noexcept;
   void close(tw_service_close_cb told) noexcept;
 

@@ -1,4 +1,4 @@
-// Opening a service from C, with options: what is 0 has its default.
+// Opens a service from C, with options. An option that is 0 has its default.
 #include "service_block.hpp"
 #include "timer.hpp"
 
@@ -27,8 +27,9 @@ void take(std::chrono::nanoseconds& into, std::uint64_t given) noexcept {
   if (given != 0) into = to_chrono(given);
 }
 
-// What the program knows of the options, which may be more or less than we do. UV_EINVAL for a size that none of its versions
-// has; UV_ENOTSUP when it asks for what we do not know.
+// Reads the options that the program knows, which may be more or fewer than this library knows. Returns 0, or:
+// UV_EINVAL: no version of the library has options of this size.
+// UV_ENOTSUP: an option is set that this library does not know.
 int read(tw_service_options_t& into, const tw_service_options_t* from, std::size_t size) noexcept {
   into = {};
   if (from == nullptr) return 0;
@@ -65,7 +66,7 @@ int tw_service_init(uv_loop_t* loop, tw_service_t* handle) { return tw_service_i
 
 int tw_service_init_with(uv_loop_t* loop, tw_service_t* handle, const tw_service_options_t* options, size_t size) {
   if (handle == nullptr) return UV_EINVAL;
-  handle->private_[0] = nullptr;  // so that one that could not be opened is known as such
+  handle->private_[0] = nullptr;  // marks a service that failed to open
   if (loop == nullptr) return UV_EINVAL;
   tw_service_options_t known;
   if (const int error = tickwheel::c::read(known, options, size)) return error;

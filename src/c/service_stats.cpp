@@ -1,4 +1,4 @@
-// What a service counted, for C.
+// The counters of a service, for C.
 #include "service_block.hpp"
 
 #include <tickwheel/tickwheel.h>

@@ -1,5 +1,5 @@
-// The functions of tickwheel.h for services and timers: what null means, and what time is counted in. A file of its own, so
-// that what they call is not compiled into each of them: 2.6 of 14 KB.
+// The functions of tickwheel.h for services and timers. They handle null pointers and convert units of time. They are in a file
+// of their own, so that the functions they call are not inlined into each of them: that saves 2.6 of 14 KB.
 #include "service_block.hpp"
 #include "timer.hpp"
 

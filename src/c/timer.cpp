@@ -10,7 +10,7 @@ namespace tickwheel::c {
 
 namespace {
 
-// One that is closed when its service is gone, and with it the handle that told others.
+// A timer that is closed after its service, and with the service the handle that called close callbacks, is gone.
 struct late_closing {
   uv_idle_t closer{};
   timer& of;
@@ -39,7 +39,7 @@ int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noex
   return 0;
 }
 
-// Whether it is active or not: what is called on another thread is wrong in either case, and seen before it does harm.
+// Checks inactive timers also: a call on another thread is always wrong, and is noticed before it does harm.
 void timer::check_thread() const noexcept {
   if (block_ != nullptr) block_->check_thread();
 }
@@ -56,7 +56,8 @@ int timer::again() noexcept {
   return start(call_, repeat_, repeat_);
 }
 
-// The iteration's time may be older than the start that it was armed by, which counted from the true time.
+// The iteration's time may be older than the last start, which counted from the true time. So a touch never moves the timer
+// earlier.
 void timer::touch() noexcept {
   check_thread();
   if (!armed()) return;
@@ -85,9 +86,10 @@ void timer::set_ref(bool on) noexcept {
     unref();
 }
 
-// Armed before the call, so that the callback may stop, start or close it. By then its time is as a rule some part of a
-// millisecond ago, which is not to add up; when it is a repeat ago, the loop was away. That is judged by the clock: what
-// callbacks before this one took since the iteration's time was read is missed as well.
+// Arms the next repeat before the call, so that the callback may stop, start or close the timer. A callback usually runs a
+// fraction of a millisecond late, which must not add up. If it is late by a whole repeat, the loop was blocked, and the missed
+// repeats are skipped. That is judged by the clock, not by the iteration's time, because earlier callbacks of this iteration may
+// have taken long.
 void timer::expire(wheel_entry& entry) noexcept {
   auto& self = static_cast<timer&>(tickwheel::timer::from(entry));
   if (self.repeat_ != 0) {

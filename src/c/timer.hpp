@@ -1,4 +1,4 @@
-// What is in a tw_timer_t.
+// The object inside a tw_timer_t.
 #pragma once
 
 #include <tickwheel/tickwheel.h>
@@ -18,7 +18,7 @@ namespace tickwheel::c {
 
 class service_block;
 
-/// Nanoseconds as the C interface has them.
+/// Nanoseconds, with the type of the C interface.
 using nanoseconds = std::uint64_t;
 inline constexpr nanoseconds for_ever = std::numeric_limits<nanoseconds>::max();
 
@@ -33,12 +33,14 @@ constexpr std::chrono::nanoseconds to_chrono(nanoseconds ns) noexcept {
   return std::chrono::nanoseconds{static_cast<std::int64_t>(ns < most ? ns : most)};
 }
 
+/// A timer with a repeat and a close callback.
+///
 /// *Thread safety:* the loop thread.
 class timer final : private tickwheel::timer, public boost::intrusive::list_base_hook<> {
  public:
   static timer& make(service_block& of, tw_timer_t& handle) noexcept;
 
-  /// Requires: it was initialised.
+  /// Returns the timer in `handle`. Requires: it was initialised.
   static timer& of(tw_timer_t* handle) noexcept {
     detail::require(handle != nullptr, "a tw_timer_t was null");
     return *std::launder(reinterpret_cast<timer*>(&handle->private_));
@@ -64,9 +66,9 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
   void close(tw_timer_close_cb told) noexcept;
   bool is_closing() const noexcept { return closing_; }
 
-  /// The service is gone.
+  /// The service is gone: forgets its block.
   void detach() noexcept { block_ = nullptr; }
-  /// Ends this object, and tells its user. Requires: it was closed, and is in no list.
+  /// Destroys this object, and calls the user's close callback. Requires: it was closed, and is in no list.
   void finish() noexcept;
 
  private:
@@ -79,11 +81,11 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
   void check_thread() const noexcept;
   static void expire(wheel_entry& entry) noexcept;
 
-  service_block* block_;  // null once that is gone
+  service_block* block_;  // null once the block is gone
   uv_loop_t* loop_;
   tw_timer_cb call_ = nullptr;  // null: never started
-  clock::time_point due_{};     // in full, where the wheel keeps ticks
-  nanoseconds waits_ = 0;       // what it was armed for: the timeout, or the repeat
+  clock::time_point due_{};     // exact; the wheel stores ticks
+  nanoseconds waits_ = 0;       // the delay of the last arm: the timeout, or the repeat
   nanoseconds repeat_ = 0;
   tw_timer_close_cb told_ = nullptr;
   bool closing_ = false;

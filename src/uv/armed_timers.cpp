@@ -79,8 +79,8 @@ int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
   return 0;
 }
 
-// An immediate stands in no tick, because one ahead of the clock would make its neighbours early. `since` may be of an earlier
-// iteration. The time of the last poll is then nearer, though it may be later than the true one.
+// An immediate has no tick, because a tick ahead of the clock would make its neighbours early. `since` may be of an earlier
+// iteration. The time of the last poll is then nearer, though it may be later than the true time.
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
@@ -93,7 +93,7 @@ int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noe
   return 0;
 }
 
-// Without any call of `open`, the program forgot it.
+// If `open` was never called, the program forgot it.
 int armed_timers::refuse_when_closed() const noexcept {
 #ifndef NDEBUG
   require(open_expected_, "a timer was armed on a service that was never opened (call timer_service::open first)");
@@ -139,8 +139,8 @@ void armed_timers::change_ref(bool on) noexcept {
   update_hold();
 }
 
-// While nothing is armed the wheel's time stands still. It is brought up to date before the next timer is placed. A pass that
-// runs, or is to follow, does that itself.
+// While no timer is armed, the wheel's time stands still. It is brought up to date before the next timer is placed. A running or
+// pending pass does that itself.
 void armed_timers::skip_idle_time() noexcept {
   if (!in_pass()) wheel_->advance(timeline_.floor(clock_.now()), 0);
 }
@@ -154,7 +154,7 @@ void armed_timers::schedule() noexcept {
     driver_->wake_at(timeline_.begin_of(wake_));
 }
 
-// At once, and not in the loop's next iteration: without an armed libuv timer the loop may end before it.
+// At once, and not in the loop's next iteration: without an active libuv timer the loop may end before that.
 void armed_timers::wake_sooner() noexcept {
   if (wheel_->expiry_bound() < wake_) schedule();
 }

@@ -1,4 +1,4 @@
-// Whether a service is still the one that began a pass, after handlers have run which may do anything.
+// Tells whether a service is still the one that began a pass, because handlers that have run may do anything.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
@@ -7,14 +7,16 @@
 
 namespace tickwheel {
 
+/// Notices when a driver's binding ends.
+///
 /// *Thread safety:* the loop thread. *Lifetime:* that of the driver, which outlives a pass.
 class binding_watch {
  public:
-  /// Requires: somebody is bound to `on`.
+  /// Watches the current binding. Requires: a client is bound to `on`.
   explicit binding_watch(const driver& on) noexcept : driver_{on}, binding_{on.bindings()} {}
 
-  /// True when a handler has closed the service, and maybe opened it again, or destroyed it: nothing of it may be touched.
-  /// Asked of the driver alone, as another service may stand there by then, which is as old as that one was.
+  /// Returns true if a handler has closed the service (and maybe opened it again) or destroyed it. Then no part of it may be
+  /// touched. Only the driver is asked, because a new service may stand at the same address by then.
   bool ended() const noexcept { return driver_.bound() == nullptr || driver_.bindings() != binding_; }
 
  private:

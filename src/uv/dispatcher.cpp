@@ -118,7 +118,7 @@ bool dispatcher::due(clock::time_point now) const noexcept {
 
 void dispatcher::on_pass_requested() noexcept { ++wakeups_; }
 
-// Returns whether timers were used since the last call, for drivers that cannot tell what a poll has left.
+// Returns true if timers were used since the last call. For drivers that cannot tell what a poll has left unread.
 bool dispatcher::take_activity() noexcept {
   const wheel& entries = timers_.entries();
   const bool counted = entries.arms() != arms_seen_ || entries.ended() != ended_seen_;
@@ -197,7 +197,7 @@ void dispatcher::run_turn(std::size_t visits, clock::time_point stamp, const bin
   }
 }
 
-// If a pass is cut, the next one begins with another turn, because a bound of one leaves only one turn a pass.
+// If a pass is cut, the next one begins with another turn, because with a work bound of one there is only one turn per pass.
 void dispatcher::pass(clock::time_point stamp) noexcept {
   driver& source = timers_.source();
   const binding_watch binding{source};
@@ -209,7 +209,8 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   timers_.time().keep_stamps();
   begin_verdicts(stamp, now);
   wheel& entries = timers_.entries();
-  // to the present, where handlers arm; but posted calls that wait for input as timers do are due before it
+  // advances to the present, where handlers arm; but not before posted calls that wait for input as timers do, because they are
+  // due earlier
   if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.ticks().floor(stamp), 0);
   bool left = find_next_turn();
   const turn_of first = next_turn_;
@@ -232,10 +233,10 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
     if (work == 0 || now >= stop) break;
   }
   if (left) ++carried_;
-  next_turn_ = left ? following(first) : turn_of::slots;  // the first has more turns, or longer ones
-  take_activity();                                        // our own does not count
-  if (!driver_tells_unread_) timers_.time().expire();     // so that the next call that asks for the time is noticed
-  // Without a round of immediates under way, those that are left are new: they need a pass soon, and nothing was cut.
+  next_turn_ = left ? following(first) : turn_of::slots;  // the first kind has more turns, or longer ones
+  take_activity();                                        // this pass's own activity does not count
+  if (!driver_tells_unread_) timers_.time().expire();     // so that the next query of the time is noticed
+  // If no round of immediates is under way, the immediates that are left are new. They need a pass soon, but nothing was cut.
   const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
   log_.lateness().end_pass(now, again);

@@ -1,4 +1,4 @@
-// How a handler is written for people: by the name that the user has for it, or else by its address.
+// Writes a handler for people: by the name that the user has for it, or else by its address.
 #pragma once
 
 #include <tickwheel/uv/expiry_report.hpp>

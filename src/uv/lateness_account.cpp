@@ -28,8 +28,8 @@ expiry_report lateness_account::report() const noexcept {
   r.poll = woken - due_;
   r.stall = judged - woken;
 
-  // The loop's own callbacks have what is left of the time before the pass when the handlers of the one before, which ended
-  // in the same iteration, are taken off.
+  // The loop's own callbacks are charged with the time before the pass, minus the handlers of the previous pass if that one ended
+  // in the same iteration.
   std::chrono::nanoseconds by_loop = r.stall;
   for (const span& s : slow_spans_) {
     const std::chrono::nanoseconds before = overlap(s, woken, judged), after = overlap(s, judged, ran);

@@ -3,7 +3,7 @@
 namespace tickwheel::detail {
 
 loop_clock::time_point loop_clock::read() const noexcept {
-  // a time that a prepare callback reads behind the driver's is older than what the poll brings
+  // a time that a prepare callback reads after the driver's own is older than the input of the next poll
   stamp_epoch_ = *epoch_ == early_epoch_ ? ~*epoch_ : *epoch_;
   was_read_ = true;
   stamp_ = driver_->now();

@@ -19,14 +19,14 @@ namespace tickwheel {
 
 namespace {
 
-// How late a poll returns that nothing keeps from it: libuv's millisecond, the kernel's, and five thousandths of a wait of a
-// second; longer ones end early, see uv_timer_wakeup.hpp.
+// Longest delay of an undisturbed poll: libuv's millisecond, the kernel's, and five thousandths of a wait of one second. Longer
+// waits end early, see uv_timer_wakeup.hpp.
 constexpr std::chrono::milliseconds poll_granularity{7};
 
 uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
 
-// True for a loop that uv_loop_close has ended: it has no descriptor any more, and must not be given handles. (On
-// Windows no loop has one, so this cannot be told there.)
+// Returns true if uv_loop_close has ended the loop. It then has no descriptor, and must not be given handles. On Windows no loop
+// has a descriptor, so this is unknown there.
 bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 #ifdef _WIN32
   return false;
@@ -37,8 +37,8 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 
 }  // namespace
 
-// The steady clock last: should the process be kept from its processor in between, stalls are undercounted from then on,
-// where the other way round all waiting would be taken for one. So a reading that took long is not the last.
+// Reads the steady clock last. If the process is suspended between the two reads, stalls are undercounted from then on. In the
+// other order, all waiting would count as a stall. So a reading that took long is repeated.
 clock_pair clock_pair::read() noexcept {
   constexpr std::uint64_t undisturbed_ns = 100'000;
   for (int attempts = 10;; --attempts) {
@@ -54,7 +54,7 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
   if (has_ended(loop)) return UV_EINVAL;
   auto* const self = new (std::nothrow) loop_driver{loop};
   if (self == nullptr) return UV_ENOMEM;
-  // first what may want for a descriptor: nothing is linked to the loop then
+  // first the steps that may need a descriptor: on an error nothing is linked to the loop yet
   int error = self->wakeup_.acquire();
   if (error == 0) error = uv_async_init(&loop, &self->async_, [](uv_async_t* h) { of(h).on_async(); });
   if (error != 0) {
@@ -65,7 +65,7 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
   error = self->link();
   if (error != 0) {
     self->wakeup_.release();
-    self->close(base(&self->async_));  // it is linked: the block frees itself once the loop has turned
+    self->close(base(&self->async_));  // it is linked: the block frees itself in a later loop iteration
     return error;
   }
   made = self;
@@ -80,7 +80,7 @@ template <loop_wakeup Wakeup>
 int loop_driver<Wakeup>::link() noexcept {
   const auto wake = [](auto* h, auto...) { of(h).on_wakeup_handle(); };
   if (const int error = wakeup_.link(loop_, wake)) return error;
-  // none of these can fail
+  // these calls cannot fail
   uv_prepare_init(&loop_, &prepare_);
   uv_check_init(&loop_, &check_);
   uv_idle_init(&loop_, &idle_);
@@ -88,7 +88,7 @@ int loop_driver<Wakeup>::link() noexcept {
     handle(i)->data = this;
     uv_unref(handle(i));
   }
-  // libuv runs the prepare handle that was started first last, so that ours sees what later ones of the user did
+  // libuv runs prepare handles that were started first last, so ours sees what the user's later ones did
   turns_early_ = any_prepare_is_active(loop_);
   uv_prepare_start(&prepare_, [](uv_prepare_t* h) { of(h).on_prepare(); });
   uv_check_start(&check_, [](uv_check_t* h) { of(h).on_check(); });
@@ -119,7 +119,7 @@ bool loop_driver<Wakeup>::owns(const uv_handle_t* h) const noexcept {
 
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::hold_loop(bool alive) noexcept {
-  // The one that is always active. Not the uv_async_t, which is, too: other threads read its flags.
+  // The prepare handle is always active. So is the uv_async_t, but other threads read its flags.
   if (alive) {
     uv_ref(base(&prepare_));
     if (only_closes_) held_again_ = std::min(held_again_, clock::now());
@@ -128,9 +128,9 @@ void loop_driver<Wakeup>::hold_loop(bool alive) noexcept {
   }
 }
 
-// Any thread. Our own uv_close is kept apart from this by who calls us. A handle that the user closed is left alone, as
-// libuv does not ask, and its loop may be gone by now: that is only safe to tell when it was closed before, as the user
-// is told.
+// Any thread. The caller makes sure that this does not overlap with our own uv_close. A handle that the user closed is not sent,
+// because libuv does not check that, and its loop may be gone. This test is only safe if the handle was closed before the call,
+// and the documentation tells the user so.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::request_pass() noexcept {
   if (!uv_is_closing(base(&async_))) uv_async_send(&async_);
@@ -143,7 +143,7 @@ void loop_driver<Wakeup>::on_async() noexcept {
   begin_pass();
 }
 
-// While a pass is due nothing is set: at its end the client asks again.
+// While a pass is due no wakeup is set: at the end of the pass the client asks again.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::wake_at(clock::time_point when) noexcept {
   wake_ = when;
@@ -164,7 +164,7 @@ void loop_driver<Wakeup>::on_wakeup_handle() noexcept {
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::begin_pass() noexcept {
   pass_due_ = true;
-  // refused while closing, which uv_idle_start does not check: a closing handle must not become active again
+  // uv_idle_start does not refuse a closing handle, which must not become active again
   if (!uv_is_closing(base(&idle_))) uv_idle_start(&idle_, [](uv_idle_t*) {});
 }
 
@@ -187,9 +187,9 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   wait_until_ = pass_due_ ? now : wake_;
 }
 
-// uv_run renews libuv's time when it is called. Where it does not (1.45 and later, UV_RUN_ONCE and UV_RUN_NOWAIT), the callbacks
-// that came before this one count as time outside. Of a close callback that arms a timer and then blocks, the time from there
-// on counts as the loop's.
+// uv_run usually renews libuv's time when it is called. It does not with 1.45 and later in UV_RUN_ONCE and UV_RUN_NOWAIT. Then
+// callbacks before this one count as time outside the loop. If a close callback arms a timer and then blocks, the time from the
+// arm on counts as the loop's.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::resume(clock::time_point now) noexcept {
   const clock::time_point renewed = only_closes_ ? held_again_ : latest_at(uv_now(&loop_));
@@ -203,11 +203,11 @@ template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_check() noexcept {
   polled_ = poll_ended_at();
   polling_ = false;
-  // without a stamp of this iteration the pass became due after the poll began; it waits for the next
+  // without a stamp of this iteration, the pass became due after the poll began, and waits for the next poll
   if (bound() != nullptr && stamped_) {
     stamped_ = false;
     pass_due_ = false;
-    bound()->pass(pass_stamp_);  // may unbind us; the block itself lives on until the loop has turned
+    bound()->pass(pass_stamp_);  // may unbind us; the block lives until a later loop iteration
     if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
   }
   away_ = loop_.active_handles == 0 && loop_.active_reqs.count == 0;  // uv_run returns after the close callbacks
@@ -218,7 +218,7 @@ void loop_driver<Wakeup>::on_check() noexcept {
   }
 }
 
-// A timerfd that has come is ready until it is set again, and is no input.
+// A timerfd that has expired stays readable until it is set again. That is no input.
 template <loop_wakeup Wakeup>
 driver::unread loop_driver<Wakeup>::left_unread() noexcept {
 #ifdef _WIN32
@@ -230,8 +230,8 @@ driver::unread loop_driver<Wakeup>::left_unread() noexcept {
 #endif
 }
 
-// Callbacks of the poll are run before we hear of its end; libuv's time has moved by then. A poll that went on beyond what
-// it was given did not wait for I/O: the process was stopped, or had no processor.
+// During the poll's callbacks we do not know its end yet, but libuv's time has moved by then. If a poll took longer than its
+// timeout, it did not wait for I/O: the process was stopped, or had no processor.
 template <loop_wakeup Wakeup>
 clock::time_point loop_driver<Wakeup>::poll_ended_at() const noexcept {
   if (!polling_) return polled_;
@@ -239,17 +239,17 @@ clock::time_point loop_driver<Wakeup>::poll_ended_at() const noexcept {
   return std::max(polled_, std::min(latest, latest_at(uv_now(&loop_))));
 }
 
-// The steady time at which libuv's clock read `loop_ms`, rounded up: a stall is undercounted by up to a millisecond, and
-// waiting for I/O is never taken for one.
+// Returns the steady time at which libuv's clock read `loop_ms`, rounded up. So a stall is undercounted by up to a millisecond,
+// and waiting for I/O never counts as a stall.
 template <loop_wakeup Wakeup>
 clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const noexcept {
   const auto since = static_cast<std::int64_t>(loop_ms - opened_.libuv_ms) + 1;
   return opened_.time + std::chrono::milliseconds{since};
 }
 
-// A post that was not delivered is in the child as well as in the parent: it is due in the next prepare. Only the parent's
-// descriptor knows whether the async handle was sent. libuv 1.44 keeps its own note of that in the child, and would never send
-// the handle there again.
+// A post that was not delivered exists in the child and in the parent. The child's is due in the next prepare phase. Only the
+// parent's descriptor knows whether the async handle was sent. libuv 1.44 keeps its own flag for that in the child, and would
+// never send the handle there again.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::after_fork() noexcept {
   polled_ = clock::now();
@@ -264,14 +264,14 @@ void loop_driver<Wakeup>::on_unbind() noexcept {
   closing_ = 1;  // this call itself
   wakeup_.before_close();
   for (unsigned i = 0; i < handles; ++i) {
-    // a handle that the user closed already, on a walk over the loop, must not be closed twice
+    // a handle that the user already closed in a walk over the loop must not be closed twice
     if (uv_is_closing(handle(i)))
       closed_by_user_ = true;
     else
       close(handle(i));
   }
   wakeup_.release();
-  // Never asked here: the caller may be inside a walk of its own, and a walk within a walk does not see all handles.
+  // The loop is never walked here: the caller may be inside a walk of its own, and a nested walk does not see all handles.
   if (closed_by_user_ && !has_ended(loop_)) {
     uv_idle_init(&loop_, &sentinel_);
     close(base(&sentinel_));
@@ -289,9 +289,9 @@ void loop_driver<Wakeup>::close(uv_handle_t* h) noexcept {
   });
 }
 
-// Our own close callbacks have come. Those of handles that the user closed went to the user, so whether libuv is
-// through with them is asked of the loop: a handle it still lists is not closed yet. Then a sentinel is closed, which
-// comes back a turn later to ask again.
+// All our close callbacks have run. Handles that the user closed called the user's callbacks, so the loop is searched for them: a
+// handle that it still lists is not closed yet. In that case a sentinel is closed. Its callback comes one iteration later and
+// searches again.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::free_when_closed() noexcept {
   if (closed_by_user_ && listed_by_loop()) {

@@ -1,21 +1,21 @@
-// The driver of a libuv loop: in which of its phases something happens, whatever it is that wakes it.
+// The driver of a libuv loop. It decides in which phase of the loop each step happens, for each kind of wakeup.
 //
-// The wakeup, a uv_timer_t or a timerfd, wakes the loop. It is set the moment an earlier deadline is known, never left to
-// the prepare phase: the user's prepare callbacks may run after ours, and arm.
+// The wakeup, a uv_timer_t or a timerfd, wakes the loop. It is set as soon as an earlier deadline is known. It cannot wait for
+// the prepare phase, because the user's prepare callbacks may run after ours, and arm timers.
 //
-// The uv_prepare_t runs once an iteration, before libuv waits. It corrects the wakeup by the true clock, since libuv's
-// own time is floored and stale, and stamps the time by which this iteration judges.
+// The uv_prepare_t runs once per iteration, before libuv polls. It corrects the wakeup by the true clock, because libuv's own
+// time is rounded down and stale. It also takes the stamp as of which this iteration judges.
 //
-// The uv_idle_t is active only while a pass is due or carried over: libuv then polls without waiting.
+// The uv_idle_t is active only while a pass is due or carried over. libuv then polls without waiting.
 //
-// The uv_check_t runs after the poll: what was readable has been handled, now the pass judges as of the stamp.
+// The uv_check_t runs after the poll, when the loop has handled all readable input. Then the pass judges as of the stamp.
 //
-// Other threads send the uv_async_t. Its callback only asks for a pass, which is then stamped and waits for its poll like any
-// other.
+// Other threads send the uv_async_t. Its callback only requests a pass. As any other pass, that one gets a stamp and waits for
+// its poll.
 //
-// Passing from uv_check_t alone makes old and new libuv alike: up to 1.44 its timers run before the poll, from 1.45 on
-// after it, so advancing in the uv_timer_t's callback would evict, on one of them, peers whose bytes were waiting. With a
-// timerfd it is chance: it comes in a poll, among the peers' sockets, before some and after others.
+// Passes run only in the uv_check_t, so that old and new libuv behave alike. Up to libuv 1.44 its timers run before the poll,
+// from 1.45 on after the poll. On one of them, a pass in the uv_timer_t's callback would evict peers whose bytes are waiting. A
+// timerfd becomes readable during a poll, before some of the peers' sockets and after others, so its order is chance.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
@@ -28,39 +28,43 @@
 
 namespace tickwheel {
 
-/// 0 and a driver in `made`, which frees itself when unbound; UV_EINVAL for a loop that was closed, UV_ENOMEM, UV_ENOTSUP
-/// where there is no such wakeup, or what making its handles answered.
+/// Makes a driver, which frees itself when it is unbound. Returns 0 and sets `made`, or returns an error of making its handles,
+/// or:
+/// UV_EINVAL: the loop was closed.
+/// UV_ENOMEM: no memory.
+/// UV_ENOTSUP: this system has no such wakeup.
 int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
 
-/// The beginning of a millisecond by two clocks: libuv's, and ours.
+/// The beginning of a millisecond on two clocks: libuv's and ours.
 struct clock_pair {
-  /// Of the millisecond that runs now; `time` is up to 0.1 ms too late.
+  /// Returns the pair for the millisecond that is running. `time` is up to 0.1 ms too late.
   static clock_pair read() noexcept;
 
   std::uint64_t libuv_ms;
   clock::time_point time;
 };
 
-/// What wakes a loop at a time: one libuv handle, which calls back when the time has come or a little early, and what that
-/// handle needs.
+/// Wakes a loop at a given time: one libuv handle, and the resources that the handle needs. The handle calls back when the time
+/// has come, or a little earlier.
 // clang-format off
 template <class W>
 concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, clock::time_point t) {
-  { w.acquire() } noexcept -> std::same_as<int>;           // what it needs of the system: 0, or why it cannot be had
-  { w.link(loop, call) } noexcept -> std::same_as<int>;    // the handle to the loop; on an error it is not linked
+  { w.acquire() } noexcept -> std::same_as<int>;           // acquires what it needs from the system; 0, or an error
+  { w.link(loop, call) } noexcept -> std::same_as<int>;    // links the handle to the loop; not on an error
   { w.handle() } noexcept -> std::convertible_to<void*>;
-  { w.set(t) } noexcept -> std::same_as<bool>;             // wakes at `t`, or before; false: it has come, and nothing was set
-  { w.correct(t, t) } noexcept -> std::same_as<bool>;      // the same, right before a poll; the second is the true time
-  { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: for no more than it did before
-  { w.cancel() } noexcept;                                   // nothing to wake for; one wakeup may be left over
+  { w.set(t) } noexcept -> std::same_as<bool>;             // wakes at `t`, or before; false: `t` has passed, nothing was set
+  { w.correct(t, t) } noexcept -> std::same_as<bool>;      // same, right before a poll; the second is the true time
+  { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: only repeats its last call
+  { w.cancel() } noexcept;                                   // no wakeup is needed; one may still come
   { w.before_poll() } noexcept;                            // once an iteration, in prepare
   { w.after_fork() } noexcept;                             // the child no longer shares anything with its parent
-  { w.before_close() } noexcept;                           // the handle is about to be closed, in whatever process
-  { w.release() } noexcept;                                // what it acquired; the handle is closing, or not linked
+  { w.before_close() } noexcept;                           // the handle is about to be closed, in any process
+  { w.release() } noexcept;                                // frees what it acquired; the handle is closing, or not linked
 };
 // clang-format on
 
-/// One heap block that outlives the service, since uv_close ends only when the loop turns; it frees itself then.
+/// The driver with its handles, in one heap block. It outlives the service, because uv_close ends only in a later loop iteration.
+/// Then it frees itself.
 template <loop_wakeup Wakeup>
 class loop_driver final : public driver {
  public:
@@ -69,9 +73,8 @@ class loop_driver final : public driver {
 
   clock::time_point now() noexcept override { return clock::now(); }
   bool on_steady_clock() const noexcept override { return true; }
-  // libuv's own time, which moves when a poll returns. Read in place, and not by uv_now, which does nothing else: this
-  // is on the path of each touch and each arm_at, and the call is a third of their cost (arm_at + cancel: 6.1 ns, in
-  // place 4.1).
+  // libuv's own time, which changes when a poll returns. It is read directly and not by uv_now, which does nothing else: each
+  // touch and each arm_at reads it, and the call is a third of their cost (arm_at + cancel: 6.1 ns, direct 4.1).
   const std::uint64_t* epoch() const noexcept override { return &loop_.time; }
   clock::time_point poll_ended_at() const noexcept override;
   std::chrono::nanoseconds poll_ended_error() const noexcept override { return std::chrono::milliseconds{1}; }
@@ -119,25 +122,25 @@ class loop_driver final : public driver {
   uv_check_t check_{};
   uv_idle_t idle_{};
   uv_async_t async_{};
-  uv_idle_t sentinel_{};  // only ever closed, to come back a turn later; see free_when_closed
+  uv_idle_t sentinel_{};  // never started, only closed; see free_when_closed
 
   clock::time_point wake_ = clock::time_point::max();  // when the client wants to be woken
   bool pass_due_ = false;
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};
-  bool turns_early_ = false;  // the user started a prepare handle before ours, which libuv therefore runs after ours
-  bool away_ = true;          // since `left_` nobody has run the loop, as far as libuv tells
-  clock::time_point left_;    // when it was opened, or an iteration ended that left the loop with nothing to do
-  bool only_closes_ = false;  // close callbacks were left, which may take long and may keep the loop running
-  clock::time_point held_again_ = clock::time_point::max();  // when the client asked to be held after that
+  bool turns_early_ = false;  // the user started a prepare handle before ours, so libuv runs it after ours
+  bool away_ = true;          // the loop has not run since `left_`, as far as libuv tells
+  clock::time_point left_;    // when it was opened, or the last iteration left the loop without work
+  bool only_closes_ = false;  // only close callbacks were left; they may take long, and may keep the loop running
+  clock::time_point held_again_ = clock::time_point::max();  // when the client first asked to hold the loop after that
 
   const clock_pair opened_;
-  // when the last poll returned or was to, or a little later; while one is on, when it began
+  // when the last poll returned or should have returned, or a little later; during a poll: when it began
   clock::time_point polled_;
   bool polling_ = false;                                     // between prepare and check
   clock::time_point wait_until_ = clock::time_point::max();  // until when that poll may wait
-  unsigned closing_ = 0;                                     // close callbacks of ours to come
-  bool closed_by_user_ = false;                              // some handle was closed by a walk over the loop
+  unsigned closing_ = 0;                                     // our close callbacks that have not run yet
+  bool closed_by_user_ = false;                              // the user closed a handle in a walk over the loop
 };
 
 }  // namespace tickwheel

@@ -40,8 +40,8 @@ int offload_pool::submit(offload_task& task) noexcept {
 
 void offload_pool::on_work(uv_work_t* request) noexcept { static_cast<offload_task*>(request->data)->work(); }
 
-// Comes for each request, cancelled or not. Who is told may destroy the owner, the pool or itself; the task is on its
-// own by then, and so is what its destruction destroys.
+// libuv calls it for each request, cancelled or not. The handler may destroy the owner, the pool or itself. By then the task
+// depends on none of them, and neither does whatever its destructor destroys.
 void offload_pool::on_returned(uv_work_t* request, int status) noexcept {
   const std::unique_ptr<offload_task> task{static_cast<offload_task*>(request->data)};
   if (offload_pool* const pool = std::exchange(task->pool, nullptr))
@@ -86,7 +86,7 @@ void offload_base::expire(wheel_entry& entry) noexcept {
   self.tell_(self, error, nullptr);
 }
 
-// The last thing its caller does: what the work holds is destroyed, and that may be who called.
+// Call it last: it may destroy the work's captures, and these may own the caller.
 void offload_base::let_go(task* of) noexcept {
   if (of == nullptr) return;
   if (of->pool == nullptr) {
@@ -94,7 +94,7 @@ void offload_base::let_go(task* of) noexcept {
     return;
   }
   of->owner = nullptr;
-  uv_cancel(reinterpret_cast<uv_req_t*>(&of->request));  // refused when a thread has begun
+  uv_cancel(reinterpret_cast<uv_req_t*>(&of->request));  // refused if a thread has started it
 }
 
 }  // namespace tickwheel

@@ -153,7 +153,8 @@ bool post_delivery::settle_notice(posted_operation& posted) noexcept {
   return withdraw(posted);
 }
 
-// It was cancelled, and is in no wheel. Returns as `deliver`. The handler that ran before is not charged with the destructor's time.
+// It was cancelled, and is in no wheel. Returns as `deliver`. The handler that ran before is not charged with the destructor's
+// time.
 [[gnu::noinline]] bool post_delivery::withdraw(posted_operation& posted) noexcept {
   ++withdrawn_;
   queue_->count_ended();

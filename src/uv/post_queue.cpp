@@ -45,7 +45,7 @@ operation_state basic_post_queue<Sync>::cancel(operation& posted) noexcept {
     notify(posted);
     return operation_state::cancelled;
   }
-  // Relaxed: the failed exchange has acquired the state, which since then can only have changed from cancelled to abandoned.
+  // Relaxed: the failed exchange has acquired the state. After that it can only change from cancelled to abandoned.
   const operation_state end = posted.state.load(std::memory_order_relaxed);
   return end == operation_state::abandoned ? operation_state::cancelled : end;
 }

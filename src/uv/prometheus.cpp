@@ -94,7 +94,7 @@ class exposition {
 }  // namespace
 
 void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
-  // whatever was set for people: a locale that groups digits would change the numbers
+  // independent of the stream's locale, because one that groups digits would change the numbers
   const std::locale locale = out.imbue(std::locale::classic());
   const std::ios_base::fmtflags flags = out.flags({});
   const std::streamsize precision = out.precision(std::numeric_limits<double>::digits10);

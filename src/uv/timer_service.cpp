@@ -14,7 +14,7 @@ int timer_service::open(uv_loop_t& loop, const service_options& options) noexcep
   timers().expect_open();
   if (is_open()) return UV_EALREADY;
   if (options.problem() != nullptr) return UV_EINVAL;
-  // the driver last: one that is made and not used takes an iteration of the loop to go
+  // makes the driver last: a driver that was made and is not used needs an iteration of the loop to free itself
   detail::post_queue* queue = nullptr;
   if (const int error = make_parts(options, queue)) return error;
   driver* made = nullptr;
@@ -121,7 +121,7 @@ void timer_service::after_fork() noexcept {
   timers().use_on_this_thread();
   timers().source().after_fork();
   timers().time().read();
-  // the wakeup for the last hold that was released is lost, and only a pass finds out
+  // the wakeup for the last released hold is lost, and only a pass notices the release
   if (dispatcher_.posts().may_have_holds())
     timers().source().continue_pass();
   else if (!timers().in_pass())

@@ -51,7 +51,7 @@ void timer_service::dump(std::ostream& out, handler_names names) const {
   timers().entries().dump(out);
 }
 
-// What a leak of timers, or a limit set to hours instead of minutes, shows in.
+// Shows a leak of timers, or a limit that was set to hours instead of minutes.
 void timer_service::dump_armed(std::ostream& out, handler_names names) const {
   struct horizon {
     const char* title;

@@ -23,7 +23,7 @@ int timerfd_wakeup::acquire() noexcept {
 
 int timerfd_wakeup::link(uv_loop_t& loop, uv_poll_cb call) noexcept {
   if (const int error = uv_poll_init(&loop, &poll_, descriptor_)) return error;
-  return uv_poll_start(&poll_, UV_READABLE, call);  // of a new handle it cannot fail
+  return uv_poll_start(&poll_, UV_READABLE, call);  // cannot fail for a new handle
 }
 
 bool timerfd_wakeup::set(clock::time_point when) noexcept {
@@ -33,7 +33,7 @@ bool timerfd_wakeup::set(clock::time_point when) noexcept {
   return true;
 }
 
-// One that has come would wake the loop again and again.
+// A timer that has expired and is not set again would wake the loop again and again.
 void timerfd_wakeup::cancel() noexcept {
   if (came_) set_descriptor(clock::time_point::max());
 }
@@ -43,7 +43,7 @@ void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
   const auto since = when.time_since_epoch();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
   itimerspec at{};
-  // where time_t has 32 bits the farthest times come too soon, and are then set again
+  // if time_t has 32 bits, the latest times expire too early, and are then set again
   at.it_value.tv_sec =
       static_cast<std::time_t>(std::min<std::int64_t>(seconds.count(), std::numeric_limits<std::time_t>::max()));
   at.it_value.tv_nsec = static_cast<long>(std::chrono::nanoseconds{since - seconds}.count());
@@ -52,8 +52,8 @@ void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
   came_ = false;
 }
 
-// The timer behind the descriptor is the parent's as well: the child puts one of its own under the same number, which is
-// what its loop polls. The shared one is closed first, so that a number is free for the new one.
+// The parent shares the timer behind the descriptor. The child puts a timer of its own under the same number, which its loop
+// polls. The shared one is closed first, so that a number is free for the new one.
 void timerfd_wakeup::take_own() noexcept {
   ::close(descriptor_);
   const int made = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -67,19 +67,19 @@ void timerfd_wakeup::take_own() noexcept {
   came_ = false;
 }
 
-// Not twice: a timer that the loop polls already must stay, since libuv would not add another to its set.
+// Takes a timer only once. A timer that the loop already polls must stay, because libuv would not add another one to its set.
 void timerfd_wakeup::after_fork() noexcept {
   if (descriptor_ >= 0 && made_by_ != ::getpid()) take_own();
 }
 
-// In a child that did not call after_fork its own timer is set for what it had asked for as the parent.
+// In a child that did not call after_fork, its own timer is set for the time that the parent had asked for.
 void timerfd_wakeup::enter_set() noexcept {
   set_of_ = ::getpid();
   if (made_by_ != set_of_) set_descriptor(set_for_);
 }
 
-// A set that another process polls as well must keep the descriptor: of an epoll set's own descriptor under that number
-// libuv's EPOLL_CTL_DEL has no effect.
+// If another process also polls the set, the set must keep the descriptor. So the epoll set's own descriptor is placed under that
+// number, for which libuv's EPOLL_CTL_DEL has no effect.
 void timerfd_wakeup::before_close() const noexcept {
   if (set_of_ != ::getpid()) ::dup3(uv_backend_fd(poll_.loop), descriptor_, O_CLOEXEC);
 }

@@ -1,4 +1,4 @@
-// Wakes a loop by a timerfd that it polls: Linux alone, to the nanosecond.
+// Wakes a loop by a timerfd that it polls: only on Linux, to the nanosecond.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
@@ -11,13 +11,13 @@
 
 namespace tickwheel {
 
-/// A descriptor of its own, of CLOCK_MONOTONIC, which is the steady clock there. Setting it costs a system call, so it is
-/// set only for an earlier time than it is set for, or when it has come: what is asked for later is left to the wakeup
-/// that comes before, which then sets it. It is never read: setting it is what makes it unreadable again.
+/// A descriptor of CLOCK_MONOTONIC, which is the steady clock on Linux. Setting it costs a system call. So it is set only for an
+/// earlier time than before, or after it has expired. A later time is left to the earlier wakeup, which then sets it. It is never
+/// read, because setting it makes it unreadable again.
 ///
-/// The child of a fork has the same timer under the same number, and until uv_loop_fork the same epoll set. So a process that
-/// did not make the timer neither sets nor polls it, but takes one of its own first; and a process whose set does not have the
-/// descriptor does not let uv_close, which always calls EPOLL_CTL_DEL, take it out of the set of its parent.
+/// The child of a fork has the same timer under the same number, and until uv_loop_fork the same epoll set. So a process that did
+/// not make the timer neither sets nor polls it, but first takes a timer of its own. uv_close always calls EPOLL_CTL_DEL. If the
+/// descriptor is not in this process's set, that call must not remove it from the parent's set.
 class timerfd_wakeup {
  public:
   using callback = uv_poll_cb;
@@ -32,13 +32,12 @@ class timerfd_wakeup {
   const uv_poll_t* handle() const noexcept { return &poll_; }
 
   bool set(clock::time_point when) noexcept;
-  // absolute and by the true clock: nothing goes stale
+  // absolute, and by the true clock: it never becomes stale
   static bool correct(clock::time_point, clock::time_point) noexcept { return true; }
-  // readable until it is set again: the poll before the pass reports it once more
+  // it stays readable until it is set again, so the poll before the pass reports it once more
   bool came() noexcept { return !std::exchange(came_, true); }
   void cancel() noexcept;
-  // libuv adds the descriptor to the set in the poll that follows when its note of that, `events`, is zero: after the link,
-  // and after uv_loop_fork
+  // if libuv's field `events` is zero, the next poll adds the descriptor to the set: after `link`, and after uv_loop_fork
   void before_poll() noexcept {
     if (poll_.io_watcher.events == 0) [[unlikely]]
       enter_set();
@@ -55,9 +54,9 @@ class timerfd_wakeup {
   uv_poll_t poll_{};
   int descriptor_ = -1;
   pid_t made_by_ = 0;  // the process that made the timer
-  pid_t set_of_ = 0;   // the process that polls the epoll set which has the descriptor; 0: none has it
+  pid_t set_of_ = 0;   // the process that polls the epoll set with the descriptor; 0: none
   clock::time_point set_for_ = clock::time_point::max();
-  bool came_ = false;  // it is readable, and was not set since
+  bool came_ = false;  // it is readable, and has not been set since
 };
 
 }  // namespace tickwheel

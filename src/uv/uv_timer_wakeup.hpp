@@ -1,7 +1,7 @@
-// Wakes a loop by a uv_timer_t: everywhere, to the millisecond.
+// Wakes a loop by a uv_timer_t: on all systems, to the millisecond.
 //
-// A kernel takes its time to wake who waits for long: Linux adds a thousandth of the wait, or five of a process that is niced,
-// up to 100 ms. So of a wait of more than a second the last tenth of a second is waited for on its own.
+// A kernel may wake a thread late from a long wait. Linux adds up to a thousandth of the wait, or five thousandths for a niced
+// process, at most 100 ms. So the last tenth of a second of a wait longer than one second is a separate wait.
 #pragma once
 
 #include <tickwheel/uv/driver.hpp>
@@ -27,15 +27,15 @@ class uv_timer_wakeup {
 
   bool set(clock::time_point when) noexcept { return correct(when, clock::now()); }
 
-  // libuv adds the delay to its own, stale time and computes the wait for the poll from the same, so that counting from
-  // the true time gives a wait that is right; what goes stale until the poll is corrected right before it. Up to a
-  // millisecond early by the true clock when something else wakes the loop: the client then asks again.
+  // libuv adds the delay to its own, stale time, and computes the poll's timeout from the same time. So a delay that counts from
+  // the true time gives the right timeout. The time that passes until the poll is corrected right before it. If something else
+  // wakes the loop, the timer may expire up to a millisecond early by the true clock. The client then asks again.
   bool correct(clock::time_point when, clock::time_point now) noexcept {
-    if (when <= now) return false;  // never uv_timer_start(0): libuv 1.44 would not leave its timer phase
+    if (when <= now) return false;  // never uv_timer_start(0), because libuv 1.44 would not leave its timer phase
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(when - now);
     const auto ms = static_cast<std::uint64_t>((wait > long_wait ? wait - last_part : wait).count());
     const std::uint64_t due_ms = uv_now(timer_.loop) + ms;
-    if (due_ms == due_ms_) return true;  // of a timer that has come, libuv's time has passed what it was due at
+    if (due_ms == due_ms_) return true;  // it has not expired: otherwise libuv's time would be past `due_ms_`
     due_ms_ = due_ms;
     uv_timer_start(&timer_, call_, ms, 0);
     return true;
@@ -54,7 +54,7 @@ class uv_timer_wakeup {
 
   uv_timer_t timer_{};
   uv_timer_cb call_ = nullptr;
-  std::uint64_t due_ms_ = 0;  // what it was started for, in libuv's time
+  std::uint64_t due_ms_ = 0;  // when the timer is due, in libuv's time
 };
 
 }  // namespace tickwheel

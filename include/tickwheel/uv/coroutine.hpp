@@ -1,28 +1,28 @@
-// For coroutines on a loop: sleeping, and time limits on anything else that they await.
+// Coroutines on a loop: sleeps, and time limits for everything else that a coroutine awaits.
 //
-// Use it where a session reads best as one function from top to bottom. The umbrella does not include it. The coroutine's
-// type, its `task`, is yours or your framework's, and so is everything that it awaits besides time.
+// Use them where a session reads best as one function from top to bottom. The umbrella header does not include this file. The
+// coroutine's type (`task` below) and the other awaitables are yours, or those of your framework.
 //
 //   task poll(tickwheel::timer_service& timers, upstream& from) {
 //     for (;;) {
 //       const int error = co_await tickwheel::sleep_for(timers, 1s);
 //       if (error != 0) co_return;
 //       const auto answer = co_await tickwheel::with_timeout(timers, from.ask(), 200ms);
-//       if (answer) use(*answer);             // else `ask` was cancelled, or not begun: answer.error says which
+//       if (answer) use(*answer);             // otherwise `ask` was cancelled or not started: answer.error says which
 //     }
 //   }
 //
-// The timer lives in the coroutine's frame, as part of the awaited object. Nothing is allocated besides the frame. Destroying
-// the frame cancels a suspended coroutine and its timer.
+// The timer lives in the coroutine's frame, as part of the awaiter. Nothing is allocated besides the frame. To cancel a suspended
+// coroutine, destroy its frame: that cancels the timer.
 //
-// The loop resumes a coroutine in a pass, as it calls a handler, never within the call that armed the timer or requested the
-// stop. The coroutine may do what a handler may: destroy its own frame and others, close or destroy the service. Nothing can
-// be thrown through libuv's C frames. So if the promise's `unhandled_exception` lets an exception out when the loop resumes the
-// coroutine, the process ends (std::terminate).
+// The loop resumes a coroutine in a pass, in the same way as it calls a handler. A coroutine is never resumed within the call
+// that armed its timer or requested its stop. A resumed coroutine may do everything that a handler may: destroy its own frame and
+// others, close or destroy the service. Exceptions cannot pass through libuv's C frames. If `unhandled_exception` of the promise
+// lets one out while the loop resumes the coroutine, the process ends (std::terminate).
 //
-// Closing the service runs no handler, so it resumes no coroutine. A coroutine that sleeps then stays suspended until the
-// frame's owner destroys it. Coroutines whose frames own themselves must end before. Let them sleep with a std::stop_token,
-// request the stop, run the loop, and close.
+// Closing the service runs no handlers, so it resumes no coroutine. A coroutine that sleeps at that time stays suspended until
+// the owner of its frame destroys it. Coroutines whose frames own themselves must end before the service closes. Let them sleep
+// with a std::stop_token, request the stop, run one more loop iteration, and then close.
 #pragma once
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
@@ -51,26 +51,27 @@ namespace tickwheel {
 
 namespace detail {
 
-// The end of a wait: a time, or a duration. A closed service has no clock to count from, so a wait that is made with it counts
-// from the time at which it is awaited.
+// The end of a wait: a time point, or a duration. A closed service has no clock to count from. A wait that is made from a closed
+// service counts from when it is awaited.
 class wait_end {
  public:
-  wait_end(clock::time_point until) noexcept  // NOLINT(google-explicit-constructor): what it is in `sleep_until`
+  wait_end(clock::time_point until) noexcept  // NOLINT(google-explicit-constructor): `sleep_until` passes a time point
       : ends_{until.time_since_epoch()} {}
   wait_end(const timer_service& service, std::chrono::nanoseconds after) noexcept {
-    if (after.count() <= 0) return;  // a zero delay: a time that has passed, whatever the time
+    if (after.count() <= 0) return;  // a zero delay: a time that has always passed
     from_await_ = !service.is_open();
     ends_ = from_await_ ? after : add_saturating(service.read_clock(), after).time_since_epoch();
   }
 
-  // The end of a wait that begins now. If the service is still closed, it does not matter: arming returns UV_ECANCELED.
+  // Returns the end of a wait that begins now. If the service is still closed, the result does not matter, because arming returns
+  // UV_ECANCELED.
   clock::time_point from_now(const timer_service& service) const noexcept {
     const bool counts_from_now = from_await_ && service.is_open();
     return add_saturating(counts_from_now ? service.read_clock() : clock::time_point{}, ends_);
   }
 
  private:
-  std::chrono::nanoseconds ends_ = std::chrono::nanoseconds::min();  // since the clock's epoch, or since it is awaited
+  std::chrono::nanoseconds ends_ = std::chrono::nanoseconds::min();  // since the clock's epoch, or since the await
   bool from_await_ = false;
 };
 
@@ -83,7 +84,7 @@ class sleep_awaiter {
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
-    // last, because from here on the frame may be resumed, and be gone
+    // arming is the last step: from here on the frame may be resumed, and be gone
     error_ = due_.arm_at(until_.from_now(service_));
     return error_ == 0;
   }
@@ -103,23 +104,24 @@ class sleep_awaiter {
 
 }  // namespace detail
 
-/// The result of `sleep_for` and `sleep_until`. It can be awaited several times, each time until the same time, unless
-/// `sleep_for` was called with a closed service. A value: the timer is part of its awaiter.
+/// Result of `sleep_for` and `sleep_until`. It is a value. It may be awaited once or several times, each time until the same time
+/// point. If `sleep_for` was called with a closed service, each await counts from its own start. The timer is in the awaiter.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), nothing is allocated. *Errors:* the result of
-/// `co_await`. *Lifetime:* the service outlives the beginning of the wait. Afterwards it may be closed and destroyed, and then
-/// the coroutine is not resumed.
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1), no allocation. *Errors:* the result of `co_await`.
+/// *Lifetime:* the service outlives the beginning of the wait. Afterwards it may be closed and destroyed. Then the coroutine is
+/// not resumed.
 class [[nodiscard]] sleep_awaitable {
  public:
   /// The result of `sleep_until(service, until)`.
   sleep_awaitable(timer_service& service, detail::wait_end until) noexcept : service_{&service}, until_{until} {}
 
-  /// Results in 0 once the time has come. On an error it does not wait.
+  /// Results in 0 when the time has come, or in an error. On an error the coroutine continues at once, without having waited.
+  ///
   /// UV_ECANCELED: the service is closed.
   /// UV_ENOBUFS: `max_armed` timers are armed.
   detail::sleep_awaiter operator co_await() const noexcept { return {*service_, until_}; }
 
-  /// Returns a value that tells coroutines that slept from other handlers in `timer_service::why`, `dump` and `on_slow_handler`.
+  /// Identifies the handler that resumes sleeping coroutines in `timer_service::why`, `dump` and `on_slow_handler`.
   static timer::callback handler() noexcept { return detail::sleep_awaiter::handler(); }
 
  private:
@@ -127,18 +129,22 @@ class [[nodiscard]] sleep_awaitable {
   detail::wait_end until_;
 };
 
-/// Suspends the coroutine that awaits it until `after`, any std::chrono duration, has passed since this call. Never early; late
-/// as a timer may be. Zero or less is a zero delay: the wait lasts until the loop's next pass, so that I/O has its turn. A
-/// duration that is too long for the clock saturates: the wait lasts in effect for ever. It keeps the loop alive, as an armed
-/// timer does. Reads the clock. A closed service has no clock. A sleep that is made then, and awaited once the service is open,
-/// counts from each await.
+/// Returns an awaitable that suspends the coroutine until `after`, any std::chrono duration, has passed since this call. Reads
+/// the clock. The wait keeps the loop alive, as an armed timer does.
+///
+/// It is never early, and late by at most as much as a timer. A duration of zero or less is a zero delay: the coroutine continues
+/// in the loop's next pass, so that I/O has its turn. It is never ready at once. A duration that is too long for the clock
+/// saturates: the wait never ends in practice.
+///
+/// A closed service has no clock. If the awaitable was made from a closed service and is awaited after `open`, each await counts
+/// from its own start.
 template <class Rep, class Period>
 sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after) noexcept {
   return {service, detail::wait_end{service, detail::to_nanoseconds(after)}};
 }
 
-/// As above, until `when`: `sleep_until(service, service.now() + 5s)` counts from the beginning of the loop iteration.
-/// If the time has passed, the wait lasts until the next pass. Reads no clock.
+/// As above, until `when`: `sleep_until(service, service.now() + 5s)` counts from the beginning of the loop iteration. If `when`
+/// has passed, the coroutine continues in the next pass. Reads no clock.
 inline sleep_awaitable sleep_until(timer_service& service, clock::time_point when) noexcept { return {service, when}; }
 
 #if defined(__cpp_lib_jthread)
@@ -170,7 +176,8 @@ class stoppable_sleep_awaiter {
     void operator()() const noexcept { self.stop(); }
   };
 
-  // Moved to the next pass, not resumed here: who requests the stop may hold things that the coroutine would destroy.
+  // The timer is moved to the next pass. The coroutine is not resumed here, because the caller that requests the stop may hold
+  // objects that the coroutine would destroy.
   void stop() noexcept {
     if (!due_.armed()) return;
     error_ = UV_ECANCELED;
@@ -191,21 +198,22 @@ class stoppable_sleep_awaiter {
 
 /// A `sleep_awaitable` that ends early when a stop is requested.
 ///
-/// *Thread safety:* the loop thread only, checked. The stop is requested there as well, so post the request from another thread.
-/// *Complexity:* O(1), nothing is allocated except by std::stop_source. *Errors:* the result of `co_await`. *Lifetime:* as of
-/// `sleep_awaitable`. The stop may be requested after the service is gone, and then resumes no coroutine.
+/// *Thread safety:* the loop thread only, checked. The stop must also be requested on the loop thread: post the request from
+/// other threads. *Complexity:* O(1); only std::stop_source allocates. *Errors:* the result of `co_await`. *Lifetime:* as
+/// `sleep_awaitable`. The stop may be requested after the service is gone; it then resumes no coroutine.
 class [[nodiscard]] stoppable_sleep_awaitable {
  public:
   /// The result of `sleep_until(service, until, stop)`.
   stoppable_sleep_awaitable(timer_service& service, detail::wait_end until, std::stop_token stop) noexcept
       : service_{&service}, until_{until}, stop_{std::move(stop)} {}
 
-  /// Results in 0 once the time has come.
-  /// UV_ECANCELED: the stop was requested before, at once; or meanwhile, in the loop's next pass.
-  /// Other errors are those of `sleep_awaitable`.
+  /// Results in 0 when the time has come, or in an error as `sleep_awaitable`.
+  ///
+  /// UV_ECANCELED: a stop was requested. If that was before the wait, the coroutine continues at once; otherwise in the loop's
+  /// next pass.
   detail::stoppable_sleep_awaiter operator co_await() const noexcept { return {*service_, until_, stop_}; }
 
-  /// As of `sleep_awaitable`.
+  /// As `sleep_awaitable::handler`.
   static timer::callback handler() noexcept { return detail::stoppable_sleep_awaiter::handler(); }
 
  private:
@@ -214,7 +222,7 @@ class [[nodiscard]] stoppable_sleep_awaitable {
   std::stop_token stop_;
 };
 
-/// As `sleep_for` and `sleep_until` without a token, but a requested stop ends the wait with UV_ECANCELED.
+/// As `sleep_for` and `sleep_until` without a token. A requested stop also ends the wait, with UV_ECANCELED.
 template <class Rep, class Period>
 stoppable_sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Period> after,
                                     std::stop_token stop) noexcept {
@@ -227,42 +235,48 @@ inline stoppable_sleep_awaitable sleep_until(timer_service& service, clock::time
 
 #endif
 
-/// The result of an await with a time limit: a value, or the reason why there is none.
+/// Result of an await with a time limit: the value, or the reason why there is none.
 ///
-/// *Thread safety:* a value. *Complexity:* the value's. *Errors:* none. *Lifetime:* refers to nothing.
+/// *Thread safety:* a value. *Complexity:* that of the value. *Errors:* none. *Lifetime:* refers to no other object.
 template <class T>
 struct [[nodiscard]] timed_result {
-  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS if the limit was refused and the wait not begun
+  /// 0: there is a value.
+  /// UV_ETIMEDOUT: the time was up first.
+  /// UV_ECANCELED, UV_ENOBUFS: the limit could not be armed, and the awaitable was not started.
+  int error = 0;
   std::optional<T> value;  ///< set if `error` is 0
 
-  /// Returns true if the limit came first.
+  /// Returns true if the time was up first.
   bool timed_out() const noexcept { return error == UV_ETIMEDOUT; }
-  /// Returns true if the value came in time.
+  /// Returns true if the awaitable completed in time.
   explicit operator bool() const noexcept { return error == 0; }
-  /// Returns the value. Requires: it came in time.
+  /// Returns the value. Requires: the awaitable completed in time.
   T& operator*() noexcept { return *value; }
-  /// Returns the value. Requires: it came in time.
+  /// Returns the value. Requires: the awaitable completed in time.
   const T& operator*() const noexcept { return *value; }
-  /// Accesses a member of the value. Requires: it came in time.
+  /// Gives access to members of the value. Requires: the awaitable completed in time.
   T* operator->() noexcept { return &*value; }
-  /// Accesses a member of the value. Requires: it came in time.
+  /// Gives access to members of the value. Requires: the awaitable completed in time.
   const T* operator->() const noexcept { return &*value; }
 };
 
-/// The result of an awaitable without a value.
+/// Result of an await that has no value.
 template <>
 struct [[nodiscard]] timed_result<void> {
-  int error = 0;  ///< 0; UV_ETIMEDOUT; UV_ECANCELED or UV_ENOBUFS if the limit was refused and the wait not begun
+  /// 0: it completed in time.
+  /// UV_ETIMEDOUT: the time was up first.
+  /// UV_ECANCELED, UV_ENOBUFS: the limit could not be armed, and the awaitable was not started.
+  int error = 0;
 
-  /// Returns true if the limit came first.
+  /// Returns true if the time was up first.
   bool timed_out() const noexcept { return error == UV_ETIMEDOUT; }
-  /// Returns true if the value came in time.
+  /// Returns true if the awaitable completed in time.
   explicit operator bool() const noexcept { return error == 0; }
 };
 
 namespace detail {
 
-// What the language does to the operand of co_await, less `await_transform`.
+// Finds the awaiter as the language does for the operand of co_await, except for `await_transform`.
 template <class Awaitable>
 decltype(auto) get_awaiter(Awaitable&& awaitable) {
   if constexpr (requires { std::forward<Awaitable>(awaitable).operator co_await(); })
@@ -285,8 +299,8 @@ struct operation {
 
 }  // namespace detail
 
-/// An awaitable that can be awaited with a limit. It can be moved, because it is handed over. And it stops waiting when it is
-/// destroyed, which no compiler can check; see `with_timeout`.
+/// An awaitable that `with_timeout` accepts. It can be moved, because it is handed over. It stops waiting when it is destroyed:
+/// no compiler can check that. See `with_timeout`.
 template <class A>
 concept owned_awaitable = std::move_constructible<A> && requires(detail::operation<A>& o) {
   static_cast<bool>(o.awaiter.await_ready());
@@ -308,8 +322,8 @@ class timeout_awaiter {
 
   bool await_ready() { return static_cast<bool>(awaited_->awaiter.await_ready()); }
 
-  // The limit first, so that nothing is begun without one; it cannot come up before we are back in the loop. The awaited
-  // last: it may resume the coroutine at once, and with it destroy this.
+  // Arms the limit first, so that nothing is started without one. The limit cannot expire before control returns to the loop.
+  // Suspends the awaiter last, because it may resume the coroutine at once, and the coroutine may destroy this object.
   template <class Promise>
   auto await_suspend(std::coroutine_handle<Promise> waiting) {
     using answer = decltype(awaited_->awaiter.await_suspend(waiting));
@@ -345,7 +359,8 @@ class timeout_awaiter {
   }
 
  private:
-  // The loser goes before the coroutine goes on, which may await something else within the same expression.
+  // Destroys the awaitable before the coroutine continues, because the coroutine may await something else within the same
+  // expression.
   void expire() noexcept {
     error_ = UV_ETIMEDOUT;
     awaited_.reset();
@@ -362,21 +377,21 @@ class timeout_awaiter {
 
 }  // namespace detail
 
-/// The result of `with_timeout`. It can be awaited once, and with another limit by `with_timeout`.
+/// Result of `with_timeout`. It is awaited once. It may itself be passed to `with_timeout`.
 ///
-/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) besides what is awaited; nothing is allocated.
-/// *Errors:* the result of `co_await`, and the exceptions of the awaited. *Lifetime:* as of `sleep_awaitable`.
+/// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) besides that of the awaitable; no allocation. *Errors:* the
+/// result of `co_await`, and the exceptions of the awaitable. *Lifetime:* as `sleep_awaitable`.
 template <owned_awaitable Awaitable>
 class [[nodiscard]] timed_awaitable {
  public:
-  /// The result of a `with_timeout` whose limit ends at `until`.
+  /// The result of `with_timeout` with a limit that ends at `until`.
   timed_awaitable(timer_service& service, Awaitable&& awaitable, detail::wait_end until)
       : service_{&service}, awaitable_(std::move(awaitable)), until_{until} {}
 
-  /// Results in a `timed_result` of the result of the awaited.
+  /// Results in a `timed_result` of the awaitable's result.
   detail::timeout_awaiter<Awaitable> operator co_await() && { return {*service_, std::move(awaitable_), until_}; }
 
-  /// As of `sleep_awaitable`, one for each type that is awaited.
+  /// As `sleep_awaitable::handler`. Each type of awaitable has a handler of its own.
   static timer::callback handler() noexcept { return detail::timeout_awaiter<Awaitable>::handler(); }
 
  private:
@@ -385,23 +400,27 @@ class [[nodiscard]] timed_awaitable {
   detail::wait_end until_;
 };
 
-/// Awaits `awaitable` until `after`, any std::chrono duration, has passed since this call, or since the await if the service was
-/// closed then. Exactly one of the two resumes the coroutine. An awaitable that is ready needs no timer, and results in its
-/// value even if the service is closed. With a limit of zero or less the awaitable is begun, and has until the loop's next pass.
-/// Reads the clock.
+/// Returns an awaitable that awaits `awaitable` for at most `after`, any std::chrono duration. The time counts from this call, or
+/// from the await if the service was closed at this call. Exactly one of `awaitable` and the limit resumes the coroutine. Reads
+/// the clock.
+///
+/// An awaitable that is ready at once needs no timer, and gives its value even if the service is closed. With a limit of zero or
+/// less, `awaitable` is started, and has until the loop's next pass.
 ///
 ///   const auto got = co_await tickwheel::with_timeout(timers, socket.read(), 30s);
 ///   if (!got) co_return;
 ///   use(*got);
 ///
-/// UV_ETIMEDOUT: the limit came first. The awaitable and its awaiter are destroyed before the coroutine resumes.
-/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and the awaitable was not begun.
-/// UV_ECANCELED: the service is closed. As for UV_ENOBUFS.
-/// If the service closes during the wait, the limit is gone, and only the awaitable resumes the coroutine.
+/// If there is no value, `error` of the result says why:
+/// UV_ETIMEDOUT: the time is up. The awaitable and its awaiter were destroyed before the coroutine continued.
+/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and `awaitable` was not started.
+/// UV_ECANCELED: the service is closed. The coroutine continues at once, and `awaitable` was not started.
+/// If the service closes during the wait, the limit is gone. Then only `awaitable` resumes the coroutine.
 ///
-/// Requires: destroying `awaitable` and its awaiter ends the wait. Afterwards it resumes no coroutine, and writes to nothing that
-/// may be gone. This holds for sleeps, for the result of `with_timeout`, and for any task that owns its frame and awaits only
-/// such. It does not hold for an awaitable whose request goes on without it and then resumes the coroutine.
+/// Requires: destroying `awaitable`, and the result of its `operator co_await`, ends the wait. Afterwards it resumes no
+/// coroutine, and writes to no object that may be gone. Sleeps meet this. So do the results of `with_timeout`, and tasks that own
+/// their frames and await only such awaitables. An awaitable whose request outlives it, and then resumes the coroutine, does not
+/// meet this.
 template <owned_awaitable Awaitable, class Rep, class Period>
 timed_awaitable<Awaitable> with_timeout(timer_service& service, Awaitable awaitable,
                                         std::chrono::duration<Rep, Period> after) {

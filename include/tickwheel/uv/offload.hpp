@@ -1,7 +1,7 @@
-// Runs blocking work on libuv's thread pool, now or later, and brings the result back to the loop.
+// Runs blocking work on libuv's thread pool, at once or after a delay, and returns to the loop with the result.
 //
-// Use it for work that must not run on the loop: hashing a password, reading a file, calling a library that waits. For short
-// work that only has to happen later, use a `member_timer`.
+// Use it for work that must not run on the loop: to hash a password, to read a file, to call a library that waits. For short work
+// that only has to happen later, use a `member_timer`.
 //
 //   class session {
 //    public:
@@ -17,12 +17,12 @@
 //     tickwheel::offload<&session::on_checked> check_;
 //   };
 //
-// The work owns its captures. It runs on another thread, and the session that asked for it may be gone by then. The work must
-// not touch the loop, its timers or the session, except through objects made for other threads, such as a `remote_handle`. It
-// is destroyed on the loop's thread.
+// The work owns the data that it uses: its captures belong to it while it runs on another thread. The session that started it may
+// be gone by then. Work never touches the loop, its timers or the session, except through objects made for other threads, such as
+// a `remote_handle`. The loop thread destroys the work.
 //
-// The handler is called exactly once for each run. It is not called if the run was cancelled, its owner destroyed, or the pool
-// closed, even if the work was finished and its result on the way.
+// Each run calls the handler exactly once, unless the run was cancelled, its owner was destroyed, or the pool was closed. Then
+// the handler is not called, even if the work has already finished and its result is on the way.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -45,7 +45,7 @@ class offload_pool;
 
 namespace detail {
 
-/// Work, room for its result, and libuv's request, in one block.
+/// A work, storage for its result, and libuv's request in one block. The block is first armed and then given to the pool.
 class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
  public:
   offload_task() noexcept { request.data = this; }
@@ -53,20 +53,22 @@ class TICKWHEEL_API offload_task : public boost::intrusive::list_base_hook<> {
   offload_task& operator=(const offload_task&) = delete;
   virtual ~offload_task() = default;
 
-  /// Called on a thread of the pool.
+  /// Runs the work. Called on a thread of the pool.
   virtual void work() noexcept = 0;
 
   uv_work_t request{};
-  offload_pool* pool = nullptr;   // set while in flight; null once the pool was closed
-  offload_base* owner = nullptr;  // called at the end; null: nobody
+  offload_pool* pool = nullptr;   // the pool while in flight; null once the pool was closed
+  offload_base* owner = nullptr;  // whose handler is called; null: none any more
 };
 
 }  // namespace detail
 
-/// An aggregate.
+/// The options of an `offload_pool`. An aggregate.
 struct offload_options {
-  /// The number of works that may be with the pool at once, queued or running; at least 1. The pool has four threads unless
-  /// UV_THREADPOOL_SIZE says otherwise. The whole process shares it: file operations and name lookups wait behind queued work.
+  /// Limit of works that are with the pool at once, waiting for a thread or running. At least 1.
+  ///
+  /// The whole process shares libuv's pool, which has four threads unless UV_THREADPOOL_SIZE says otherwise. File operations and
+  /// name lookups of libuv run there also. They wait for the work that is queued before them.
   std::size_t max_in_flight = 64;
 
   /// Returns a message that names the first invalid field, or null if all fields are valid.
@@ -75,40 +77,46 @@ struct offload_options {
   }
 };
 
-/// One loop's bound on its work with the pool. Work beyond the bound is refused with UV_EAGAIN at once, not queued, because
-/// waiting longer for a full pool gains nothing.
+/// Limits how much work one loop gives to libuv's thread pool. Work beyond the limit is refused at once with UV_EAGAIN. It is not
+/// queued, because a longer wait for a full pool tells the caller nothing new.
 ///
-/// *Thread safety:* the loop thread only, not checked. *Complexity:* O(1). *Errors:* `open` answers a UV_ code. *Lifetime:*
-/// outlives the runs asked of it: destroy it when nothing is armed that would run on it. What is in flight does not matter, as
-/// closing lets go of it. The loop outlives it, and is to be run until it ends, or uv_loop_close answers UV_EBUSY: libuv
-/// returns what is with the pool to the loop. In the child of a fork it works as before. Work that was in flight then is only
-/// the parent's. It is neither answered nor freed in the child, and keeps the child's loop alive. Fork when none is in flight.
-/// A thread that takes work, or has done it, at that moment has the lock of libuv's pool. The child then waits for that lock
-/// for ever when it cancels a run or closes the pool.
+/// *Thread safety:* the loop thread only, not checked. *Complexity:* O(1). *Errors:* `open` returns a UV_ code. *Lifetime:*
+/// outlives the runs that it is asked for. Destroy it when no armed `offload` would still run on it. Work in flight does not
+/// matter, because closing detaches it.
+///
+/// The loop outlives the pool. libuv returns all work to the loop, so run the loop until it ends: otherwise uv_loop_close returns
+/// UV_EBUSY.
+///
+/// In the child of a fork the pool works as before. Work that was in flight at the fork belongs only to the parent. In the child
+/// its handler is not called, it is not freed, and it keeps the child's loop alive. So fork when no work is in flight. A pool
+/// thread that takes or has finished work at the moment of the fork holds the lock of libuv's pool. The child then waits for that
+/// lock for ever when it cancels a run or closes the pool.
 class TICKWHEEL_API offload_pool {
  public:
   offload_pool() noexcept = default;
-  /// Closes.
+  /// Calls `close`.
   ~offload_pool() { close(); }
   offload_pool(const offload_pool&) = delete;
   offload_pool& operator=(const offload_pool&) = delete;
 
-  /// Opens the pool. A closed pool can be opened again. Returns 0.
+  /// Opens the pool for `loop`. A closed pool can be opened again.
+  ///
+  /// 0: it is open.
   /// UV_EINVAL: `options.problem()` names an invalid field.
-  /// UV_EALREADY: the pool is open.
+  /// UV_EALREADY: it is already open.
   [[nodiscard]] int open(uv_loop_t& loop, const offload_options& options = {}) noexcept;
 
-  /// Cancels all that is in flight: work that no thread has begun never runs, what runs does so to its end, and no
-  /// handler is called. What is armed is answered with UV_ECANCELED when its time has come. Idempotent; O(in flight).
+  /// Cancels all work in flight. Work that no thread has started never runs. Running work runs to its end. No handler is called.
+  /// An armed `offload` gets UV_ECANCELED when its time has come. Idempotent. O(works in flight).
   void close() noexcept;
 
   /// Returns true between `open` and `close`.
   bool is_open() const noexcept { return loop_ != nullptr; }
 
-  /// How many works are with the pool, those included that nobody waits for any more: they take their place until they
-  /// have ended. Of this opening.
+  /// Returns the number of works with the pool since the last `open`. Cancelled work counts until it has ended, because it
+  /// occupies a place until then.
   std::size_t in_flight() const noexcept { return in_flight_.size(); }
-  /// Returns the number of works that were refused at the bound.
+  /// Returns the number of works that were refused since the last `open` because the limit was reached.
   std::size_t refused() const noexcept { return refused_; }
 
  private:
@@ -124,28 +132,28 @@ class TICKWHEEL_API offload_pool {
   boost::intrusive::list<detail::offload_task> in_flight_;
 };
 
-/// What does not depend on the handler; `offload` is the one to embed. *Thread safety, complexity, errors, lifetime:* as
-/// `offload`.
+/// Base of `offload`: the part that does not depend on the handler. Embed an `offload` instead. *Thread safety, complexity,
+/// errors, lifetime:* as `offload`.
 class TICKWHEEL_API offload_base : private timer {
  public:
-  /// Cancels the run: the handler is not called. Returns true if it was armed or in flight. Work that no thread of the pool has
-  /// begun never runs. Work that runs is not interrupted.
+  /// Cancels the run. Its handler is not called. Work that no thread of the pool has started never runs. Running work runs to its
+  /// end, and its result is dropped. Returns true if it was armed or in flight.
   bool cancel() noexcept;
 
   /// Returns true while it waits for its time.
   bool armed() const noexcept { return timer::armed(); }
-  /// Returns true from the time at which the work is given to the pool until the handler is called.
+  /// Returns true from when the work is given to the pool until the handler is called.
   bool in_flight() const noexcept { return task_ != nullptr && task_->pool != nullptr; }
 
   using timer::deadline;
   using timer::handler;
-  using timer::has_ref;  ///< as of `timer`
-  using timer::ref;      ///< as of `timer`
-  using timer::unref;    ///< as of `timer`
+  using timer::has_ref;  ///< as `timer`
+  using timer::ref;      ///< as `timer`
+  using timer::unref;    ///< as `timer`
 
  protected:
-  using task = detail::offload_task;  ///< a work and room for its result
-  /// Tells the handler: an error, or a task with its result.
+  using task = detail::offload_task;  ///< a work and storage for its result
+  /// Calls the handler with an error, or with a task that has a result.
   using teller = void (*)(offload_base&, int error, task*) noexcept;
 
   /// Requires: `tell` is not null; `service` and `pool` outlive every `arm` and `run`.
@@ -153,9 +161,9 @@ class TICKWHEEL_API offload_base : private timer {
       : timer{service, &expire}, pool_{pool}, tell_{tell} {}
   ~offload_base() { cancel(); }
 
-  /// As `offload::arm`. Takes what was made, null when memory was short, and frees it when it refuses it.
+  /// As `offload::arm`. Takes ownership of `made`, and frees it on an error. `made` is null if memory was short.
   int arm(task* made, std::chrono::nanoseconds after) noexcept;
-  /// As `offload::run`, likewise.
+  /// As `offload::run`. Takes ownership of `made`, as `arm` does.
   int run(task* made) noexcept;
 
  private:
@@ -179,19 +187,19 @@ struct offload_handler {
 template <class R, class Owner>
 struct offload_handler<R (Owner::*)(int) noexcept> {
   static constexpr bool is_noexcept = true;
-  /// The class that `Member` is of.
+  /// The class of which `Member` is a member.
   using owner = Owner;
   using result = void;
 };
 template <class R, class Owner, class Result>
 struct offload_handler<R (Owner::*)(int, Result*) noexcept> {
   static constexpr bool is_noexcept = true;
-  /// The class that `Member` is of.
+  /// The class of which `Member` is a member.
   using owner = Owner;
   using result = Result;
 };
 
-// Work with a place for what it returns.
+// Work with storage for the value that it returns.
 template <class Result>
 class offload_result : public offload_task {
  public:
@@ -225,49 +233,56 @@ class offload_work final : public offload_result<Result> {
 template <auto Member>
 concept noexcept_offload_handler = detail::offload_handler<decltype(Member)>::is_noexcept;
 
-/// `Work` can be called without arguments, is noexcept, and returns what `Result` can be made of without an exception.
-/// Moving the one or the other throws nothing.
+/// `Work` can be called without arguments and is noexcept. `Result` can be made from the returned value without an exception.
+/// Moving a `Work` or a `Result` throws nothing.
 template <class Work, class Result>
 concept noexcept_offload_work = std::is_nothrow_invocable_r_v<Result, Work&> &&
     std::is_nothrow_move_constructible_v<Work> &&
     (std::is_void_v<Result> || std::is_nothrow_move_constructible_v<Result>);
 
-/// One work at a time, now or later, and a member function of its owner that is told the end of it.
+/// Runs one work at a time, now or later, and calls a member function of its owner with the result.
 ///
-/// The handler is called on the loop with 0 and the result, which it may move from and which is gone when it returns;
-/// or, after an `arm`, with an error and no result: UV_EAGAIN when the time had come and the pool's bound was reached,
-/// UV_ECANCELED when the pool was closed by then.
+/// The handler is called on the loop thread. It gets 0 and a pointer to the result. It may move from the result, which is gone
+/// when the handler returns. After an `arm`, the handler may get an error and no result instead:
+/// UV_EAGAIN: the limit of the pool was reached when the time had come.
+/// UV_ECANCELED: the pool was closed when the time had come.
 ///
-/// *Thread safety:* the loop thread only, but for the work. *Complexity:* `arm` and `run` allocate one block for the
-/// work and its result; to give it to the pool takes libuv's mutex, and wakes a thread; the rest is O(1) and allocates nothing.
-/// *Errors:* as said with each. *Lifetime:* may be
-/// destroyed at any time, in its handler too, which cancels it; its memory is freed once the pool is through with the
-/// work. When the timer service closes, what is armed is not run, and what is in flight is answered as usual: it is the
-/// loop's. Once the service is destroyed only `run`, `cancel`, `armed`, `in_flight` and the destructor may be called.
+/// *Thread safety:* the loop thread only, except for the work. *Complexity:* `arm` and `run` allocate one block for the work and
+/// its result. Giving the work to the pool takes libuv's mutex and wakes a thread. All other calls are O(1), no allocation.
+/// *Errors:* listed at each function.
+///
+/// *Lifetime:* may be destroyed at any time, also in its handler, which cancels it. Its memory is freed once the pool has
+/// finished with the work. When the timer service closes, armed work does not run. Work in flight still calls the handler,
+/// because it belongs to the loop. Once the service is destroyed, only `run`, `cancel`, `armed`, `in_flight` and the destructor
+/// may be called.
 template <auto Member, class = decltype(Member)>
 requires noexcept_offload_handler<Member>
 class offload : public offload_base {
  public:
-  /// The class that `Member` is of.
+  /// The class of which `Member` is a member.
   using owner = typename detail::offload_handler<decltype(Member)>::owner;
-  /// What the work answers with, and the handler is given.
+  /// The type that the work returns, and that the handler gets a pointer to.
   using result = typename detail::offload_handler<decltype(Member)>::result;
 
-  /// Requires: `self` lives as long as this does; `pool` outlives each `arm` and `run`.
+  /// An idle `offload`. Requires: `self` lives as long as this object; `pool` outlives each `arm` and `run`.
   offload(timer_service& service, offload_pool& pool, owner& self) noexcept
       : offload_base{service, pool, &tell}, self_{self} {}
 
-  /// Gives `work` to the pool once `after` has passed. Cancels a former run first. Returns 0. On an error nothing has changed.
-  /// UV_ENOMEM: no memory for the work and its result.
+  /// Gives `work` to the pool once `after` has passed. If a work is armed or in flight, that one is first cancelled.
+  ///
+  /// 0: it is armed. On an error nothing has changed.
+  /// UV_ENOMEM: no memory for the work.
   /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   template <class D, noexcept_offload_work<result> Work>
   int arm(D after, Work work) noexcept {
     return offload_base::arm(make(work), detail::to_nanoseconds(after));
   }
 
-  /// Gives `work` to the pool now. Otherwise as `arm`. On an error nothing has changed, and the handler is not called.
-  /// UV_ENOMEM: as `arm`.
-  /// UV_EAGAIN: the pool's bound is reached. A run that this one replaces still counts.
+  /// Gives `work` to the pool now. If a work is armed or in flight, that one is cancelled.
+  ///
+  /// 0: the pool has the work. On an error nothing has changed, and the handler is not called.
+  /// UV_ENOMEM: no memory for the work.
+  /// UV_EAGAIN: the limit of the pool is reached. A run that this one would replace still counts.
   /// UV_ECANCELED: the pool is closed.
   template <noexcept_offload_work<result> Work>
   int run(Work work) noexcept {

@@ -14,16 +14,16 @@ namespace tickwheel {
 enum class wake_by {
   /// A uv_timer_t: on every system, and without a descriptor. It is exact to a millisecond, libuv's unit of time.
   uv_timer,
-  /// A timerfd that the loop polls: exact to a nanosecond, on Linux only; elsewhere `open` answers UV_ENOTSUP. Takes one descriptor
-  /// per service, and a system call each time that the wakeup moves to an earlier time or has come. uv_backend_timeout does not
-  /// include it; a program that waits for the loop's own descriptor is woken by it.
+  /// A timerfd that the loop polls: exact to a nanosecond, on Linux only; elsewhere `open` answers UV_ENOTSUP. Takes one
+  /// descriptor per service, and a system call each time that the wakeup moves to an earlier time or has expired. A program that
+  /// waits for the loop's own descriptor is woken by it. It is not included in `uv_backend_timeout`.
   timerfd,
 };
 
 /// Options of `timer_service::open`, which answers UV_EINVAL for invalid ones; `problem` names the first. An aggregate.
 struct service_options {
-  /// Length of a tick; rounded down to a power of two of nanoseconds (`timer_service::tick_duration()` returns the result). Must be
-  /// positive. A tick shorter than libuv's millisecond costs nothing, and halves the mean lateness.
+  /// Length of a tick; rounded down to a power of two of nanoseconds (`timer_service::tick_duration()` returns the result). Must
+  /// be positive. A tick shorter than libuv's millisecond costs nothing, and halves the mean lateness.
   std::chrono::nanoseconds tick{1 << 17};
 
   /// Shape of the wheel: `wheel_geometry::hashed(slots)` or `wheel_geometry::hierarchical(levels, slots)`. One round of a hashed
@@ -38,43 +38,43 @@ struct service_options {
   /// their post was accepted, so up to twice as many may be armed.
   std::size_t max_armed = unlimited;
 
-  /// Largest number of posted operations that the loop has not delivered; posting one more answers UV_EAGAIN. Each takes a block of
-  /// 128 bytes. A pass brings all of them into order, whatever its bounds: some 15 ns each, 1 ms for the default. If `max_armed` is
-  /// limited, it also bounds the posted operations that have not ended, the armed ones included.
+  /// Largest number of posted operations that the loop has not delivered; posting one more answers UV_EAGAIN. Each takes a block
+  /// of 128 bytes. A pass brings all of them into order, whatever its bounds: some 15 ns each, 1 ms for the default. If
+  /// `max_armed` is limited, it also bounds the posted operations that have not ended, the armed ones included.
   std::size_t max_queued = 1 << 16;
 
   /// Time that one loop iteration may take. The rest is a stall of ours, which no peer is charged with. Must not be negative, and
   /// should not be near zero: a loop that is always slow evicts a silent peer after limit / stall_grace + 3 iterations.
   ///
-  /// Open the service before you start prepare handles of your own: libuv runs later ones first. Handles that were started earlier
-  /// may read `now()`, but time that they block is not seen. The same holds for callbacks among more than 1024 ready events,
-  /// except the last 1024.
+  /// Open the service before you start prepare handles of your own: libuv runs later ones first. Handles that were started
+  /// earlier may read `now()`, but time that they block is not seen. The same holds for callbacks among more than 1024 ready
+  /// events, except the last 1024.
   ///
-  /// Time before the first uv_run, and after one that left nothing alive, is no stall. Between two calls of uv_run(UV_RUN_ONCE) or
-  /// uv_run(UV_RUN_NOWAIT) on a loop that is alive libuv gives no sign, so that time counts as the loop's own. A program that waits
-  /// for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT) should use nanoseconds::max(), which counts idle time on the
-  /// plain clock. Its waiting also counts as a block: see `io_wait`.
+  /// Time before the first uv_run, and after one that left nothing alive, is no stall. Between two calls of uv_run(UV_RUN_ONCE)
+  /// or uv_run(UV_RUN_NOWAIT) on a loop that is alive libuv gives no sign, so that time counts as the loop's own. A program that
+  /// waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT) should use nanoseconds::max(), which counts idle time
+  /// on the plain clock. Its waiting also counts as a block: see `io_wait`.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
 
-  /// A handler that takes this long or longer is slow. It is counted, reported to `timer_service::on_slow_handler`, and named as the
-  /// cause if it made others late. Must be positive.
+  /// A handler that takes this long or longer is slow. It is counted, reported to `timer_service::on_slow_handler`, and named as
+  /// the cause if it made others late. Must be positive.
   std::chrono::nanoseconds slow_handler = std::chrono::milliseconds{1};
 
   /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Checked after 1, 2, 4 ... visits,
   /// later after every 32. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 
-  /// The handle that wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of about 2^16 ns. On an idle
-  /// loop a timer is then late by less than 0.1 ms in the median; with a uv_timer_t by 0.7 ms. Ignored if the service is opened on
-  /// a driver.
+  /// The handle that wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of about 2^16 ns. On an
+  /// idle loop a timer is then late by less than 0.1 ms in the median; with a uv_timer_t by 0.7 ms. Ignored if the service is
+  /// opened on a driver.
   wake_by wakeup = wake_by::uv_timer;
 
-  /// Longest time that verdicts wait for input after a block, in multiples of the longest block since the last verdict; at most one
-  /// second. 0: verdicts wait for one poll, whatever input it leaves.
+  /// Longest time that verdicts wait for input after a block, in multiples of the longest block since the last verdict; at most
+  /// one second. 0: verdicts wait for one poll, whatever input it leaves.
   ///
   /// A block is more than 2 ms between two polls. In one poll libuv reads at most 32 times from a socket. So after a block the
-  /// service lets the loop poll until two polls in a row leave nothing readable. All timers wait, also intervals and retries; only
-  /// zero delays do not.
+  /// service lets the loop poll until two polls in a row leave nothing readable. All timers wait, also intervals and retries;
+  /// only zero delays do not.
   unsigned io_wait = 2;
 
   /// Returns a message that names the first invalid field, or null if all fields are valid.

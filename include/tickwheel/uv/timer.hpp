@@ -5,9 +5,9 @@
 //   callback_timer    any callable
 //   interval_timer    a member function, at a fixed rate
 //
-// A timer that is armed with a delay expires once; an interval_timer expires until it is cancelled. Arming an armed timer moves it.
-// Handlers are noexcept, because libuv's C frames cannot be unwound. They may do anything: arm, cancel or destroy any timer, also
-// their own, and close or destroy the service.
+// A timer that is armed with a delay expires once; an interval_timer expires until it is cancelled. Arming an armed timer moves
+// it. Handlers are noexcept, because libuv's C frames cannot be unwound. They may do anything: arm, cancel or destroy any timer,
+// also their own, and close or destroy the service.
 //
 //   class session {
 //    public:
@@ -34,10 +34,10 @@ namespace tickwheel {
 
 /// A timer of a service that calls a plain function. 48 bytes.
 ///
-/// *Thread safety:* the loop thread only. Arming a timer, and cancelling an armed one, checks that. *Complexity:* O(1), no allocation
-/// and no system call; with `wake_by::timerfd` one system call if the loop must wake earlier. *Errors:* arming answers a UV_ code.
-/// *Lifetime:* neither copies nor moves. May be destroyed at any time, which cancels it. Once its service is destroyed, only `armed`,
-/// `cancel`, `handler`, `has_ref` and the destructor may be called.
+/// *Thread safety:* the loop thread only. Arming a timer, and cancelling an armed one, checks that. *Complexity:* O(1), no
+/// allocation and no system call; with `wake_by::timerfd` one system call if the loop must wake earlier. *Errors:* arming answers
+/// a UV_ code. *Lifetime:* neither copies nor moves. May be destroyed at any time, which cancels it. Once its service is
+/// destroyed, only `armed`, `cancel`, `handler`, `has_ref` and the destructor may be called.
 class timer : private wheel_entry {
  public:
   /// The parameter of a callback. Named here because the base is private.
@@ -56,15 +56,16 @@ class timer : private wheel_entry {
 
   /// Makes the timer due once `after` has passed since this call, on the steady clock. Reads the clock.
   ///
-  /// It is never early. It is late by at most the sum of one tick, one millisecond of the poll, the time that the loop is busy, the
-  /// work that bounded passes carry over, and after a block the wait for input (`service_options::io_wait`). A delay that is too
-  /// long for the clock saturates: the timer is armed, but never expires in practice.
+  /// It is never early. It is late by at most one tick, one millisecond of the poll, and the time that the loop is busy. If
+  /// bounded passes carry work over, the time of that work is added. After a block the wait for input
+  /// (`service_options::io_wait`) is added. A delay that is too long for the clock saturates: the timer is armed, but never
+  /// expires in practice.
   ///
-  /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll before
-  /// that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block.
+  /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll
+  /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block.
   ///
-  /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where it
-  /// is.
+  /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where
+  /// it is.
   ///
   /// 0: it is armed. On an error nothing has changed.
   /// UV_ENOBUFS: `max_armed` timers are armed, and this is not one of them.
@@ -75,7 +76,8 @@ class timer : private wheel_entry {
   }
 
   /// As `arm`, at an absolute time: `arm_at(service.now() + 5s)` counts from the beginning of the loop iteration. A time at or
-  /// before the last `now()` is a zero delay. Reads the clock only to move the loop's wakeup, and for `now()` if no timer is armed.
+  /// before the last `now()` is a zero delay. Reads the clock only to move the loop's wakeup, and for `now()` if no timer is
+  /// armed.
   [[nodiscard]] int arm_at(clock::time_point when) noexcept {
     if (!is_plain() || when <= timers_of_plain().time().stamp()) [[unlikely]]
       return timers().arm_at(*this, when);
@@ -97,14 +99,14 @@ class timer : private wheel_entry {
   /// Returns true from `arm` until the timer expires or is cancelled, or the service closes.
   bool armed() const noexcept { return wheel_entry::armed(); }
 
-  /// Returns when the timer is due: the time that was asked for, rounded up to a tick, or a time within the slack. Of a zero delay:
-  /// a time shortly before the call. `time_point::max()`: it is not armed, or never expires in practice.
+  /// Returns when the timer is due: the time that was asked for, rounded up to a tick, or a time within the slack. Of a zero
+  /// delay: a time shortly before the call. `time_point::max()`: it is not armed, or never expires in practice.
   clock::time_point deadline() const noexcept {
     return armed() ? timers().ticks().begin_of(wheel_entry::deadline()) : clock::time_point::max();
   }
 
-  /// Identifies the handler in `timer_service::why`, `dump` and `on_slow_handler`. Timers with a handler of yours also have a static
-  /// one: `member_timer<&session::on_timeout>::handler()`.
+  /// Identifies the handler in `timer_service::why`, `dump` and `on_slow_handler`. Timers with a handler of yours also have a
+  /// static one: `member_timer<&session::on_timeout>::handler()`.
   callback handler() const noexcept { return wheel_entry::handler(); }
 
   /// Keeps the loop alive while it is armed, as a uv_timer_t does. Idempotent.
@@ -129,19 +131,20 @@ class timer : private wheel_entry {
 
   /// Keeps the place of a timer that has just expired among `max_armed` until its handler returns. Call it before the handler.
   void keep_place() noexcept { timers().alive().keep_place(*this, timers().entries()); }
-  /// As `arm_verdict_at`, for a timer that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it has
-  /// not kept its place. Requires: the service is open.
+  /// As `arm_verdict_at`, for a timer that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it
+  /// has not kept its place. Requires: the service is open.
   [[nodiscard]] int arm_in_place_at(clock::time_point when) noexcept {
     if (!timers().alive().keeps_place(*this)) return arm_verdict_at(when);
     arm_again_at(when);
     return 0;
   }
 
-  /// Returns UV_ECANCELED. A debug build stops instead if `open` was never called on the service. Requires: the service is closed.
+  /// Returns UV_ECANCELED. A debug build stops instead if `open` was never called on the service. Requires: the service is
+  /// closed.
   [[nodiscard]] int refuse_when_closed() const noexcept { return timers().refuse_when_closed(); }
 
-  /// Marks a timer whose deadline moves with activity although it is not armed again. The service may ask it for its true deadline
-  /// before it is due.
+  /// Marks a timer whose deadline moves with activity although it is not armed again. The service may ask it for its true
+  /// deadline before it is due.
   struct patient {};
   /// A patient timer. Requires: as the public constructor.
   timer(timer_service& service, callback run, patient) noexcept
@@ -215,9 +218,9 @@ concept noexcept_handler = detail::valid(std::is_invocable_v<F&> || std::is_invo
     detail::valid(std::is_nothrow_invocable_v<F&> || std::is_nothrow_invocable_v<F&, timer&>,
                   "the handler is not noexcept");
 
-// Each template with a `Member` also has the member's type as a parameter, which users never give. Without it gcc (12 and others)
-// would merge the templates of two source files whose classes are in unnamed namespaces and have the same name: one's timer would
-// call the other's handler.
+// Each template with a `Member` also has the member's type as a parameter, which users never give. Two source files may have
+// classes in unnamed namespaces with the same name. Without the parameter, gcc (12 and others) would merge their templates. The
+// timer of one file would then call the other file's handler.
 
 /// A timer that calls a member function of the object it is embedded in. 56 bytes.
 ///
@@ -240,8 +243,8 @@ class member_timer : public timer, private detail::member_call<member_timer<Memb
 /// A timer that calls a callable, which it holds. A callable that arms the timer again takes it as its argument:
 /// `callback_timer t{timers, [](tickwheel::timer& self) noexcept { (void)self.arm(1s); }};`
 ///
-/// *Thread safety, complexity, errors:* as `timer`. *Lifetime:* as `timer`. The callable lives as long as the timer: a callable that
-/// destroys its timer must not use its captures afterwards.
+/// *Thread safety, complexity, errors:* as `timer`. *Lifetime:* as `timer`. The callable lives as long as the timer: a callable
+/// that destroys its timer must not use its captures afterwards.
 template <noexcept_handler F>
 class callback_timer : public timer {
  public:
@@ -264,8 +267,8 @@ class callback_timer : public timer {
   F call_;
 };
 
-/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. Calls that were missed
-/// while the loop was busy are skipped: one call is late, and the next is on time.
+/// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. Calls that were
+/// missed while the loop was busy are skipped: one call is late, and the next is on time.
 ///
 /// *Thread safety, errors, lifetime:* as `timer`. *Complexity:* O(1), no allocation; `start` and each call read the clock.
 template <auto Member, class F = decltype(Member)>
@@ -279,8 +282,8 @@ class interval_timer : private timer, private detail::member_call<interval_timer
   interval_timer(timer_service& service, owner& self) noexcept
       : timer{service, handler()}, interval_timer::member_call{self} {}
 
-  /// Starts, or starts anew. The first call is one `period`, a duration, from now. A period shorter than a tick counts as one tick.
-  /// On an error nothing has changed. Returns 0, UV_ENOBUFS or UV_ECANCELED as `timer::arm`.
+  /// Starts, or starts anew. The first call is one `period`, a duration, from now. A period shorter than a tick counts as one
+  /// tick. On an error nothing has changed. Returns 0, UV_ENOBUFS or UV_ECANCELED as `timer::arm`.
   /// UV_EINVAL: the period is not positive.
   template <class D>
   [[nodiscard]] int start(D period) noexcept {

@@ -17,12 +17,14 @@ class binding_watch;
 
 namespace tickwheel::detail {
 
-/// *Thread safety:* the loop thread. *Complexity:* O(1), except `tell_slow`; no clock is read: it is told the time.
+/// Records the handlers of a service.
+///
+/// *Thread safety:* the loop thread. *Complexity:* O(1), except `tell_slow`. Reads no clock: the caller passes the time.
 class TICKWHEEL_API handler_log {
  public:
   using handler_id = expiry_report::handler_id;
 
-  /// At most so many handlers may end before `tell_slow` is called.
+  /// At most this many handlers may end before `tell_slow` is called.
   static constexpr std::size_t capacity = 32;
 
   /// Forgets all handlers, but not the hook. A handler that takes `slow` or longer counts as slow.
@@ -34,7 +36,7 @@ class TICKWHEEL_API handler_log {
     untold_count_ = 0;
   }
 
-  /// From now on `tell_slow` calls `hook(context, slow)`; null: no hook.
+  /// Sets the hook: `tell_slow` calls `hook(context, slow)` from now on. Null means no hook.
   void on_slow(slow_handler_hook hook, void* context) noexcept {
     hook_ = hook;
     context_ = context;
@@ -58,18 +60,18 @@ class TICKWHEEL_API handler_log {
     if (hook_ != nullptr) untold_[untold_count_++] = {lateness_.handler(), took};
   }
 
-  /// Returns true if the hook was not told of some slow handler.
+  /// Returns true if there is a slow handler that the hook was not told of.
   bool has_untold() const noexcept { return untold_count_ != 0; }
 
-  /// Calls the hook for each slow handler that it was not told of. Touches nothing any more once the binding has ended. Not to be
-  /// called within the wheel's `advance`, because the hook may do what a handler may.
+  /// Calls the hook for each slow handler that it was not told of. Stops as soon as the binding has ended, and then touches
+  /// nothing. Must not be called within the wheel's `advance`, because the hook may do everything that a handler may.
   void tell_slow(const binding_watch& binding) noexcept;
 
-  /// Where the time goes between a deadline and its handler.
+  /// Returns the account of the time between a deadline and its handler.
   lateness_account& lateness() noexcept { return lateness_; }
   const lateness_account& lateness() const noexcept { return lateness_; }
 
-  /// How long each handler took, in nanoseconds.
+  /// Returns the histogram of handler times, in nanoseconds.
   const log_histogram& times() const noexcept { return times_; }
 
   /// Returns the number of slow handlers.

@@ -1,11 +1,12 @@
-// What it takes to say why a handler runs so late, kept a pass and a handler; the saying is left to who asks.
+// Records per pass and per handler why a handler is late. The report is computed only on request.
 //
-// The time from a deadline to its handler is cut at the moments that all timers of a pass share:
+// The time from a deadline to its handler is divided at moments that all timers of a pass share:
 //
 //   due ... the loop wakes up ... the pass begins ... the handler begins
 //       poll                 stall               carried, or stall while slow handlers run
 //
-// A pass that left work is followed by others without a wait: such a chain is one pass here, and begins with its first.
+// If a pass leaves work, other passes follow without a wait. Such a chain counts as one pass here, which begins with its first
+// pass.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -17,18 +18,20 @@
 
 namespace tickwheel::detail {
 
-/// *Thread safety:* the loop thread. *Complexity:* O(1), and no clock is read: it is told the time.
+/// Divides the lateness of handlers into its causes.
+///
+/// *Thread safety:* the loop thread. *Complexity:* O(1) except `report`. Reads no clock: the caller passes the time.
 class TICKWHEEL_API lateness_account {
  public:
   using handler_id = expiry_report::handler_id;
 
-  /// What takes `slow` or longer is remembered.
+  /// Remembers handlers that take `slow` or longer.
   explicit lateness_account(std::chrono::nanoseconds slow = {}) noexcept : slow_{slow} {}
 
-  /// An iteration ends that came back from its poll at `when`.
+  /// An iteration ends whose poll returned at `when`.
   void polled(clock::time_point when) noexcept { polled_ = when; }
 
-  /// Nobody ran the loop until `when`: nobody's time.
+  /// The loop did not run until `when`. That time is charged to no handler and no callback.
   void resumed(clock::time_point when) noexcept { paused_ = when; }
 
   void begin_pass(clock::time_point now) noexcept {
@@ -44,8 +47,8 @@ class TICKWHEEL_API lateness_account {
     paused_ = now;
   }
 
-  /// `which` is called at `now`, of what was due at `due`, which is at most `rounding` after what was asked for.
-  /// Requires: no other is running.
+  /// The handler `which` is called at `now`. Its timer was due at `due`, at most `rounding` after the time that was asked for.
+  /// Requires: no other handler is running.
   void begin_handler(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding,
                      clock::time_point now) noexcept {
     handler_ = which;
@@ -55,10 +58,10 @@ class TICKWHEEL_API lateness_account {
     running_ = true;
   }
   bool handler_runs() const noexcept { return running_; }
-  /// Which one runs, or ran last.
+  /// Returns the handler that is running, or ran last.
   handler_id handler() const noexcept { return handler_; }
 
-  /// It has returned. How long it took.
+  /// The handler has returned. Returns how long it took.
   std::chrono::nanoseconds end_handler(clock::time_point now) noexcept {
     running_ = false;
     const std::chrono::nanoseconds took = now - began_;
@@ -66,11 +69,11 @@ class TICKWHEEL_API lateness_account {
     return took;
   }
 
-  /// Of the handler that runs, or ran last. O(n^2) of the slow spans that are remembered.
+  /// Returns the report of the handler that is running, or ran last. O(n^2) in the number of remembered slow spans.
   expiry_report report() const noexcept;
 
  private:
-  // Time of the loop that somebody took: a handler, or for null callbacks of the loop between the passes of a chain.
+  // A span of the loop's time, and the handler that used it. Null: callbacks of the loop between the passes of a chain.
   struct span {
     clock::time_point begin{}, end{};
     handler_id by = nullptr;
@@ -83,8 +86,8 @@ class TICKWHEEL_API lateness_account {
 
   std::chrono::nanoseconds slow_;
 
-  clock::time_point polled_{};        // when the loop came back from its last poll but the one before the pass
-  clock::time_point chain_polled_{};  // that, for the first pass of the chain
+  clock::time_point polled_{};        // when the last poll returned, apart from the one right before the pass
+  clock::time_point chain_polled_{};  // `polled_` at the first pass of the chain
   clock::time_point chain_began_{};
   clock::time_point paused_{};  // when the last pass ended
   bool carrying_ = false;
@@ -94,7 +97,7 @@ class TICKWHEEL_API lateness_account {
   clock::time_point due_{}, began_{};
   std::chrono::nanoseconds rounding_{};
 
-  // The last of them: what a late handler waited for. If it was more than these, the rest counts as carried.
+  // The last slow spans, for which a late handler waited. If it waited for more than these, the rest counts as carried.
   std::array<span, 32> slow_spans_{};
   std::size_t slow_count_ = 0;
 };

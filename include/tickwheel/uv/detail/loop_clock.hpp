@@ -11,17 +11,17 @@
 
 namespace tickwheel::detail {
 
-/// Reads a driver's clock at most once an iteration, if it is asked for the time at all. An iteration that is busy for longer than
-/// a grace stalls the loop for the rest of its time. Responsive time stands still meanwhile.
+/// Reads a driver's clock at most once per iteration, and only if the time is needed. An iteration that is busy for longer than a
+/// grace stalls the loop for the rest of its time. During a stall, responsive time stands still.
 ///
-/// *Thread safety:* the loop thread. *Complexity:* O(1). *Lifetime:* the driver outlives the time between `open` and `close`.
+/// *Thread safety:* the loop thread. *Complexity:* O(1). *Lifetime:* the driver lives from `open` until `close`.
 class TICKWHEEL_API loop_clock {
  public:
   using time_point = clock::time_point;
   using nanoseconds = std::chrono::nanoseconds;
 
   loop_clock() noexcept = default;
-  loop_clock(const loop_clock&) = delete;  // it may point to its own
+  loop_clock(const loop_clock&) = delete;  // `epoch_` may point into the object
   loop_clock& operator=(const loop_clock&) = delete;
 
   /// Follows the clock of `on` from now on. Nothing has stalled yet. Reads the clock.
@@ -53,7 +53,7 @@ class TICKWHEEL_API loop_clock {
   /// Returns the time that was read last, in whichever iteration.
   time_point stamp() const noexcept { return stamp_; }
 
-  /// Reads the clock, and keeps that for the rest of the iteration. Requires: open.
+  /// Reads the clock, and keeps the time for the rest of the iteration. Requires: open.
   time_point read() const noexcept;
 
   /// Returns `now`, a time of this iteration, on responsive time. Reads no clock. Requires: open.
@@ -61,25 +61,25 @@ class TICKWHEEL_API loop_clock {
     return less_stalls(now) - stall_until(driver_->poll_ended_at(), now);
   }
 
-  /// Returns `t` less all stalls but that of the running iteration.
+  /// Returns `t` minus all stalls except that of the running iteration.
   time_point less_stalls(time_point t) const noexcept { return t - behind_; }
 
-  /// Returns the sum of all stalls but that of the running iteration, and of the time in which nobody ran the loop.
+  /// Returns the sum of all stalls, except that of the running iteration, and of the time in which the loop did not run.
   nanoseconds stalled_for() const noexcept { return behind_; }
 
-  /// The iteration that came back from its poll at `polled` is over at `now`, and the loop polls next. A time that is read after
-  /// the poll is younger than all that a peer sent before. Returns how long the iteration stalled the loop.
+  /// The iteration whose poll returned at `polled` ends at `now`, and the loop polls next. A time that is read after that poll is
+  /// later than everything that a peer sent before. Returns how long the iteration stalled the loop.
   nanoseconds end_iteration(time_point polled, time_point now) noexcept {
     expire();
     early_epoch_ = driver_->turns_early() ? *epoch_ : stamp_epoch_;
     return take_stall(polled, now);
   }
 
-  /// Nobody ran the loop from the end of its last iteration, which came back from its poll at `polled`, until `entered`. Responsive
-  /// time leaves that out.
+  /// The loop did not run until `entered`. Its last iteration came back from its poll at `polled`. Responsive time leaves out the
+  /// time in between.
   void resume(time_point polled, time_point entered) noexcept { (void)take_stall(polled, entered); }
 
-  /// The poll has ended for certain: a time that is read from here on may be kept.
+  /// The poll has certainly ended: a time that is read from here on may be kept.
   void keep_stamps() noexcept { early_epoch_ = ~*epoch_; }
 
   /// Forgets the time of this iteration, so that the next `now` reads the clock.
@@ -89,8 +89,8 @@ class TICKWHEEL_API loop_clock {
   bool take_was_read() noexcept { return std::exchange(was_read_, false); }
 
  private:
-  // What the running iteration has taken beyond the grace until `now`. A stall stays one, because idle time has been counted
-  // without it: libuv's time, and with it `polled`, moves on between two batches of events.
+  // Returns how far the running iteration has exceeded the grace by `now`. A stall stays a stall, because idle time has been
+  // counted without it. libuv's time, and with it `polled`, moves on between two batches of events.
   nanoseconds stall_until(time_point polled, time_point now) const noexcept {
     const nanoseconds busy = now - polled;
     if (busy > grace_) stall_ = std::max(stall_, busy - grace_);
@@ -105,12 +105,13 @@ class TICKWHEEL_API loop_clock {
   driver* driver_ = nullptr;
   nanoseconds grace_{};                           // an iteration may take this long
   nanoseconds behind_{};                          // how far responsive time is behind
-  mutable nanoseconds stall_{};                   // of the running iteration, as far as it was asked for
+  mutable nanoseconds stall_{};                   // of the running iteration, up to the last query
   std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken in this epoch of the driver is not kept
   mutable bool was_read_ = false;
 
-  // The time of this iteration, and the driver's epoch then. A stamp that only each turn renewed would survive a long poll
-  // whenever a prepare callback after ours asks for it. Last, so that a service has them beside what else a touch reads.
+  // The time of this iteration, and the driver's epoch at that time. The epoch also changes when a poll returns. Otherwise a
+  // stamp that a prepare callback after ours asks for would survive a long poll. These are the last members, so that a service
+  // has them next to other data that a touch reads.
   const std::uint64_t* epoch_ = &stamp_epoch_;
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable time_point stamp_{};

@@ -1,7 +1,7 @@
-// The parts of the code between threads: atomics, a mutex, and the plain data that one thread hands to another.
+// The building blocks of code between threads: atomics, a mutex, and plain data that one thread hands to another.
 //
-// The library uses the standard's. They are a template parameter of the inbox, the post queue and its operations, so that
-// tests/weak_memory can pass others, which explore what the C++ memory model allows.
+// The library uses those of the standard library. They are a template parameter of the inbox, the post queue and its operations.
+// So tests/weak_memory can pass others, which explore the behaviour that the C++ memory model allows.
 #pragma once
 
 #include <tickwheel/core/export.h>

@@ -1,4 +1,4 @@
-// Where a service's ticks lie on the steady clock.
+// Maps the ticks of a service to the steady clock.
 #pragma once
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
@@ -9,13 +9,14 @@
 
 namespace tickwheel::detail {
 
-/// Converts between time points and ticks. Deadlines round up and the present rounds down: late is allowed, early never.
+/// Converts between time points and ticks. Deadlines round up and the present rounds down, so a timer may be late but is never
+/// early.
 class timeline {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
   timeline() noexcept : timeline{{}, tick_length::at_most(std::chrono::nanoseconds{1})} {}
-  /// Requires: `origin` is not before the clock's epoch.
+  /// Ticks of `length` from `origin` on. Requires: `origin` is not before the clock's epoch.
   timeline(time_point origin, tick_length length) noexcept
       : before_{add_saturating(origin, std::chrono::nanoseconds{1} - length.duration())},
         length_{length},
@@ -23,20 +24,20 @@ class timeline {
 
   tick_length length() const noexcept { return length_; }
 
-  /// The first tick that begins at or after `when`; 0 for what lies before the origin. On the path of every arm.
+  /// Returns the first tick that begins at or after `when`, or 0 for a time before the origin. Every arm calls this.
   tick ceil(time_point when) const noexcept { return ticks_between(before_, when); }
 
   /// As `ceil`. Requires: `when` is after the origin.
   tick ceil_after_origin(time_point when) const noexcept { return ticks_since(before_, when); }
 
-  /// The tick that is running at `when`; 0 for what lies before the origin.
+  /// Returns the tick that is running at `when`, or 0 for a time before the origin.
   tick floor(time_point when) const noexcept { return ticks_between(origin_, when); }
 
-  /// When `t` begins; saturates at time_point::max().
+  /// Returns when `t` begins. Saturates at time_point::max().
   time_point begin_of(tick t) const noexcept { return add_saturating(origin_, length_.begin_of(t)); }
 
  private:
-  // Unsigned, since from before the clock's epoch the farthest time_point is too far for a duration.
+  // The subtraction is unsigned. From a time before the clock's epoch, the farthest time_point is too far for a duration.
   tick ticks_between(time_point from, time_point to) const noexcept { return to <= from ? 0 : ticks_since(from, to); }
 
   tick ticks_since(time_point from, time_point to) const noexcept {
@@ -45,7 +46,7 @@ class timeline {
            length_.shift();
   }
 
-  time_point before_;  // a tick less a nanosecond before the origin: counted from here, rounding down rounds up
+  time_point before_;  // one tick minus 1 ns before the origin: rounding down from here rounds up
   tick_length length_;
   time_point origin_;
 };

@@ -1,9 +1,10 @@
-// As of which moment timers may be judged, and which moment is next.
+// The time as of which timers may be judged, and the next such time.
 //
-// A stamp is the time right before a poll. It waits until the loop has handled what peers had sent by then. One poll is enough
-// as long as the loop was never blocked. After a block more input may be waiting than one poll reads (libuv reads at most 32
-// times from a socket), so the stamp waits for two polls in a row that left nothing behind. Two, because libuv registers a
-// descriptor that a callback has begun to read only in its next poll. A bound keeps endless input from holding up verdicts.
+// A stamp is the time right before a poll. It waits until the loop has handled the bytes that peers had sent by then. One poll is
+// enough if the loop was never blocked. After a block more input may be waiting than one poll reads, because libuv reads at most
+// 32 times from a socket. So the stamp then waits for two polls in a row that leave nothing unread. One such poll is not enough:
+// if a callback begins to read a descriptor, libuv registers it only in its next poll. A limit keeps endless input from delaying
+// verdicts for ever.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,9 @@
 
 namespace tickwheel::detail {
 
-/// *Thread safety:* the loop thread. *Complexity:* O(1), and no clock is read: it is told the time.
+/// The stamp that is used for verdicts, and the stamp that waits for input.
+///
+/// *Thread safety:* the loop thread. *Complexity:* O(1). Reads no clock: the caller passes the time.
 class verdict_stamp {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -24,24 +27,24 @@ class verdict_stamp {
     time_point responsive{};
   };
 
-  /// A longer time between two polls is a block. libuv's clock cannot tell less.
+  /// A longer time between two polls is a block. libuv's clock is too coarse for a shorter limit.
   static constexpr nanoseconds longest_undisturbed = std::chrono::milliseconds{2};
-  /// No stamp waits longer, whatever the blocks.
+  /// No stamp waits longer than this, however long the blocks are.
   static constexpr nanoseconds longest_wait = std::chrono::seconds{1};
-  /// So many polls in a row must leave nothing behind.
+  /// This many polls in a row must leave nothing unread.
   static constexpr unsigned quiet_polls_needed = 2;
 
   /// A stamp waits for at most `io_wait` times the longest block.
   explicit verdict_stamp(unsigned io_wait = 0) noexcept : io_wait_{io_wait} {}
 
-  /// The time as of which timers may be judged.
+  /// Returns the time as of which timers may be judged.
   const moment& judged() const noexcept { return judged_; }
-  /// A stamp waits to be judged.
+  /// Returns true if a stamp waits to be judged.
   bool waits() const noexcept { return waits_; }
-  /// It waits for input to be read. False if it waits no more, or for something else.
+  /// Returns true if a stamp waits for input to be read. False if no stamp waits, or it waits for something else.
   bool waits_for_input() const noexcept { return waits_ && !input_read_; }
 
-  /// The loop or a handler was busy for so much time between two polls, or for up to `error` more.
+  /// The loop or a handler was busy for `busy` between two polls, or for up to `error` longer.
   void busy_for(nanoseconds busy, nanoseconds error = {}) noexcept {
     if (busy + error <= longest_undisturbed) return;
     longest_block_ = std::max(longest_block_, busy);
@@ -56,7 +59,7 @@ class verdict_stamp {
     quiet_polls_ = 0;
   }
 
-  /// True if the stamp has waited as long as it may. Requires: it waits for input.
+  /// Returns true if the stamp has waited as long as it may. Requires: it waits for input.
   bool has_waited_enough(time_point now) noexcept {
     input_read_ = now - waiting_.time >= longest_allowed();
     return input_read_;
@@ -85,8 +88,8 @@ class verdict_stamp {
   unsigned quiet_polls_ = 0;
   bool waits_ = false;
   bool input_read_ = false;
-  nanoseconds longest_block_{};  // since the time as of which was judged last
-  nanoseconds later_block_{};    // of these, since the time that waits: the next stamp waits for what it left, too
+  nanoseconds longest_block_{};  // since the last stamp that was judged
+  nanoseconds later_block_{};    // since the stamp that waits: the next stamp must wait for this block
   moment waiting_{};
   moment judged_{};
 };
