@@ -25,7 +25,7 @@ namespace tickwheel::detail {
 /// destroy the service, so they run last, when `close` touches the service no more.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1), except the destructor.
-class ended_operations {
+class TICKWHEEL_API ended_operations {
  public:
   ended_operations() noexcept = default;
   /// Destroys the callables in the order of `add`, and drops the loop's references.
