@@ -81,9 +81,9 @@ struct service_options {
   constexpr const char* problem() const noexcept {
     if (tick.count() <= 0) return "service_options::tick is not positive";
     if (!geometry.valid())
-      return "service_options::geometry: levels must be at least 1, slots a power of two (at least 4 with several "
-             "levels), "
-             "neither too large";
+      return "service_options::geometry is invalid: levels must be at least 1, slots a power of two (at least 4 with "
+             "several "
+             "levels), neither too large";
     if (work_per_pass == 0) return "service_options::work_per_pass is zero";
     if (stall_grace.count() < 0) return "service_options::stall_grace is negative";
     if (slow_handler.count() <= 0) return "service_options::slow_handler is not positive";
