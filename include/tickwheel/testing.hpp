@@ -39,7 +39,10 @@ class manual_service {
   /// Opens the service with `options`, at one hour after the clock's epoch: a test that mistakes a time for a delay fails.
   explicit manual_service(const service_options& options = {}, reporter on_failure = &detail::fail) noexcept
       : on_failure_{on_failure} {
-    if (const int error = timers.open(time, options)) on_failure_(uv_strerror(error));
+    const int error = timers.open(time, options);
+    if (error == 0) return;
+    const char* const why = options.problem();
+    on_failure_(why != nullptr ? why : uv_strerror(error));
   }
   ~manual_service() { check(); }
   manual_service(const manual_service&) = delete;

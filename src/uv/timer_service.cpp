@@ -8,7 +8,11 @@
 
 namespace tickwheel {
 
-timer_service::~timer_service() { close(); }
+timer_service::~timer_service() {
+  close();
+  detail::require(!is_open(),
+                  "timer_service: the destructor of a posted callable opened it again while it was destroyed");
+}
 
 int timer_service::open(uv_loop_t& loop, const service_options& options) noexcept {
   timers().expect_open();

@@ -131,11 +131,12 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
     backoff next = backoff_;
     const auto when = detail::add_saturating(now, std::max(next.next(), detail::to_nanoseconds(at_least)));
     if (until_.passed(when)) return retry_result::past_deadline;
-    if (timer::arm_at(when) != 0) return retry_result::limit_reached;  // the service is open, so that is the reason
-    if (budget_ != nullptr && !budget_->withdraw(now)) {  // last: a retry refused for another reason takes nothing
-      timer::cancel();
+    if (budget_ != nullptr && budget_->available(now) == 0) {
+      (void)budget_->withdraw(now);  // which counts the refusal
       return retry_result::out_of_budget;
     }
+    if (timer::arm_at(when) != 0) return retry_result::limit_reached;  // the service is open, so that is the reason
+    if (budget_ != nullptr) (void)budget_->withdraw(now);  // last: a retry refused for another reason takes nothing
     backoff_ = next;
     return retry_result::scheduled;
   }

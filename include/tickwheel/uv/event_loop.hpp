@@ -78,7 +78,7 @@ class event_loop {
   /// True between `open` and `close`.
   bool is_open() const noexcept { return open_; }
 
-  /// The loop, for libuv's functions. Requires: open.
+  /// The loop, for libuv's functions. The checks of `run` and `close` do not notice callbacks of a uv_run of your own. Requires: open.
   uv_loop_t& uv() noexcept { return loop_; }
 
   /// The timers on the loop. They may be closed earlier than the loop.
@@ -104,15 +104,16 @@ class event_loop {
 inline void event_loop::close() noexcept {
   if (!open_) return;
   detail::require(!running_, "event_loop: closed by a callback of the loop");
+  running_ = true;  // the destructors of posted callables and close callbacks run in here
   timers_.close();
+  detail::require(!timers_.is_open(), "event_loop: its timers were opened again while it closes");
   while (uv_loop_close(&loop_) != 0) {
     const handle_counts left = count_handles();
     // A close callback may close further handles. Without one, an open handle stays open, and to run the loop may take for ever.
     if (left.closing == 0 && left.any_open) fail_with(left);
-    running_ = true;
     uv_run(&loop_, UV_RUN_ONCE);
-    running_ = false;
   }
+  running_ = false;
   open_ = false;
 }
 

@@ -208,14 +208,16 @@ class remote_handle {
   template <class F>
   static constexpr void check_callable() noexcept {
     using callable = std::decay_t<F>;
-    static_assert(std::is_invocable_v<callable&>, "a callable that is posted to another thread takes no arguments");
+    static_assert(std::is_invocable_v<callable&>,
+                  "a callable that is posted to another thread is called as an lvalue, without arguments");
     static_assert(!std::is_invocable_v<callable&> || std::is_nothrow_invocable_v<callable&>,
                   "a callable that is posted to another thread must be noexcept: libuv's C frames cannot be unwound");
     static_assert(std::is_nothrow_move_constructible_v<callable> && std::is_nothrow_destructible_v<callable>,
                   "a callable that is posted to another thread must move and be destroyed without exceptions");
-    static_assert(
-        !std::is_lvalue_reference_v<F> || std::is_nothrow_constructible_v<callable, F>,
-        "a callable that is posted to another thread cannot be copied without exceptions: pass it with std::move");
+    static_assert(!std::is_nothrow_move_constructible_v<callable> || std::is_nothrow_constructible_v<callable, F>,
+                  "a callable that is posted to another thread cannot be copied without exceptions: pass one that is "
+                  "not const, with "
+                  "std::move");
   }
 
   template <bool Cancellable, class F>

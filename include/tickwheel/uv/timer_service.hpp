@@ -70,7 +70,7 @@ class remote_hold;
 class TICKWHEEL_API timer_service final {
  public:
   timer_service() noexcept = default;
-  /// Closes the service.
+  /// Closes the service. Stops the process if the destructor of a posted callable opens it again meanwhile.
   ~timer_service();
   timer_service(const timer_service&) = delete;
   timer_service& operator=(const timer_service&) = delete;

@@ -245,6 +245,8 @@ TEST_F(retry_timer, refused_retry_changes_nothing) {
   operation o{service.timers, {.max_attempts = 4, .backoff = exact}, &budget};
   ASSERT_EQ(o.timer.start(), 0);
   for (int i = 0; i < 10; ++i) ASSERT_EQ(o.timer.retry(), retry_result::out_of_budget);
+  EXPECT_EQ(service.timers.stats().armed, 0U) << "nor does it ask for a wakeup";
+  EXPECT_EQ(budget.refused(), 10U);
   advance(100ms);  // which earns one
   const auto now = service.time.now();
   ASSERT_EQ(o.timer.retry(), retry_result::scheduled);

@@ -217,6 +217,38 @@ TEST(event_loop, names_a_close_by_one_of_its_callbacks) {
   EXPECT_DEATH(close_in_a_handler(), "tickwheel: event_loop: closed by a callback of the loop");
 }
 
+/// Calls `call` when it is destroyed.
+template <class F>
+struct at_end {
+  explicit at_end(F f) noexcept : call{std::move(f)} {}
+  at_end(at_end&& from) noexcept : call{std::move(from.call)}, armed{std::exchange(from.armed, false)} {}
+  ~at_end() {
+    if (armed) call();
+  }
+  void operator()() noexcept {}
+  F call;
+  bool armed = true;
+};
+
+/// A posted callable does not run, because the loop closes. Its destructor calls `in_destructor`.
+template <class F>
+void close_with_posted(event_loop& loop, F in_destructor) {
+  if (loop.open() != 0 || loop.timers().remote().post(at_end{std::move(in_destructor)}) != 0) std::abort();
+  loop.close();
+}
+
+TEST(event_loop, names_a_close_by_destructor_of_posted_callable) {
+  event_loop loop;
+  EXPECT_DEATH(close_with_posted(loop, [&]() noexcept { loop.close(); }),
+               "event_loop: closed by a callback of the loop");
+}
+
+TEST(event_loop, names_timers_opened_again_while_it_closes) {
+  event_loop loop;
+  EXPECT_DEATH(close_with_posted(loop, [&]() noexcept { (void)loop.timers().open(loop.uv()); }),
+               "event_loop: its timers were opened again while it closes");
+}
+
 TEST(event_loop, names_a_run_before_open) {
   event_loop loop;
   EXPECT_DEATH(loop.run(), "tickwheel: event_loop: run was called before open or after close");

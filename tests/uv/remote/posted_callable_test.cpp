@@ -489,4 +489,38 @@ TEST(posted_lambda, may_own_its_service) {
   }
 }
 
+void open_in_destructor_while_destroyed() {
+  tickwheel::manual_driver time{tickwheel::clock::time_point{1h}};
+  callable_log log;
+  timer_service timers;
+  if (timers.open(time) != 0 || timers.remote().post(counted_callable<>{log}) != 0) std::abort();
+  log.in_destructor = [&] { (void)timers.open(time); };
+}
+
+TEST(posted_lambda, destructor_may_not_open_a_service_being_destroyed) {
+  EXPECT_DEATH(open_in_destructor_while_destroyed(), "opened it again while it was destroyed");
+}
+
+TEST(posted_lambda, destructor_may_open_a_service_that_closes) {
+  tickwheel::manual_driver time{tickwheel::clock::time_point{1h}};
+  callable_log log;
+  timer_service timers;
+  ASSERT_EQ(timers.open(time), 0);
+  ASSERT_EQ(timers.remote().post(counted_callable<>{log}), 0);
+  log.in_destructor = [&] { EXPECT_EQ(timers.open(time), 0); };
+  timers.close();
+  EXPECT_TRUE(timers.is_open());
+  EXPECT_TRUE(log.all_ended());
+}
+
+TEST(posted_lambda, may_return_a_value_that_must_be_checked) {
+  struct returns_nodiscard {
+    [[nodiscard]] int operator()() noexcept { return 1; }
+  };
+  manual_service service;
+  EXPECT_EQ(service.timers.remote().post(returns_nodiscard{}), 0);
+  service.turn();
+  EXPECT_EQ(service.timers.stats().remote_ran, 1U);
+}
+
 }  // namespace

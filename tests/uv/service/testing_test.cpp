@@ -78,12 +78,12 @@ TEST(manual_service, may_be_closed_by_the_test) {
 TEST(manual_service, reports_why_it_could_not_open) {
   reported.clear();
   manual_service manual{{.tick = -1ns}, report};
-  EXPECT_EQ(reported, uv_strerror(UV_EINVAL));
+  EXPECT_EQ(reported, "service_options::tick is not positive");
   EXPECT_FALSE(manual.timers.is_open());
 }
 
 TEST(manual_service, stops_the_process_when_it_could_not_open) {
-  EXPECT_DEATH(manual_service{{.tick = -1ns}}, "tickwheel: invalid argument");
+  EXPECT_DEATH(manual_service{{.tick = -1ns}}, "tickwheel: service_options::tick is not positive");
 }
 
 // Private members: an explicit instantiation may name them.

@@ -40,7 +40,7 @@ inline constexpr std::size_t callable_size = 48;
 
 /// True if the operation has room for a `Callable`.
 template <class Callable>
-inline constexpr bool fits_in_operation = sizeof(Callable) <= callable_size &&
+inline constexpr bool fits_in_operation = sizeof(Callable) <= callable_size &&  // NOLINT(misc-redundant-expression)
                                           alignof(Callable) <= alignof(std::max_align_t);
 
 /// An argument of `basic_posted_operation::operate`.
@@ -87,9 +87,9 @@ struct basic_posted_operation {
       operate = [](void* at, [[maybe_unused]] callable_use use) noexcept {
         Callable& held = *std::launder(static_cast<Callable*>(at));
         if constexpr (std::is_trivially_destructible_v<Callable>) {
-          held();
+          static_cast<void>(held());
         } else {
-          if (use == callable_use::run_and_destroy) held();
+          if (use == callable_use::run_and_destroy) static_cast<void>(held());
           held.~Callable();
         }
       };
@@ -100,7 +100,7 @@ struct basic_posted_operation {
       ::new (static_cast<void*>(callable)) Callable*(block);
       operate = [](void* at, callable_use use) noexcept {
         Callable* const held = *std::launder(static_cast<Callable**>(at));
-        if (use == callable_use::run_and_destroy) (*held)();
+        if (use == callable_use::run_and_destroy) static_cast<void>((*held)());
         ::delete held;
       };
       owns = true;
