@@ -1,4 +1,4 @@
-// 15 lines: cannot be copied without exceptions: pass one that is not const
+// 20 lines: cannot be copied without exceptions: pass one that is not const
 #include <tickwheel/tickwheel.hpp>
 
 #include <memory>

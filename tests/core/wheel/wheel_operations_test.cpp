@@ -22,9 +22,9 @@ std::vector<std::uint8_t> random_input(std::mt19937_64& random) {
   return input;
 }
 
-void run_random_inputs(std::uint64_t seed, std::size_t operations, bool validate_each) {
+void run_random_inputs(std::uint64_t seed, std::uint64_t operations, bool validate_each) {
   std::mt19937_64 random{seed};
-  for (std::size_t done = 0; done < operations;) {
+  for (std::uint64_t done = 0; done < operations;) {
     const auto result = run_operations(random_input(random), validate_each);
     ASSERT_FALSE(result.mismatch) << *result.mismatch;
     done += result.operations;
