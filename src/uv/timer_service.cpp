@@ -116,7 +116,7 @@ remote_hold timer_service::hold() noexcept {
   check_thread();
   remote_hold held{dispatcher_.posts().queue()};
   dispatcher_.posts().expect_holds();
-  timers().alive().set_others(true);
+  timers().alive().set_others(dispatcher_.posts().needs_loop());
   timers().update_hold();
   return held;
 }
