@@ -51,7 +51,7 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
     s.busy = scene::others;
     service.emplace(s);
     for (int p = 0; p < scene::others; ++p) {
-      handles[p].emplace(service->box());
+      handles[p].emplace(service->queue());
       if (with_holds) holds[p].emplace(s, *service);
     }
   }
@@ -123,7 +123,7 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
         cancelled += o.cancelled ? 1 : 0;
         closed += o.closed ? 1 : 0;
       }
-    RL_ASSERT(service->box().accepted() == accepted);
+    RL_ASSERT(service->queue().accepted() == accepted);
     RL_ASSERT(service->ran() == ran && service->withdrawn() == cancelled && service->cancelled() == closed);
   }
 
@@ -288,7 +288,7 @@ struct asked_while_closing : scenario<asked_while_closing> {
     for (operation& o : s.operations[p]) {
       o.later = true;
       o.content = 1;
-      const handle asked{service->box()};
+      const handle asked{service->queue()};
       if (asked.post(s, o) != UV_ECANCELED) continue;
       s.note_of_close.read();
       return;
