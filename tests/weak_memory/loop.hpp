@@ -360,39 +360,40 @@ class timer_on_other_thread {
   timer_on_other_thread() = default;
   ~timer_on_other_thread() { release(); }
 
-  void own(node& n, post_queue& box) {
+  void own(node& n, post_queue& queue) {
     node_ = &n;
-    box_ = &box;
-    box.retain();
+    queue_ = &queue;
+    queue.retain();
   }
   // remote_timer::cancel
-  operation_state cancel() { return box_->cancel(*node_); }
+  operation_state cancel() { return queue_->cancel(*node_); }
   // remote_timer::release
   void release() {
     if (node_ == nullptr) return;
     node_->release();
-    box_->release();
+    queue_->release();
     node_ = nullptr;
   }
   explicit operator bool() const { return node_ != nullptr; }
 
  private:
   node* node_ = nullptr;
-  post_queue* box_ = nullptr;
+  post_queue* queue_ = nullptr;
 };
 
 // remote_handle
 class handle {
  public:
-  explicit handle(post_queue& box) : box_{&box} { box.retain(); }
-  handle(const handle& from) : handle{*from.box_} {}
+  explicit handle(post_queue& queue) : queue_{&queue} { queue.retain(); }
+  handle(const handle& from) : handle{*from.queue_} {}
   handle& operator=(const handle&) = delete;
-  ~handle() { box_->release(); }
+  ~handle() { queue_->release(); }
 
   // remote_handle::submit
   int post(scene& s, operation& o, timer_on_other_thread* out = nullptr) const {
     node* n = nullptr;
-    if (const int error = box_->reserve(o.later ? clock::time_point::max() : clock::time_point::min(), n)) return error;
+    if (const int error = queue_->reserve(o.later ? clock::time_point::max() : clock::time_point::min(), n))
+      return error;
     owning_callable call{o};
     o.captured = 1;
     if (o.owns)
@@ -401,23 +402,23 @@ class handle {
       n->hold<trivial_callable>(trivial_callable{std::exchange(call.of, nullptr)});
     if (out != nullptr) n->references.store(2, std::memory_order_relaxed);
     RL_ASSERT(++s.queued <= s.max_queued);
-    if (!box_->push(*n)) {
+    if (!queue_->push(*n)) {
       --s.queued;
       if (o.owns) {
         n->give_back<owning_callable>(std::move(call));
         RL_ASSERT(call.of == &o);
         call.of = nullptr;
       }
-      box_->discard(*n);
+      queue_->discard(*n);
       return UV_ECANCELED;
     }
     o.accepted = true;
-    if (out != nullptr) out->own(*n, *box_);
+    if (out != nullptr) out->own(*n, *queue_);
     return 0;
   }
 
  private:
-  post_queue* const box_;
+  post_queue* const queue_;
 };
 
 // remote_hold
@@ -425,27 +426,27 @@ class hold {
  public:
   // on the loop thread: timer_service::hold
   hold(scene& s, loop& l) : hold{s, l.queue()} { l.given_hold(); }
-  hold(const hold& from) : hold{from.scene_, *from.box_} {}
+  hold(const hold& from) : hold{from.scene_, *from.queue_} {}
   hold& operator=(const hold&) = delete;
   ~hold() { release(); }
 
   void release() {
-    if (box_ == nullptr) return;
+    if (queue_ == nullptr) return;
     --scene_.holds;
-    box_->drop_hold();
-    box_->release();
-    box_ = nullptr;
+    queue_->drop_hold();
+    queue_->release();
+    queue_ = nullptr;
   }
 
  private:
-  hold(scene& s, post_queue& box) : scene_{s}, box_{&box} {
-    box.retain();
-    box.add_hold();
+  hold(scene& s, post_queue& queue) : scene_{s}, queue_{&queue} {
+    queue.retain();
+    queue.add_hold();
     ++s.holds;
   }
 
   scene& scene_;
-  post_queue* box_;
+  post_queue* queue_;
 };
 
 }  // namespace tickwheel::weak_memory
