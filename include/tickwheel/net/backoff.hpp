@@ -45,7 +45,7 @@ struct backoff_options {
 
   /// The random part of a delay, as a share of the delay in 0..1.
   double jitter = 1;
-  /// Where the random part lies.
+  /// Decides where the random part lies.
   jitter_kind kind = jitter_kind::full;
 
   /// Returns a message that names the first invalid field, such as "backoff_options::cap is shorter than base". Returns null if

@@ -1,4 +1,4 @@
-// What callbacks may do: anything except advancing the wheel that called them.
+// Callbacks may do anything except advance the wheel that called them.
 #include "../support/wheel_cases.hpp"
 
 #include <memory>

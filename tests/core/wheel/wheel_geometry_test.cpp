@@ -1,4 +1,4 @@
-// Which shapes a wheel can have, and that extreme ones keep time.
+// The valid shapes of a wheel. Extreme ones keep time as well.
 #include "../support/wheel_cases.hpp"
 
 #include <limits>

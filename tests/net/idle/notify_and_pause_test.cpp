@@ -1,4 +1,4 @@
-// What all idle timeouts can do, shown with the one that is touched: repeated notifications and pauses.
+// Repeated notifications and pauses, which all idle timeouts have, shown with `idle_timeout`.
 #include <tickwheel/net/idle_timeout.hpp>
 
 #include "../../support/allocation_probe.hpp"

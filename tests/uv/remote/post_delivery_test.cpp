@@ -22,16 +22,6 @@ using tickwheel::detail::posted_operation;
 
 namespace {
 
-/// Does nothing.
-struct client final : tickwheel::driver::client {
-  void on_resumed(tickwheel::clock::time_point, tickwheel::clock::time_point) noexcept override {}
-  void on_iteration(tickwheel::clock::time_point) noexcept override {}
-  bool on_wakeup(tickwheel::clock::time_point) noexcept override { return false; }
-  bool due(tickwheel::clock::time_point) const noexcept override { return false; }
-  void pass(tickwheel::clock::time_point) noexcept override {}
-  void on_pass_requested() noexcept override {}
-};
-
 struct post_delivery_test : ::testing::Test {
   post_delivery_test() {
     loop.bind(bound);
@@ -74,7 +64,7 @@ struct post_delivery_test : ::testing::Test {
 
   std::vector<int> order;
   still_driver loop;
-  client bound;
+  idle_client bound;
   tickwheel::timer_service never_opened;
   armed_timers timers;
   handler_log log;

@@ -248,7 +248,7 @@ TYPED_TEST(posted_callable, refused_without_memory_is_unmoved) {
   EXPECT_EQ(this->service.timers.stats().remote_accepted, 0U) << "the places were given back";
 }
 
-// What only another thread can do to a post, here step by step: the service closes when the callable is in its node.
+// The service closes when the callable is in its node. Only another thread can do that to a post; here it is done step by step.
 TYPED_TEST(posted_callable, refused_by_close_in_midst_is_moved_back) {
   const auto outstanding = allocations::outstanding();
   const remote_handle handle = this->handle();

@@ -16,15 +16,6 @@ using tickwheel::detail::handler_log;
 
 namespace {
 
-struct nobody final : tickwheel::driver::client {
-  void on_resumed(tickwheel::clock::time_point, tickwheel::clock::time_point) noexcept override {}
-  void on_iteration(tickwheel::clock::time_point) noexcept override {}
-  bool on_wakeup(tickwheel::clock::time_point) noexcept override { return false; }
-  bool due(tickwheel::clock::time_point) const noexcept override { return false; }
-  void pass(tickwheel::clock::time_point) noexcept override {}
-  void on_pass_requested() noexcept override {}
-};
-
 struct handler_log_test : ::testing::Test {
   handler_log_test() {
     loop.bind(service);
@@ -47,7 +38,7 @@ struct handler_log_test : ::testing::Test {
   using times = std::vector<std::chrono::nanoseconds>;
 
   still_driver loop;
-  nobody service;
+  idle_client service;
   tickwheel::clock::time_point time{1h};
   handler_log log;
   times told;

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-/// What became of the callables of one test. The thread that makes it is the loop's.
+/// Counts how the callables of one test ended. The thread that makes it is the loop's.
 struct callable_log {
   std::atomic<int> made{0};
   std::atomic<int> ran{0};

@@ -1,4 +1,4 @@
-// What tests of remote_handle and remote_timer share.
+// Checks that tests of remote_handle and remote_timer share.
 #pragma once
 
 #include <tickwheel/uv/remote.hpp>

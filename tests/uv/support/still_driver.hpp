@@ -46,3 +46,15 @@ struct still_driver final : tickwheel::driver {
   void hold_loop(bool alive) noexcept override { held = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
 };
+
+/// A client that does nothing, for tests that only need a driver with a binding.
+struct idle_client final : tickwheel::driver::client {
+  using time_point = tickwheel::clock::time_point;
+
+  void on_resumed(time_point, time_point) noexcept override {}
+  void on_iteration(time_point) noexcept override {}
+  bool on_wakeup(time_point) noexcept override { return false; }
+  bool due(time_point) const noexcept override { return false; }
+  void pass(time_point) noexcept override {}
+  void on_pass_requested() noexcept override {}
+};

@@ -25,6 +25,8 @@ class binding_watch;
 
 namespace tickwheel::detail {
 
+/// The part of a service that its driver calls.
+///
 /// *Thread safety:* the loop thread. *Complexity:* O(1), except `pass`, which does at most `service_options::work_per_pass` visits.
 /// *Lifetime:* may end in a `pass`.
 class TICKWHEEL_API dispatcher final : public driver::client {
