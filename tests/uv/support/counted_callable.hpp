@@ -1,4 +1,5 @@
-// Callables that own something, for posting: each notes where it ended, so that a test sees that it ended once, on the loop's thread.
+// Callables that own something, for posting. Each notes where it ended: a test sees that it ended once,
+// on the loop's thread.
 #pragma once
 
 #include <gtest/gtest.h>
