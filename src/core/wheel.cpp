@@ -379,7 +379,8 @@ void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
 bool wheel::collect_immediates() noexcept {
   if (!has_immediates_) return false;
   levels_->immediate_entries.collect();
-  return levels_->immediate_entries.has_ready();
+  has_immediates_ = levels_->immediate_entries.has_ready();  // an immediate that was armed anew for later has left
+  return has_immediates_;
 }
 
 bool wheel::in_immediate_round() const noexcept { return levels_->immediate_entries.in_round(); }

@@ -48,6 +48,24 @@ TEST_F(immediates, run_in_order_of_arming) {
   EXPECT_TRUE(valid(timers));
 }
 
+TEST_F(immediates, rearmed_for_later_leave_next_expiry_there) {
+  timers.arm_immediate(one, start);
+  timers.arm(one, start + 1000);
+  EXPECT_FALSE(timers.collect_immediates());
+  EXPECT_EQ(timers.next_expiry(), start + 1000);
+}
+
+TEST_F(immediates, destroyed_leave_next_expiry_to_others) {
+  timers.arm(other, start + 1000);
+  {
+    probe gone{timers};
+    timers.arm_immediate(gone, start);
+    timers.cancel(gone);
+  }
+  EXPECT_FALSE(timers.collect_immediates());
+  EXPECT_EQ(timers.next_expiry(), start + 1000);
+}
+
 TEST_F(immediates, keep_next_expiry_at_now) {
   timers.arm_immediate(one, start);
   EXPECT_EQ(one.deadline(), start);
