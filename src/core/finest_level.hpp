@@ -30,11 +30,7 @@ struct finest_level {
   };
 
   /// Throws std::bad_alloc.
-  void reset(unsigned slot_count) {
-    slots = slot_count;
-    occupied.reset(slots);
-    ring = std::make_unique<slot[]>(slots);
-  }
+  void reset(unsigned slot_count);
 
   static constexpr unsigned shift = 0;
   std::span<chain> chains_of(unsigned index) const noexcept { return {&ring[index].entries, 1}; }

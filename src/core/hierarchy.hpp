@@ -22,17 +22,10 @@ namespace tickwheel {
 /// through them ahead of their time if some were cancelled or moved later, so that these do not delay the others.
 struct alignas(cache_line) hierarchy {
   /// Requires: `geometry.valid()`. Throws std::bad_alloc.
-  explicit hierarchy(const wheel_geometry& geometry)
-      : first{geometry.levels > 1 ? 1U : 0U}, count{geometry.levels}, coarse{std::make_unique<wheel_level[]>(count)} {
-    if (first != 0) {
-      finest.reset(geometry.finest_slots());
-      crowds().reset(
-          16, geometry.slot_bits() - 2);  // a slot is an eighth of a turn of the finest level; the ring spans two turns
-    }
-    for (unsigned k = first; k < count; ++k) coarse[k].reset(geometry.slots, geometry.width_bits(k));
-    lowest = &coarse[first];
-    highest = &coarse[count - 1];
-  }
+  explicit hierarchy(const wheel_geometry& geometry);
+  ~hierarchy();
+  hierarchy(const hierarchy&) = delete;
+  hierarchy& operator=(const hierarchy&) = delete;
 
   /// Returns the lowest coarse level that reaches `deadline`: its slot for `deadline` is less than one turn ahead. So
   /// no two spans share a slot. The highest level also takes later deadlines. Those entries wait for their round.

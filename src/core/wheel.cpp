@@ -34,7 +34,7 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
   set_expiry(last_tick);
 }
 
-wheel::~wheel() {
+[[gnu::cold]] wheel::~wheel() {
   if (pass_ != nullptr) pass_->destroyed = true;
   clear([](wheel_entry&) noexcept {});
 }
@@ -405,7 +405,7 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
 
 // No entry is armed, so the cursor jumps. Cancelled entries stay linked until their slot comes round or `sweep` drops
 // them.
-void wheel::skip_idle_time() noexcept {
+[[gnu::cold]] void wheel::skip_idle_time() noexcept {
   levels_->undo_emptying();
   cursor_ = never;
   find_start_by();

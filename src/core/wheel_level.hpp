@@ -85,14 +85,7 @@ struct alignas(cache_line) wheel_level {
   };
 
   /// Throws std::bad_alloc.
-  void reset(unsigned slot_count, unsigned width_bits) {
-    slots = slot_count;
-    shift = width_bits;
-    reach = tick{slots - 1} << shift;
-    set_next({});
-    occupied.reset(slots);
-    ring = std::make_unique<slot[]>(slots);
-  }
+  void reset(unsigned slot_count, unsigned width_bits);
 
   std::span<chain> chains_of(unsigned index) const noexcept { return ring[index].chains; }
   unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & (slots - 1); }

@@ -21,7 +21,7 @@ tick most_shared(tick from, tick to) noexcept {
 
 }  // namespace
 
-int armed_timers::make_wheel(wheel_geometry geometry) noexcept {
+[[gnu::cold]] int armed_timers::make_wheel(wheel_geometry geometry) noexcept {
 #if defined(__cpp_exceptions)
   try {
     wheel_.emplace(geometry);
@@ -34,7 +34,7 @@ int armed_timers::make_wheel(wheel_geometry geometry) noexcept {
   return 0;
 }
 
-void armed_timers::open(driver& on, const service_options& options) noexcept {
+[[gnu::cold]] void armed_timers::open(driver& on, const service_options& options) noexcept {
   thread_ = this_thread();
   alive_.restart(options.max_armed);
   wake_ = never;
@@ -70,7 +70,7 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when) noexcept {
   return when <= clock_.stamp() ? arm_immediate(entry, clock_.stamp()) : arm_slow_path(entry, timeline_.ceil(when));
 }
 
-int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
+[[gnu::noinline]] int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
   if (const int error = admit(entry)) return error;
   if (wheel_->armed() == 0) skip_idle_time();
   wheel_->arm(entry, deadline);
@@ -130,7 +130,7 @@ void armed_timers::cancel_slow_path(wheel_entry& entry) noexcept {
   cancel(entry);
 }
 
-void armed_timers::change_ref(bool on) noexcept {
+[[gnu::cold]] void armed_timers::change_ref(bool on) noexcept {
   check_thread();
   if (on)
     alive_.remove_unref();

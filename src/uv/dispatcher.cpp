@@ -20,7 +20,7 @@ constexpr std::size_t longest_stride = handler_log::capacity;
 
 }  // namespace
 
-void dispatcher::open(const service_options& options) noexcept {
+[[gnu::cold]] void dispatcher::open(const service_options& options) noexcept {
   verdict_ = verdict_stamp{options.io_wait};
   judging_ = false;
   next_turn_ = turn_of::slots;
@@ -35,7 +35,7 @@ void dispatcher::open(const service_options& options) noexcept {
   timers_.entries().on_fire(&on_fire, this);
 }
 
-void dispatcher::count(service_stats& stats) const noexcept {
+[[gnu::cold]] void dispatcher::count(service_stats& stats) const noexcept {
   stats.passes = passes_;
   stats.carried = carried_;
   stats.wakeups = wakeups_;
@@ -76,7 +76,7 @@ void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
 }
 
 // Idle time leaves out all of it, because nobody was listening.
-void dispatcher::on_resumed(clock::time_point left, clock::time_point entered) noexcept {
+[[gnu::cold]] void dispatcher::on_resumed(clock::time_point left, clock::time_point entered) noexcept {
   const driver& source = timers_.source();
   const clock::time_point polled = source.poll_ended_at();
   const std::chrono::nanoseconds busy = left - polled;

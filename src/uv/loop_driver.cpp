@@ -39,7 +39,7 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 
 // Reads the steady clock last. If the process is suspended between the two reads, stalls are undercounted from then on. In the
 // other order, all waiting would count as a stall. So a reading that took long is repeated.
-clock_pair clock_pair::read() noexcept {
+[[gnu::cold]] clock_pair clock_pair::read() noexcept {
   constexpr std::uint64_t undisturbed_ns = 100'000;
   for (int attempts = 10;; --attempts) {
     const std::uint64_t before = uv_hrtime();
@@ -50,7 +50,7 @@ clock_pair clock_pair::read() noexcept {
 }
 
 template <loop_wakeup Wakeup>
-int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
+[[gnu::cold]] int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
   if (has_ended(loop)) return UV_EINVAL;
   auto* const self = new (std::nothrow) loop_driver{loop};
   if (self == nullptr) return UV_ENOMEM;
@@ -73,11 +73,11 @@ int loop_driver<Wakeup>::make(uv_loop_t& loop, driver*& made) noexcept {
 }
 
 template <loop_wakeup Wakeup>
-loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
+[[gnu::cold]] loop_driver<Wakeup>::loop_driver(uv_loop_t& loop) noexcept
     : loop_{loop}, left_{clock::now()}, opened_{clock_pair::read()}, polled_{left_} {}
 
 template <loop_wakeup Wakeup>
-int loop_driver<Wakeup>::link() noexcept {
+[[gnu::cold]] int loop_driver<Wakeup>::link() noexcept {
   const auto wake = [](auto* h, auto...) { of(h).on_wakeup_handle(); };
   if (const int error = wakeup_.link(loop_, wake)) return error;
   // these calls cannot fail
@@ -96,7 +96,7 @@ int loop_driver<Wakeup>::link() noexcept {
 }
 
 template <loop_wakeup Wakeup>
-bool loop_driver<Wakeup>::any_prepare_is_active(uv_loop_t& loop) noexcept {
+[[gnu::cold]] bool loop_driver<Wakeup>::any_prepare_is_active(uv_loop_t& loop) noexcept {
   bool found = false;
   const auto look = [](uv_handle_t* h, void* arg) {
     if (uv_handle_get_type(h) == UV_PREPARE && uv_is_active(h) != 0) *static_cast<bool*>(arg) = true;
@@ -106,7 +106,7 @@ bool loop_driver<Wakeup>::any_prepare_is_active(uv_loop_t& loop) noexcept {
 }
 
 template <loop_wakeup Wakeup>
-uv_handle_t* loop_driver<Wakeup>::handle(unsigned i) noexcept {
+[[gnu::cold]] uv_handle_t* loop_driver<Wakeup>::handle(unsigned i) noexcept {
   void* const all[handles] = {wakeup_.handle(), &prepare_, &check_, &idle_, &async_};
   return base(all[i]);
 }
@@ -191,7 +191,7 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
 // callbacks before this one count as time outside the loop. If a close callback arms a timer and then blocks, the time from the
 // arm on counts as the loop's.
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::resume(clock::time_point now) noexcept {
+[[gnu::cold]] void loop_driver<Wakeup>::resume(clock::time_point now) noexcept {
   const clock::time_point renewed = only_closes_ ? held_again_ : latest_at(uv_now(&loop_));
   const clock::time_point entered = renewed > left_ && renewed < now ? renewed : now;
   bound()->on_resumed(left_, entered);
@@ -251,7 +251,7 @@ clock::time_point loop_driver<Wakeup>::latest_at(std::uint64_t loop_ms) const no
 // parent's descriptor knows whether the async handle was sent. libuv 1.44 keeps its own flag for that in the child, and would
 // never send the handle there again.
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::after_fork() noexcept {
+[[gnu::cold]] void loop_driver<Wakeup>::after_fork() noexcept {
   polled_ = clock::now();
   wakeup_.after_fork();
 #ifndef _WIN32
@@ -260,7 +260,7 @@ void loop_driver<Wakeup>::after_fork() noexcept {
 }
 
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::on_unbind() noexcept {
+[[gnu::cold]] void loop_driver<Wakeup>::on_unbind() noexcept {
   closing_ = 1;  // this call itself
   wakeup_.before_close();
   for (unsigned i = 0; i < handles; ++i) {
@@ -280,7 +280,7 @@ void loop_driver<Wakeup>::on_unbind() noexcept {
 }
 
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::close(uv_handle_t* h) noexcept {
+[[gnu::cold]] void loop_driver<Wakeup>::close(uv_handle_t* h) noexcept {
   ++closing_;
   h->data = this;
   uv_close(h, [](uv_handle_t* closed) {
@@ -293,7 +293,7 @@ void loop_driver<Wakeup>::close(uv_handle_t* h) noexcept {
 // handle that it still lists is not closed yet. In that case a sentinel is closed. Its callback comes one iteration later and
 // searches again.
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::free_when_closed() noexcept {
+[[gnu::cold]] void loop_driver<Wakeup>::free_when_closed() noexcept {
   if (closed_by_user_ && listed_by_loop()) {
     uv_idle_init(&loop_, &sentinel_);
     close(base(&sentinel_));
@@ -303,7 +303,7 @@ void loop_driver<Wakeup>::free_when_closed() noexcept {
 }
 
 template <loop_wakeup Wakeup>
-bool loop_driver<Wakeup>::listed_by_loop() noexcept {
+[[gnu::cold]] bool loop_driver<Wakeup>::listed_by_loop() noexcept {
   if (has_ended(loop_)) return false;
   struct search {
     const loop_driver& self;

@@ -29,11 +29,11 @@ expiry_report::handler_id post_delivery::handler_of(timer& t) noexcept {
 
 clock::time_point post_delivery::due_of(timer& t) noexcept { return posted_operation::of(t).due; }
 
-post_delivery::~post_delivery() {
+[[gnu::cold]] post_delivery::~post_delivery() {
   if (queue_ != nullptr) queue_->release();
 }
 
-void post_delivery::open(post_queue& from) noexcept {
+[[gnu::cold]] void post_delivery::open(post_queue& from) noexcept {
   if (queue_ != nullptr) queue_->release();
   queue_ = &from;
   batch_end_ = nullptr;
@@ -42,12 +42,12 @@ void post_delivery::open(post_queue& from) noexcept {
 }
 
 // First the inbox and the operations that were taken. Then each operation in the wheel is there and nowhere else.
-void post_delivery::close(ended_operations& ended) noexcept {
+[[gnu::cold]] void post_delivery::close(ended_operations& ended) noexcept {
   taken_.append(queue_->close());
   while (inbox_link* link = taken_.pop()) end(posted_operation::of(*link), ended);
 }
 
-void post_delivery::forget(timer& t, ended_operations& ended) noexcept {
+[[gnu::cold]] void post_delivery::forget(timer& t, ended_operations& ended) noexcept {
   if (owns(t)) end(posted_operation::of(t), ended);
 }
 
@@ -177,7 +177,7 @@ void post_delivery::run(posted_operation& posted) noexcept {
 }
 
 // Ends and counts an operation that has not run, wherever it was.
-void post_delivery::end(posted_operation& posted, ended_operations& ended) noexcept {
+[[gnu::cold]] void post_delivery::end(posted_operation& posted, ended_operations& ended) noexcept {
   if (posted.delivered) {
     if (posted.is_abandoned()) {
       posted.release();  // counted before
@@ -197,13 +197,13 @@ void post_delivery::end(posted_operation& posted, ended_operations& ended) noexc
 }
 
 // A notice that is refused may still write the operation's link, so the list has a link of its own.
-void ended_operations::add(posted_operation& ended) noexcept {
+[[gnu::cold]] void ended_operations::add(posted_operation& ended) noexcept {
   ended.begin_list();
   (front_ == nullptr ? front_ : back_->next_ended()) = &ended;
   back_ = &ended;
 }
 
-ended_operations::~ended_operations() {
+[[gnu::cold]] ended_operations::~ended_operations() {
   while (posted_operation* const ended = front_) {
     front_ = ended->next_ended();
     ended->destroy_callable();

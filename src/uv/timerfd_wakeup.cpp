@@ -21,7 +21,7 @@ int timerfd_wakeup::acquire() noexcept {
   return descriptor_ < 0 ? uv_translate_sys_error(errno) : 0;
 }
 
-int timerfd_wakeup::link(uv_loop_t& loop, uv_poll_cb call) noexcept {
+[[gnu::cold]] int timerfd_wakeup::link(uv_loop_t& loop, uv_poll_cb call) noexcept {
   if (const int error = uv_poll_init(&loop, &poll_, descriptor_)) return error;
   return uv_poll_start(&poll_, UV_READABLE, call);  // cannot fail for a new handle
 }
@@ -54,7 +54,7 @@ void timerfd_wakeup::set_descriptor(clock::time_point when) noexcept {
 
 // The parent shares the timer behind the descriptor. The child puts a timer of its own under the same number, which its loop
 // polls. The shared one is closed first, so that a number is free for the new one.
-void timerfd_wakeup::take_own() noexcept {
+[[gnu::cold]] void timerfd_wakeup::take_own() noexcept {
   ::close(descriptor_);
   const int made = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   detail::require(made >= 0, "after_fork: the system has no timerfd for the child");
@@ -73,7 +73,7 @@ void timerfd_wakeup::after_fork() noexcept {
 }
 
 // In a child that did not call after_fork, its own timer is set for the time that the parent had asked for.
-void timerfd_wakeup::enter_set() noexcept {
+[[gnu::cold]] void timerfd_wakeup::enter_set() noexcept {
   set_of_ = ::getpid();
   if (made_by_ != set_of_) set_descriptor(set_for_);
 }

@@ -105,9 +105,10 @@ class TICKWHEEL_API wheel {
 
   /// Same as `arm`, but may return false if `entry` becomes the only armed one. Saves a few instructions.
   bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
-    const tick earliest = earliest_;
-    deadline = deadline < earliest ? earliest : deadline > last_tick ? last_tick : deadline;
     if (!entry.armed()) ++arms_;
+    const tick earliest = earliest_;
+    if (deadline > last_tick) deadline = last_tick;
+    if (deadline < earliest) deadline = earliest;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never. For a
     // cancelled entry whose visit time has passed, the difference wraps to a large number. Both are placed.

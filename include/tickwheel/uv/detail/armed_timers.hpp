@@ -80,7 +80,8 @@ class TICKWHEEL_API armed_timers {
   int arm_tick(wheel_entry& entry, tick deadline) noexcept {
     if (thread_ != this_thread()) [[unlikely]]
       return arm_slow_path(entry, deadline);
-    if (alive_.is_to_check_arm(*wheel_) && !entry.armed()) [[unlikely]]
+    // in this order: moving an armed timer then reads no count
+    if (!entry.armed() && alive_.is_to_check_arm(*wheel_)) [[unlikely]]
       return arm_slow_path(entry, deadline);
     if (wheel_->arm_beside_others(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
       wake_sooner();

@@ -114,7 +114,7 @@ struct basic_posted_operation {
     constexpr bool was_copied =
         std::is_lvalue_reference_v<From> || std::is_const_v<From> || std::is_trivially_copyable_v<Callable>;
     if constexpr (!was_copied) {
-      Callable& held = this->template held<Callable>();
+      auto& held = this->template held<Callable>();
       if constexpr (std::is_nothrow_move_assignable_v<Callable>) {
         from = std::move(held);
       } else {  // most lambdas cannot be assigned
