@@ -1,4 +1,4 @@
-"""No include points up: core < uv < net, and c stands on uv beside net. No folders include each other in a circle.
+"""No include points up: core < uv < net < durable, and c stands on uv beside net. No folders include each other in a circle.
 
 Files of no layer, such as those of tests/support, count for the highest layer that they include.
 """
@@ -14,7 +14,8 @@ SOURCES = sorted(path for folder in ("include", "src", "tests", "bench", "exampl
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', flags=re.MULTILINE)
 
 # What a layer may include: itself, and the layers it stands on.
-STANDS_ON = {"core": {"core"}, "uv": {"core", "uv"}, "net": {"core", "uv", "net"}, "c": {"core", "uv", "c"}}
+STANDS_ON = {"core": {"core"}, "uv": {"core", "uv"}, "net": {"core", "uv", "net"}, "c": {"core", "uv", "c"},
+             "durable": {"core", "uv", "net", "durable"}}
 
 
 def layer_of(path):

@@ -1,0 +1,28 @@
+// A store in a SQLite file, for programs on one machine.
+#pragma once
+
+#include <tickwheel/core/export.h>
+#include <tickwheel/durable/store.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace tickwheel::durable {
+
+/// The options of a `sqlite_store`. An aggregate.
+struct sqlite_options {
+  /// The writer's page cache, in bytes. At least 64 KiB.
+  std::size_t cache_bytes = 32 << 20;
+  /// A checkpoint follows after this many pages of the write-ahead log. At least 1.
+  std::size_t checkpoint_pages = 4000;
+
+  /// Returns a message that names the first invalid field, or null if all fields are valid.
+  TICKWHEEL_API const char* problem() const noexcept;
+};
+
+/// Returns a store that keeps its tasks in the file `path`, which is made if it does not exist. One process and one scheduler at a
+/// time has the file; a lock beside it (`path` + ".lock") proves that.
+TICKWHEEL_API std::unique_ptr<store> sqlite_store(std::string path, sqlite_options options = {});
+
+}  // namespace tickwheel::durable

@@ -1,0 +1,198 @@
+// A lane sends the requests of one verb to the store, in batches.
+#pragma once
+
+#include "request.hpp"
+
+#include <tickwheel/durable/store.hpp>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace tickwheel::durable::detail {
+
+inline constexpr std::size_t max_batch = 1000;
+inline constexpr std::size_t max_batch_bytes = 4 << 20;
+
+/// The part of the engine that a lane calls.
+class lane_owner {
+ public:
+  /// The store has answered a call.
+  virtual void on_answer(const store_call&) noexcept = 0;
+  /// The store has answered the call of `r`: it has taken effect, or will not any more.
+  virtual void on_ended(request& r, store_status) noexcept = 0;
+  /// Tasks are pending, as of this answer.
+  virtual void on_pending(std::vector<pending_row>&) noexcept = 0;
+  virtual store& tasks() noexcept = 0;
+
+ protected:
+  ~lane_owner() = default;
+};
+
+/// Holds the requests of one verb that may be sent, and up to two batches of them with the store: one is carried out while the next
+/// is made. `Traits` moves a request into a call, and its answer out.
+template <class Traits>
+class batch_lane {
+ public:
+  using call_type = typename Traits::call;
+  using request_type = typename Traits::request;
+
+  explicit batch_lane(lane_owner& owner) noexcept : owner_{owner} {}
+
+  void push(request_type& r) noexcept { queue_.push_back(r); }
+
+  /// Makes batches of what is queued, as long as the store has fewer than two.
+  void send() {
+    for (flight& f : flights_) {
+      if (queue_.empty()) return;
+      if (f.is_busy) continue;
+      fill(f);
+      f.is_busy = true;
+      (owner_.tasks().*Traits::verb)(f);
+    }
+  }
+
+ private:
+  struct flight final : call_type {
+    explicit flight(batch_lane& of) noexcept : call_type{&answer_arrived}, lane{of} {}
+    batch_lane& lane;
+    std::vector<request_type*> requests;
+    bool is_busy = false;
+  };
+
+  void fill(flight& f) {
+    f.requests.clear();
+    Traits::clear(f);
+    std::size_t bytes = 0;
+    while (!queue_.empty() && f.requests.size() < Traits::most) {
+      auto& r = static_cast<request_type&>(queue_.front());
+      if (bytes != 0 && bytes + r.bytes > max_batch_bytes) return;
+      bytes += r.bytes;
+      queue_.pop_front();
+      r.at = request::stage::sent;
+      Traits::add(f, r);
+      f.requests.push_back(&r);
+    }
+  }
+
+  static void answer_arrived(store_call& answered) noexcept {
+    auto& f = static_cast<flight&>(static_cast<call_type&>(answered));
+    batch_lane& lane = f.lane;
+    lane.owner_.on_answer(f);
+    for (std::size_t i = 0; i != f.requests.size(); ++i) {
+      request_type& r = *f.requests[i];
+      // a request that has expired was answered already
+      if (f.status == store_status::ok && !r.is_answered) {
+        Traits::take(f, i, r);
+        r.is_answered = true;
+      }
+    }
+    if constexpr (requires { f.pending; })
+      if (f.status == store_status::ok) lane.owner_.on_pending(f.pending);
+    // the calls of `on_ended` may free a request, and let others be queued
+    for (request_type* r : f.requests) lane.owner_.on_ended(*r, f.status);
+    f.requests.clear();
+    f.is_busy = false;
+  }
+
+  lane_owner& owner_;
+  request_queue queue_;
+  std::array<flight, 2> flights_{flight{*this}, flight{*this}};
+};
+
+struct put_traits {
+  using call = put_call;
+  using request = put_request;
+  static constexpr auto verb = &store::put;
+  static constexpr std::size_t most = max_batch;
+  static void clear(call& c) noexcept {
+    c.items.clear();
+    c.results.clear();
+  }
+  static void add(call& c, request& r) {
+    r.row.at = r.what.due;
+    r.row.bytes = static_cast<std::uint32_t>(r.what.payload.size());
+    c.items.push_back({std::move(r.what), r.conflict});
+  }
+  static void take(call& c, std::size_t i, request& r) noexcept {
+    r.result = c.results[i].result;
+    r.row.rev = c.results[i].rev;
+    r.row.partition = c.results[i].partition;
+  }
+};
+
+struct cancel_traits {
+  using call = cancel_call;
+  using request = cancel_request;
+  static constexpr auto verb = &store::cancel;
+  static constexpr std::size_t most = max_batch;
+  static void clear(call& c) noexcept {
+    c.ids.clear();
+    c.results.clear();
+  }
+  static void add(call& c, request& r) { c.ids.push_back(r.id); }
+  static void take(call& c, std::size_t i, request& r) noexcept { r.result = c.results[i]; }
+};
+
+struct revive_traits {
+  using call = revive_call;
+  using request = revive_request;
+  static constexpr auto verb = &store::revive;
+  static constexpr std::size_t most = max_batch;
+  static void clear(call& c) noexcept {
+    c.ids.clear();
+    c.results.clear();
+  }
+  static void add(call& c, request& r) { c.ids.push_back(r.id); }
+  static void take(call& c, std::size_t i, request& r) noexcept { r.result = c.results[i].result; }
+};
+
+struct get_traits {
+  using call = get_call;
+  using request = get_request;
+  static constexpr auto verb = &store::get;
+  static constexpr std::size_t most = max_batch;
+  static void clear(call& c) noexcept {
+    c.ids.clear();
+    c.results.clear();
+  }
+  static void add(call& c, request& r) { c.ids.push_back(r.id); }
+  static void take(call& c, std::size_t i, request& r) noexcept {
+    r.result = c.results[i] ? read_result::ok : read_result::not_found;
+    if (c.results[i]) r.found = std::move(*c.results[i]);
+  }
+};
+
+struct list_traits {
+  using call = list_call;
+  using request = list_request;
+  static constexpr auto verb = &store::list;
+  static constexpr std::size_t most = 1;
+  static void clear(call& c) noexcept { c.results.clear(); }
+  static void add(call& c, request& r) {
+    c.state = r.state;
+    c.after = r.after;
+    c.limit = r.limit;
+  }
+  static void take(call& c, std::size_t, request& r) noexcept {
+    r.result = read_result::ok;
+    r.found = std::move(c.results);
+  }
+};
+
+struct finish_traits {
+  using call = finish_call;
+  using request = finish_request;
+  static constexpr auto verb = &store::finish;
+  static constexpr std::size_t most = max_batch;
+  static void clear(call& c) noexcept {
+    c.items.clear();
+    c.results.clear();
+    c.pending.clear();
+  }
+  static void add(call& c, request& r) { c.items.push_back(r.what); }
+  static void take(call& c, std::size_t i, request& r) noexcept { r.result = c.results[i]; }
+};
+
+}  // namespace tickwheel::durable::detail

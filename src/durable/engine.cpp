@@ -1,0 +1,377 @@
+#include "engine.hpp"
+
+#include "utf8.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+namespace tickwheel::durable::detail {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t purge_limit = 1000;
+constexpr unsigned polls_per_round = 10;  // one of them looks from the beginning, and recovers
+constexpr auto longest_delivery = 300us;  // until the rest of the loop has its turn
+
+constexpr clock::time_point last_due = clock::time_point{std::chrono::sys_days{std::chrono::year{2200} / 1 / 1}} - 1ns;
+
+std::string made_up_name(std::uint64_t random) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "node-%016" PRIx64, random);
+  return name.data();
+}
+
+std::chrono::nanoseconds delay_after(unsigned attempt, const backoff_options& options, std::uint64_t seed) {
+  backoff delays{options, seed};
+  // the cap is reached long before
+  for (unsigned i = 1; i < std::min(attempt, 1000U); ++i) delays.next();
+  return delays.next();
+}
+
+// Posted to the service, to run never. A service that closes destroys it: the scheduler then closes.
+struct service_watch {
+  service_watch(std::weak_ptr<engine> e, std::uint64_t n) noexcept : of{std::move(e)}, number{n} {}
+  service_watch(service_watch&&) noexcept = default;
+  service_watch& operator=(service_watch&&) = delete;
+  ~service_watch() {
+    if (const auto still = of.lock()) still->on_service_closed(number);
+  }
+  void operator()() const noexcept {}
+
+  std::weak_ptr<engine> of;
+  std::uint64_t number;
+};
+
+template <class Part>
+Part& part_of(void* self) noexcept {
+  return *static_cast<Part*>(self);
+}
+
+}  // namespace
+
+engine::engine(timer_service& timers, std::unique_ptr<store> tasks, scheduler_options options)
+    : timers_{timers},
+      store_{std::move(tasks)},
+      options_{std::move(options)},
+      random_{options_.seed != 0 ? options_.seed : tickwheel::detail::seed_of(this)},
+      name_{options_.name.empty() ? made_up_name(random_.next()) : options_.name},
+      turn_{timers, *this},
+      poll_{timers, *this},
+      hold_{timers, []() noexcept {}},
+      pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
+      members_{timers, *this},
+      window_{timers, options_.max_loaded, [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
+      desk_{timers, options_, pause_, *this},
+      starter_{timers, options_, clock_, members_, window_, pause_, *this},
+      reader_{timers, options_, clock_, members_, window_, *this} {
+  turn_.unref();
+  poll_.unref();
+}
+
+engine::~engine() { close(); }
+
+void engine::check_thread() const noexcept {
+  if (timers_.is_open()) timers_.check_thread("a scheduler is used on another thread than its loop's");
+}
+
+void engine::set_handler(std::unique_ptr<start_handler> handler) noexcept {
+  tickwheel::detail::require(!is_open_, "scheduler::on_due was called while the scheduler is open");
+  handler_ = std::move(handler);
+}
+
+// --- open and close
+
+int engine::open(completion<int> ready) {
+  check_thread();
+  if (is_open_ && !timers_.is_open()) close();
+  const char* const why = store_ == nullptr ? "scheduler: there is no store" : options_.problem();
+  if (why != nullptr) {
+    problem_ = why;
+    return UV_EINVAL;
+  }
+  if (is_open_) return UV_EALREADY;
+  if (!timers_.is_open()) return UV_ECANCELED;
+  if (!ready) return UV_ENOMEM;
+  problem_.clear();
+  if (const int error = desk_.open(*store_)) return error;
+  if (const int error = store_->open(timers_)) {
+    request_order none;
+    desk_.close(none);
+    return error;
+  }
+  is_open_ = true;
+  ++openings_;
+  ready_ = std::move(ready);
+  reader_.open(*store_);
+  has_ref_ ? hold_.ref() : hold_.unref();
+  (void)hold_.arm(std::chrono::nanoseconds::max());
+  watch_service();
+  (void)poll_.arm(options_.poll);
+  members_.open(*store_, options_, name_, handler_ != nullptr, random_.next());
+  return 0;
+}
+
+// An armed call of another thread keeps the loop alive, so there is none without a reference.
+void engine::watch_service() noexcept {
+  service_watch_ = {};
+  ++watches_;
+  if (!has_ref_) return;
+  service_watch watch{weak_from_this(), watches_};
+  (void)timers_.remote().arm(std::chrono::nanoseconds::max(), std::move(watch), service_watch_);
+}
+
+void engine::on_service_closed(std::uint64_t watch) noexcept {
+  if (watch == watches_ && !timers_.is_open()) close();
+}
+
+void engine::close(int ready_error) noexcept {
+  if (!is_open_ || is_closing_) return;
+  const auto self = weak_from_this().lock();  // null in the destructor
+  is_closing_ = true;
+  members_.close();
+  reader_.close();
+  starter_.forget_session();
+  desk_.begin_close();
+  store_->close();  // answers all calls
+  starter_.close();
+  request_order leaving;
+  desk_.close(leaving);
+  auto ready = std::exchange(ready_, {});
+  forget_opening();
+  is_open_ = is_closing_ = false;
+
+  ready(ready_error);
+  request_desk::deliver_all(leaving);
+}
+
+void engine::forget_opening() noexcept {
+  ++watches_;
+  service_watch_ = {};
+  turn_.cancel();
+  poll_.cancel();
+  hold_.cancel();
+  pause_.close();
+  window_.clear();
+  clock_ = {};
+  ready_result_.reset();
+  drained_ = {};
+  is_draining_ = is_leaving_ = is_drained_ = false;
+  polls_ = 0;
+}
+
+request_desk* engine::desk() noexcept {
+  check_thread();
+  if (is_open_ && !timers_.is_open()) close();
+  return is_open_ && !is_closing_ ? &desk_ : nullptr;
+}
+
+void engine::set_ref(bool on) noexcept {
+  check_thread();
+  if (has_ref_ == on) return;
+  has_ref_ = on;
+  if (!is_open_) return;
+  on ? hold_.ref() : hold_.unref();
+  watch_service();
+}
+
+std::string_view engine::problem() const noexcept {
+  return store_ == nullptr || !problem_.empty() ? std::string_view{problem_} : store_->problem();
+}
+
+// --- turns
+
+void engine::wake() noexcept {
+  if (is_open_ && !is_closing_ && !turn_.armed()) (void)turn_.arm(0ns);
+}
+
+void engine::turn() noexcept {
+  const auto self = shared_from_this();
+  const std::uint64_t opening = openings_;
+  deliver();
+  if (!is_open_ || opening != openings_ || !members_.is_joined()) return;
+  if (wants_tasks() && !is_paused_) starter_.begin_due(*store_, *this);
+  desk_.send();
+  reader_.look_if_half_is_gone();
+  if (is_draining_ && !is_leaving_ && starter_.is_idle()) {
+    is_leaving_ = true;
+    members_.leave();
+  }
+}
+
+// Calls the user, for a limited time. The user may close, reopen or destroy the scheduler in each call.
+void engine::deliver() noexcept {
+  const std::uint64_t opening = openings_;
+  const auto until = timers_.read_clock() + longest_delivery;
+  const auto goes_on = [&] { return is_open_ && opening == openings_; };
+  if (ready_result_) {
+    const int result = *std::exchange(ready_result_, std::nullopt);
+    if (result != 0) return close(result);
+    std::exchange(ready_, {})(0);
+  }
+  while (goes_on() && (desk_.has_answers() || starter_.has_starts())) {
+    if (desk_.has_answers()) desk_.deliver_one();
+    if (goes_on() && starter_.has_starts()) starter_.hand_out_one(*handler_);
+    if (goes_on() && timers_.read_clock() >= until) return wake();
+  }
+  if (goes_on() && std::exchange(is_drained_, false)) std::exchange(drained_, {})();
+}
+
+void engine::on_answer(const store_call& call) noexcept {
+  if (call.status == store_status::ok) clock_.record(call.now, timers_.read_clock());
+  wake();
+}
+
+// --- polls
+
+void engine::on_poll() noexcept {
+  (void)poll_.arm(options_.poll);
+  wake();
+  if (!members_.is_joined()) return;
+  const bool is_round = ++polls_ % polls_per_round == 0;
+  if (is_round || members_.has_doubts()) members_.recover();
+  if (!reader_.is_paused()) reader_.look(is_round);
+  if (handler_ != nullptr && !purge_.is_busy) purge();
+}
+
+void engine::purge() {
+  purge_.is_busy = true;
+  purge_.limit = purge_limit;
+  purge_.purged = 0;
+  store_->purge(purge_);
+}
+
+void engine::purge_flight::answer_arrived(store_call& call) noexcept {
+  auto& self = static_cast<purge_flight&>(static_cast<purge_call&>(call));
+  self.is_busy = false;
+  if (self.of.is_closing_) return;
+  self.of.on_answer(self);
+  if (self.status == store_status::ok && self.purged >= purge_limit) self.of.purge();
+}
+
+// The store has just made a task pending. It need not wait for the next look.
+void engine::on_pending(pending_row&& row) noexcept {
+  if (!wants_tasks() || !members_.owns(row.partition)) return;
+  if (row.at > later(options_.window)) return window_.forget(row.id);
+  (void)window_.add(std::move(row), clock_);
+}
+
+// --- membership
+
+void engine::on_joined(int error) noexcept {
+  if (error != 0 || ready_) ready_result_ = error;
+  wake();
+}
+
+void engine::on_session_lost() noexcept {
+  starter_.forget_session();
+  window_.clear();
+}
+
+void engine::on_recovered(std::uint64_t tasks) noexcept {
+  recovered_ += tasks;
+  if (tasks != 0) reader_.look(true);
+}
+
+void engine::on_left() noexcept {
+  is_drained_ = true;
+  window_.clear();
+  wake();
+}
+
+// --- the ends of executions
+
+clock::time_point engine::later(std::chrono::nanoseconds delay) const noexcept {
+  const auto now = clock_.at(timers_.read_clock());
+  if (delay <= 0ns) return now;
+  return delay < last_due - now ? now + std::chrono::duration_cast<clock::duration>(delay) : last_due;
+}
+
+void engine::done(std::unique_ptr<start> s, completion<finish_result> confirmed) {
+  finish_call::item what{s->id, s->token, outcome::done, {}, false, {}};
+  desk_.end(std::move(s), std::move(what), std::move(confirmed));
+}
+
+void engine::retry_after(std::unique_ptr<start> s, std::chrono::nanoseconds delay,
+                         completion<finish_result> confirmed) {
+  finish_call::item what{s->id, s->token, outcome::again, later(delay), true, {}};
+  desk_.end(std::move(s), std::move(what), std::move(confirmed));
+}
+
+void engine::fail(std::unique_ptr<start> s, std::string_view error, completion<finish_result> confirmed) {
+  ++failed_;
+  const bool is_last = s->attempt >= options_.max_attempts;
+  const outcome how = !is_last ? outcome::again : s->period != 0ns ? outcome::done : outcome::dead;
+  const auto at = later(delay_after(s->attempt, options_.retry, random_.next()));
+  finish_call::item what{s->id, s->token, how, at, false, valid_prefix(error, max_error_bytes)};
+  desk_.end(std::move(s), std::move(what), std::move(confirmed));
+}
+
+void engine::bury(std::unique_ptr<start> s, std::string_view error, completion<finish_result> confirmed) {
+  ++failed_;
+  finish_call::item what{s->id, s->token, outcome::dead, {}, false, valid_prefix(error, max_error_bytes)};
+  desk_.end(std::move(s), std::move(what), std::move(confirmed));
+}
+
+// --- pause and drain
+
+void engine::pause() noexcept {
+  check_thread();
+  is_paused_ = true;
+}
+
+void engine::resume() noexcept {
+  check_thread();
+  is_paused_ = false;
+  wake();
+}
+
+int engine::drain(completion<> drained) {
+  if (desk() == nullptr) return UV_ECANCELED;
+  if (is_draining_) return UV_EALREADY;
+  if (!drained) return UV_ENOMEM;
+  is_draining_ = true;
+  drained_ = std::move(drained);
+  wake();
+  return 0;
+}
+
+// --- inspection
+
+scheduler_stats engine::stats() const {
+  scheduler_stats s;
+  const request_desk::counts& asked = desk_.count();
+  s.scheduled = asked.scheduled;
+  s.finished = asked.finished;
+  s.stale = asked.stale;
+  s.unavailable = asked.unavailable;
+  s.started = starter_.handed_out();
+  s.failed = failed_;
+  s.recovered = recovered_;
+  s.requests = desk_.size();
+  s.running = starter_.running();
+  s.loaded = window_.size();
+  s.partitions = members_.partition_count();
+  s.dead = members_.dead();
+  s.lateness = duration_histogram{starter_.lateness(), tick_length::at_most(starter::lateness_unit)};
+  if (!is_open_ || !timers_.is_open()) return s;
+  const auto now = timers_.read_clock();
+  if (const loaded_task* const task = window_.first_due())
+    s.oldest_overdue = std::max<std::chrono::nanoseconds>(clock_.at(now) - task->row.at, 0ns);
+  if (const start* const first = starter_.oldest()) s.oldest_running = now - first->begun_at;
+  return s;
+}
+
+bool engine::validate(std::string* why) const {
+  const char* broken = window_.problem();
+  if (broken == nullptr) broken = starter_.problem();
+  if (broken == nullptr) return desk_.validate(why);
+  if (why != nullptr) *why = broken;
+  return false;
+}
+
+}  // namespace tickwheel::durable::detail

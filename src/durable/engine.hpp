@@ -1,0 +1,145 @@
+// The engine of a scheduler: puts its parts together, and gives each its turn.
+#pragma once
+
+#include "membership.hpp"
+#include "outage_pause.hpp"
+#include "request_desk.hpp"
+#include "start.hpp"
+#include "starter.hpp"
+#include "store_clock.hpp"
+#include "task_window.hpp"
+#include "window_reader.hpp"
+
+#include <tickwheel/core/detail/splitmix64.hpp>
+#include <tickwheel/durable/scheduler.hpp>
+#include <tickwheel/uv/remote.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tickwheel::durable::detail {
+
+/// All state of a scheduler.
+///
+/// The user's callables are called in *turns*. A request, an answer of the store, or a due task asks for one, and it comes as a zero
+/// delay. So no callable runs within a request or within the store. A turn also begins what is due, and sends what was requested: the
+/// requests of one iteration of the loop go out in one batch.
+///
+/// *Lifetime:* shared by its scheduler and by the functions that are running, because a callable may destroy the scheduler.
+class engine final : public std::enable_shared_from_this<engine>,
+                     private membership::client,
+                     private request_desk::client,
+                     private starter::client,
+                     private window_reader::client {
+ public:
+  engine(timer_service&, std::unique_ptr<store>, scheduler_options);
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+  ~engine();
+
+  void set_handler(std::unique_ptr<start_handler>) noexcept;
+  int open(completion<int> ready);
+  /// Closes the scheduler. `ready` gets `ready_error` if it has not been called.
+  void close(int ready_error = UV_ECANCELED) noexcept;
+
+  /// Returns the desk. Null: the scheduler or its service is closed.
+  request_desk* desk() noexcept;
+  void pause() noexcept;
+  void resume() noexcept;
+  int drain(completion<> drained);
+
+  std::string_view problem() const noexcept;
+  void set_ref(bool on) noexcept;
+  bool has_ref() const noexcept { return has_ref_; }
+  scheduler_stats stats() const;
+  bool validate(std::string* why) const;
+  void check_thread() const noexcept;
+
+  // The ends of an execution.
+  void done(std::unique_ptr<start>, completion<finish_result>);
+  void retry_after(std::unique_ptr<start>, std::chrono::nanoseconds delay, completion<finish_result>);
+  void fail(std::unique_ptr<start>, std::string_view error, completion<finish_result>);
+  void bury(std::unique_ptr<start>, std::string_view error, completion<finish_result>);
+
+  /// The service that `watch` was posted to has destroyed it.
+  void on_service_closed(std::uint64_t watch) noexcept;
+
+ private:
+  struct purge_flight final : purge_call {
+    explicit purge_flight(engine& e) noexcept : purge_call{&answer_arrived}, of{e} {}
+    static void answer_arrived(store_call&) noexcept;
+    engine& of;
+    bool is_busy = false;
+  };
+
+  // for all parts
+  void wake() noexcept override;
+  void on_answer(const store_call&) noexcept override;
+  // for the members
+  void on_joined(int error) noexcept override;
+  void on_session_lost() noexcept override;
+  void on_partitions_gained() noexcept override { reader_.look(true); }
+  void on_recovered(std::uint64_t tasks) noexcept override;
+  void on_left() noexcept override;
+  // for the desk
+  void on_pending(pending_row&&) noexcept override;
+  void on_cancelled(std::string_view id) noexcept override { window_.forget(id); }
+  void on_revived() noexcept override { reader_.look(false); }
+  void on_start_ended(start& s) noexcept override { starter_.end(s); }
+  // for the reader
+  bool wants_tasks() const noexcept override { return handler_ != nullptr && !is_draining_; }
+
+  void turn() noexcept;
+  void deliver() noexcept;
+  void on_poll() noexcept;
+  void purge();
+  void watch_service() noexcept;
+  void forget_opening() noexcept;
+  clock::time_point later(std::chrono::nanoseconds delay) const noexcept;
+
+  timer_service& timers_;
+  const std::unique_ptr<store> store_;
+  const scheduler_options options_;
+  std::unique_ptr<start_handler> handler_;
+  bool has_ref_ = true;
+  bool is_paused_ = false;
+  std::string problem_;
+  tickwheel::detail::splitmix64 random_;
+  const std::string name_;  // the same each time it is opened
+
+  bool is_open_ = false;
+  bool is_closing_ = false;
+  std::uint64_t openings_ = 0;  // how often it was opened
+  completion<int> ready_;
+  std::optional<int> ready_result_;  // to be delivered
+  completion<> drained_;
+  bool is_draining_ = false;
+  bool is_leaving_ = false;
+  bool is_drained_ = false;  // to be delivered
+
+  member_timer<&engine::turn> turn_;
+  member_timer<&engine::on_poll> poll_;
+  callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive
+  remote_timer service_watch_;
+  std::uint64_t watches_ = 0;
+  std::uint64_t polls_ = 0;
+
+  store_clock clock_;
+  outage_pause pause_;
+  membership members_;
+  task_window window_;
+  request_desk desk_;
+  starter starter_;
+  window_reader reader_;
+  purge_flight purge_{*this};
+
+  std::uint64_t failed_ = 0;
+  std::uint64_t recovered_ = 0;
+};
+
+}  // namespace tickwheel::durable::detail

@@ -1,0 +1,284 @@
+#include "membership.hpp"
+
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace tickwheel::durable::detail {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr backoff_options between_tries{.base = 20ms, .cap = 1s};
+
+}  // namespace
+
+membership::membership(timer_service& timers, client& of) noexcept
+    : timers_{timers}, client_{of}, next_{timers, *this}, retry_{between_tries, 1} {
+  next_.unref();
+}
+
+void membership::open(store& tasks, const scheduler_options& options, const std::string& name, bool is_starting,
+                      std::uint64_t seed) {
+  tasks_ = &tasks;
+  lease_ = options.lease;
+  is_starting_ = is_starting;
+  has_joined_ = is_leaving_ = has_left_ = false;
+  max_attempts_ = options.max_attempts;
+  retry_ = backoff{between_tries, seed};
+  join_.name = name;
+  join_.lease = options.lease;
+  join_.keep_finished = options.keep_finished;
+  join();
+}
+
+void membership::close() noexcept {
+  next_.cancel();
+  tasks_ = nullptr;
+  session_ = 0;
+  owned_.clear();
+  owned_count_ = 0;
+  others_.clear();
+  doubted_.clear();
+  release_.partitions.clear();
+  ++changes_;
+}
+
+std::vector<partition_number> membership::partitions() const {
+  std::vector<partition_number> mine;
+  mine.reserve(owned_count_);
+  for (std::size_t p = 0; p != owned_.size(); ++p)
+    if (owned_[p]) mine.push_back(static_cast<partition_number>(p));
+  return mine;
+}
+
+void membership::on_timer() noexcept { is_joined() ? renew() : join(); }
+
+void membership::join() {
+  if (join_.is_busy) return;
+  join_.is_busy = true;
+  join_.error = 0;
+  sent_at_ = timers_.read_clock();
+  tasks_->join(join_);
+}
+
+void membership::on_join_answered() noexcept {
+  // a node that was a member once goes on trying
+  if (!join_.is_ok() || (join_.error != 0 && has_joined_)) {
+    (void)next_.arm(retry_.next());
+    return;
+  }
+  if (join_.error != 0) {
+    client_.on_joined(join_.error);
+    return;
+  }
+  has_joined_ = true;
+  retry_.reset();
+  session_ = join_.session;
+  renewed_from_ = sent_at_;
+  owned_.assign(join_.partitions, false);
+  owned_count_ = 0;
+  others_.clear();
+  doubted_.clear();
+  release_.partitions.clear();
+  ++changes_;
+  client_.on_joined(0);
+  renew();
+}
+
+void membership::renew() {
+  if (renew_.is_busy) return;
+  renew_.is_busy = true;
+  renew_.session = session_;
+  renew_.lease = lease_;
+  renew_.is_starting = is_starting_ && !is_leaving_;
+  renew_.nodes.clear();
+  renew_.partitions.clear();
+  changes_then_ = changes_;
+  sent_at_ = timers_.read_clock();
+  tasks_->renew(renew_);
+}
+
+void membership::on_renew_answered() noexcept {
+  if (!renew_.is_ok()) {
+    (void)next_.arm(std::min(retry_.next(), lease_ / 4));
+    return;
+  }
+  retry_.reset();
+  if (renew_.is_buried) {
+    session_ = 0;
+    owned_.clear();
+    owned_count_ = 0;
+    client_.on_session_lost();
+    join();
+    return;
+  }
+  renewed_from_ = sent_at_;
+  dead_ = renew_.dead;
+  (void)next_.arm(lease_ / 4);
+  if (changes_then_ == changes_ && !acquire_.is_busy && !release_.is_busy && release_.partitions.empty())
+    set_owned(renew_.partitions);
+  bury_the_dead();
+  send_release();  // again, if its answer was lost
+  share();
+}
+
+// The store knows which partitions are owned, also after an answer of it was lost.
+void membership::set_owned(const std::vector<partition_number>& mine) {
+  const auto before = partitions();
+  std::vector<partition_number> gained;
+  std::set_difference(mine.begin(), mine.end(), before.begin(), before.end(), std::back_inserter(gained));
+  owned_.assign(owned_.size(), false);
+  owned_count_ = 0;
+  for (const partition_number p : mine) {
+    if (p >= owned_.size() || owned_[p]) continue;
+    owned_[p] = true;
+    ++owned_count_;
+  }
+  if (gained.empty()) return;
+  recover();
+  client_.on_partitions_gained();
+}
+
+void membership::bury_the_dead() {
+  const auto now = timers_.read_clock();
+  std::map<session_number, sighting> seen;
+  for (const store_node& node : renew_.nodes) {
+    if (node.session == session_) continue;
+    sighting& s = seen[node.session] = {node.beat, now};
+    if (const auto known = others_.find(node.session); known != others_.end() && known->second.beat == node.beat)
+      s.since = known->second.since;
+    const auto silent = now - s.since;
+    const bool is_dead = (silent >= lease_ / 2 && node.expires < renew_.now) || silent >= lease_;
+    if (!is_dead || bury_.is_busy) continue;
+    bury_.is_busy = true;
+    bury_.session = node.session;
+    bury_.beat = node.beat;
+    bury_.is_buried = false;
+    tasks_->bury(bury_);
+  }
+  others_ = std::move(seen);
+}
+
+void membership::on_bury_answered() noexcept {
+  if (bury_.is_ok() && bury_.is_buried && is_joined()) renew();
+}
+
+// At most ceil(partitions / starting nodes) each.
+void membership::share() {
+  const auto starting = static_cast<std::size_t>(
+      std::count_if(renew_.nodes.begin(), renew_.nodes.end(), [](const store_node& n) { return n.is_starting; }));
+  const std::size_t nodes = std::max<std::size_t>(starting, 1);
+  const std::size_t fair = is_starting_ && !is_leaving_ ? (owned_.size() + nodes - 1) / nodes : 0;
+  if (owned_count_ > fair) {
+    session_number poorest = 0;
+    std::size_t fewest = fair;
+    for (const store_node& n : renew_.nodes) {
+      if (n.session == session_ || !n.is_starting || n.partitions >= fewest) continue;
+      poorest = n.session;
+      fewest = n.partitions;
+    }
+    // a surplus that nobody lacks stays
+    if (poorest != 0 || is_leaving_) {
+      const std::size_t lacking = poorest != 0 ? fair - fewest : 0;
+      release(is_leaving_ ? owned_count_ : std::min(owned_count_ - fair, lacking), poorest);
+    }
+  } else if (owned_count_ < fair && renew_.free_partitions != 0 && !acquire_.is_busy) {
+    acquire_.is_busy = true;
+    acquire_.session = session_;
+    acquire_.limit = static_cast<std::uint16_t>(fair - owned_count_);
+    acquire_.partitions.clear();
+    ++changes_;
+    tasks_->acquire(acquire_);
+  }
+}
+
+void membership::on_acquire_answered() noexcept {
+  ++changes_;
+  if (!acquire_.is_ok() || acquire_.session != session_) return;
+  if (is_leaving_) {
+    gain(acquire_.partitions);
+    release(owned_count_, 0);
+    return;
+  }
+  gain(acquire_.partitions);
+  if (acquire_.partitions.empty()) return;
+  recover();
+  client_.on_partitions_gained();
+}
+
+void membership::gain(const std::vector<partition_number>& more) {
+  for (const partition_number p : more) {
+    if (p >= owned_.size() || owned_[p]) continue;
+    owned_[p] = true;
+    ++owned_count_;
+  }
+}
+
+void membership::release(std::size_t surplus, session_number to) {
+  if (release_.is_busy || !release_.partitions.empty()) return;
+  for (std::size_t p = owned_.size(); p-- != 0 && surplus != 0;) {
+    if (!owned_[p]) continue;
+    owned_[p] = false;
+    --owned_count_;
+    --surplus;
+    release_.partitions.push_back(static_cast<partition_number>(p));
+  }
+  release_.to = to;
+  send_release();
+}
+
+void membership::send_release() {
+  if (release_.is_busy) return;
+  if (release_.partitions.empty()) return check_left();
+  release_.is_busy = true;
+  release_.session = session_;
+  ++changes_;
+  tasks_->release(release_);
+}
+
+// Released again until the store has answered: giving up what is not owned has no effect.
+void membership::on_release_answered() noexcept {
+  ++changes_;
+  if (release_.is_ok() || release_.session != session_) release_.partitions.clear();
+  if (release_.partitions.empty() && is_leaving_ && owned_count_ != 0) release(owned_count_, 0);
+  check_left();
+}
+
+void membership::leave() {
+  is_leaving_ = true;
+  if (is_joined() && owned_count_ != 0) {
+    renew();  // tells the others, and shares
+    return;
+  }
+  check_left();
+}
+
+void membership::check_left() noexcept {
+  if (!is_leaving_ || has_left_ || owned_count_ != 0 || release_.is_busy || !release_.partitions.empty() ||
+      acquire_.is_busy)
+    return;
+  has_left_ = true;
+  client_.on_left();
+}
+
+void membership::recover() {
+  if (recover_.is_busy || !is_joined()) return;
+  recover_.is_busy = true;
+  recover_.session = session_;
+  recover_.max_attempts = max_attempts_;
+  recover_.doubted.assign(doubted_.begin(), doubted_.end());
+  recover_.recovered = recover_.died = 0;
+  tasks_->recover(recover_);
+}
+
+void membership::on_recover_answered() noexcept {
+  if (!recover_.is_ok() || recover_.session != session_) return;
+  for (const std::string& id : recover_.doubted) doubted_.erase(id);
+  client_.on_recovered(recover_.recovered + recover_.died);
+}
+
+}  // namespace tickwheel::durable::detail

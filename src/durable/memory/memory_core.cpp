@@ -1,0 +1,145 @@
+#include "memory_core.hpp"
+
+#include "memory_node.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tickwheel::durable::detail {
+
+void memory_clock::read(const timer_service& timers) {
+  if (!timers.is_open()) return;
+  const tickwheel::clock::time_point reading = timers.read_clock();
+  if (last_ && reading <= *last_) return;
+  if (last_) now_ += reading - *last_;
+  last_ = reading;
+}
+
+void memory_clock::start(const timer_service& timers) {
+  if (last_ && timers.read_clock() < *last_) last_.reset();
+  read(timers);
+}
+
+void memory_core::add(memory_node& n) {
+  if (open_nodes.empty()) time.start(*n.timers());
+  open_nodes.push_back(&n);
+}
+
+void memory_core::remove(memory_node& n) {
+  now();
+  std::erase(open_nodes, &n);
+}
+
+clock::time_point memory_core::now() {
+  for (const memory_node* const n : open_nodes) time.read(*n->timers());
+  return time.now();
+}
+
+std::optional<memory_fault> memory_core::count(store_verb verb, const store_call& c) {
+  ++calls[index_of(verb)];
+  if (look) look(verb, c);
+  std::deque<memory_fault>& planned = faults[index_of(verb)];
+  if (planned.empty()) return std::nullopt;
+  const memory_fault first = planned.front();
+  planned.pop_front();
+  return first;
+}
+
+bool memory_core::is_out(const memory_node& n) const { return all_out || nodes_out.contains(n.name()); }
+
+void memory_core::carry_out(memory_node& n, store_verb verb, store_call& c) {
+  unconfirmed& noted = unconfirmed_.emplace_back(unconfirmed{&c, &n, {}});
+  table.note_in(&noted.writes);
+  c.now = now();
+  execute(n, verb, c);
+  table.note_in(nullptr);
+  if (noted.writes.empty()) unconfirmed_.pop_back();
+}
+
+void memory_core::execute(memory_node& n, store_verb verb, store_call& c) {
+  switch (verb) {
+    case store_verb::join: {
+      auto& join = static_cast<join_call&>(c);
+      join.error = join_error;
+      if (join_error != 0) return n.set_problem("memory_database: fail_join");
+      // the session of a closed store, or of this one, is not alive
+      const session_number former = table.session_of(join.name);
+      const bool is_of_another = std::any_of(open_nodes.begin(), open_nodes.end(), [&](const memory_node* other) {
+        return other != &n && other->has_session(former);
+      });
+      if (!is_of_another) table.remove(former);
+      table.join(join, c.now);
+      if (join.error == 0) return n.set_session(join.session);
+      return n.set_problem("memory_database: another node has the name " + join.name);
+    }
+    case store_verb::renew:
+      return table.renew(static_cast<renew_call&>(c), c.now);
+    case store_verb::bury:
+      return table.bury(static_cast<bury_call&>(c));
+    case store_verb::acquire:
+      return table.acquire(static_cast<acquire_call&>(c));
+    case store_verb::release:
+      return table.release(static_cast<release_call&>(c));
+    case store_verb::load:
+      return table.load(static_cast<load_call&>(c), c.now);
+    case store_verb::begin:
+      return table.begin(static_cast<begin_call&>(c), c.now);
+    case store_verb::finish:
+      return table.finish(static_cast<finish_call&>(c), c.now);
+    case store_verb::recover:
+      return table.recover(static_cast<recover_call&>(c), c.now);
+    case store_verb::put:
+      return table.put(static_cast<put_call&>(c), c.now, refuses);
+    case store_verb::cancel:
+      return table.cancel(static_cast<cancel_call&>(c), c.now);
+    case store_verb::revive:
+      return table.revive(static_cast<revive_call&>(c), c.now);
+    case store_verb::get:
+      return table.get(static_cast<get_call&>(c), c.now);
+    case store_verb::list:
+      return table.list(static_cast<list_call&>(c), c.now);
+    case store_verb::purge:
+      return table.purge(static_cast<purge_call&>(c), c.now);
+  }
+}
+
+void memory_core::confirm(const store_call& c) {
+  const auto confirmed =
+      std::find_if(unconfirmed_.begin(), unconfirmed_.end(), [&](const unconfirmed& u) { return u.call == &c; });
+  if (confirmed == unconfirmed_.end()) return;
+  // an earlier write of the same row cannot be rolled back without this one
+  for (const memory_table::change& write : confirmed->writes)
+    for (auto earlier = unconfirmed_.begin(); earlier != confirmed; ++earlier)
+      std::erase_if(earlier->writes, [&](const memory_table::change& w) { return memory_table::are_of_one(w, write); });
+  unconfirmed_.erase(confirmed);
+}
+
+void memory_core::crash(const std::function<bool(const memory_node&)>& crashes, bool keep_unconfirmed) {
+  for (memory_node* const n : open_nodes)
+    if (crashes(*n)) n->crash();
+  std::vector<memory_table::change> kept;
+  // NOLINTNEXTLINE(modernize-loop-convert): backwards
+  for (auto u = unconfirmed_.rbegin(); u != unconfirmed_.rend(); ++u) {
+    const bool is_rolled_back = crashes(*u->by) && !keep_unconfirmed;
+    for (auto write = u->writes.rbegin(); write != u->writes.rend(); ++write) {
+      const bool is_needed = std::any_of(kept.begin(), kept.end(), [&](const memory_table::change& later) {
+        return memory_table::are_of_one(*write, later);
+      });
+      if (is_rolled_back && !is_needed)
+        table.undo(*write);
+      else if (!is_rolled_back)
+        kept.push_back(*write);
+    }
+  }
+  unconfirmed_.remove_if([&](const unconfirmed& u) { return crashes(*u.by); });
+}
+
+void memory_core::fail_over() {
+  memory_table before = *saved;
+  before.skip_numbers_of(table);
+  table = std::move(before);
+  unconfirmed_.clear();
+  for (memory_node* const n : open_nodes) n->fail_over();
+}
+
+}  // namespace tickwheel::durable::detail

@@ -1,0 +1,53 @@
+// How long begins and finishes wait after the store could not be reached.
+#pragma once
+
+#include <tickwheel/net/backoff.hpp>
+#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace tickwheel::durable::detail {
+
+/// Grows with each outage that follows the last one.
+class outage_pause {
+ public:
+  /// Calls `wake` with `context` when a pause has passed.
+  outage_pause(timer_service& timers, std::uint64_t seed, void (*wake)(void*) noexcept, void* context) noexcept
+      : timers_{timers}, delays_{options(), seed}, wake_{wake}, context_{context}, end_{timers, *this} {
+    end_.unref();
+  }
+
+  /// The store could not be reached. Calls within a pause count as one.
+  void begin() noexcept {
+    if (holds()) return;
+    const auto delay = delays_.next();
+    until_ = timers_.now() + delay;
+    (void)end_.arm(delay);
+  }
+  /// The store has answered. A pause that was begun goes on.
+  void on_answer() noexcept { delays_.reset(); }
+  /// Returns true during a pause.
+  bool holds() const noexcept { return timers_.now() < until_; }
+  void close() noexcept {
+    end_.cancel();
+    until_ = {};
+    delays_.reset();
+  }
+
+ private:
+  static backoff_options options() noexcept {
+    return {.base = std::chrono::milliseconds{5}, .cap = std::chrono::milliseconds{500}};
+  }
+  void on_end() noexcept { wake_(context_); }
+
+  timer_service& timers_;
+  backoff delays_;
+  void (*wake_)(void*) noexcept;
+  void* context_;
+  member_timer<&outage_pause::on_end> end_;
+  tickwheel::clock::time_point until_{};
+};
+
+}  // namespace tickwheel::durable::detail

@@ -1,0 +1,76 @@
+// Calls on their way: from a verb to the thread that carries it out, and back to the loop.
+#pragma once
+
+#include <tickwheel/durable/store.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace tickwheel::durable::sqlite {
+
+/// Tells of which class a call is.
+using verb = store_verb;
+
+/// Returns true for a verb that only reads: it has no effect that could be unknown.
+constexpr bool only_reads(verb kind) noexcept { return kind == verb::load || kind == verb::get || kind == verb::list; }
+
+/// A call, and its place in a list.
+struct queued_call {
+  store_call* call = nullptr;
+  verb kind{};
+  std::uint64_t number = 0;  // in the order of the calls
+  queued_call* next = nullptr;
+
+  template <class Call>
+  Call& as() const noexcept {
+    return static_cast<Call&>(*call);
+  }
+};
+
+/// Calls in their order. Linked through the calls, so that it needs no memory.
+class call_list {
+ public:
+  call_list() noexcept = default;
+  call_list(call_list&& from) noexcept
+      : first_{std::exchange(from.first_, nullptr)}, last_{std::exchange(from.last_, nullptr)} {}
+  call_list& operator=(call_list&& from) noexcept {
+    first_ = std::exchange(from.first_, nullptr);
+    last_ = std::exchange(from.last_, nullptr);
+    return *this;
+  }
+  ~call_list() = default;
+
+  bool empty() const noexcept { return first_ == nullptr; }
+  /// Requires: it is not empty.
+  queued_call& front() const noexcept { return *first_; }
+
+  void push(queued_call& call) noexcept {
+    call.next = nullptr;
+    (last_ == nullptr ? first_ : last_->next) = &call;
+    last_ = &call;
+  }
+  /// Requires: it is not empty.
+  queued_call& pop() noexcept {
+    queued_call& call = *first_;
+    first_ = call.next;
+    if (first_ == nullptr) last_ = nullptr;
+    return call;
+  }
+  void append(call_list&& from) noexcept {
+    while (!from.empty()) push(from.pop());
+  }
+
+  /// Brings the calls into the order of their numbers. O(n log n), and needs no memory.
+  void sort() noexcept;
+
+  template <class F>
+  void for_each(F&& visit) const {
+    for (queued_call* call = first_; call != nullptr; call = call->next) visit(*call);
+  }
+
+ private:
+  queued_call* first_ = nullptr;
+  queued_call* last_ = nullptr;
+};
+
+}  // namespace tickwheel::durable::sqlite

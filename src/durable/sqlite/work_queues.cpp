@@ -1,0 +1,186 @@
+#include "work_queues.hpp"
+
+#include <cstddef>
+
+namespace tickwheel::durable::sqlite {
+
+namespace {
+
+constexpr std::size_t most_elements = 1000;
+constexpr std::size_t most_bytes = 4 << 20;
+
+// from a refused wakeup to the next try
+constexpr std::chrono::milliseconds wakeup_pause{2};
+
+struct size {
+  std::size_t elements = 0;
+  std::size_t bytes = 0;
+};
+
+size size_of(const queued_call& queued) noexcept {
+  switch (queued.kind) {
+    case verb::put: {
+      size sum;
+      for (const auto& item : queued.as<put_call>().items) {
+        ++sum.elements;
+        sum.bytes += item.what.id.size() + item.what.payload.size();
+      }
+      return sum;
+    }
+    case verb::cancel:
+      return {queued.as<cancel_call>().ids.size(), 0};
+    case verb::revive:
+      return {queued.as<revive_call>().ids.size(), 0};
+    case verb::get:
+      return {queued.as<get_call>().ids.size(), 0};
+    case verb::purge:
+      return {queued.as<purge_call>().limit, 0};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+void work_queues::push(queued_call& call) noexcept {
+  const std::lock_guard lock{mutex_};
+  switch (call.kind) {
+    case verb::load:
+      reads_.push(call);
+      reader_.notify_one();
+      return;
+    case verb::put:
+    case verb::cancel:
+    case verb::revive:
+    case verb::get:
+    case verb::list:
+    case verb::purge:
+      requests_.push(call);
+      break;
+    default:
+      starts_.push(call);
+      break;
+  }
+  writer_.notify_one();
+}
+
+void work_queues::stop() noexcept {
+  const std::lock_guard lock{mutex_};
+  stopping_ = true;
+  writer_.notify_one();
+  reader_.notify_one();
+  suspended_.notify_one();
+}
+
+call_list work_queues::take_left() noexcept {
+  const std::lock_guard lock{mutex_};
+  call_list left = std::move(starts_);
+  left.append(std::move(requests_));
+  left.append(std::move(reads_));
+  return left;
+}
+
+bool work_queues::has_writing() const noexcept {
+  return stopping_ || !starts_.empty() || (!requests_.empty() && !requests_wait_) || wants_completion_;
+}
+
+bool work_queues::next_writing(writing& work, std::chrono::milliseconds patience) noexcept {
+  std::unique_lock lock{mutex_};
+  const auto is_awake = [this] { return has_writing() || owes_wakeup_; };
+  if (patience.count() > 0)
+    writer_.wait_for(lock, patience, is_awake);
+  else
+    writer_.wait(lock, is_awake);
+  if (owes_wakeup_) writer_.wait_for(lock, wakeup_pause, [this] { return has_writing(); });
+  if (stopping_) return false;
+  work.starts = std::move(starts_);
+  hand_over_list();
+  if (!requests_wait_) take_requests(work.requests);
+  work.completes_checkpoint = std::exchange(wants_completion_, false);
+  work.retries_wakeup = std::exchange(owes_wakeup_, false);
+  return true;
+}
+
+// all that was taken before is committed
+void work_queues::hand_over_list() noexcept {
+  if (requests_wait_ || requests_.empty() || requests_.front().kind != verb::list) return;
+  reads_.push(requests_.pop());
+  requests_wait_ = true;
+  reader_.notify_one();
+}
+
+void work_queues::take_requests(call_list& taken) noexcept {
+  size sum;
+  while (!requests_.empty() && requests_.front().kind != verb::list) {
+    const size next = size_of(requests_.front());
+    sum.elements += next.elements;
+    sum.bytes += next.bytes;
+    if (!taken.empty() && (sum.elements > most_elements || sum.bytes > most_bytes)) return;
+    taken.push(requests_.pop());
+  }
+}
+
+bool work_queues::suspend_reader() noexcept {
+  std::unique_lock lock{mutex_};
+  reader_shall_close_ = true;
+  reader_.notify_one();
+  suspended_.wait(lock, [this] { return reader_is_closed_ || stopping_; });
+  return !stopping_;
+}
+
+void work_queues::resume_reader() noexcept {
+  const std::lock_guard lock{mutex_};
+  reader_shall_close_ = reader_is_closed_ = false;
+}
+
+void work_queues::request_checkpoint() noexcept {
+  const std::lock_guard lock{mutex_};
+  wants_checkpoint_ = true;
+  reader_.notify_one();
+}
+
+void work_queues::retry_wakeup() noexcept {
+  const std::lock_guard lock{mutex_};
+  owes_wakeup_ = true;
+  writer_.notify_one();
+}
+
+work_queues::reading work_queues::next_reading(queued_call*& call) noexcept {
+  std::unique_lock lock{mutex_};
+  reader_.wait(lock, [this] {
+    return stopping_ || (reader_shall_close_ && !reader_is_closed_) || !reads_.empty() || wants_checkpoint_;
+  });
+  if (stopping_) return reading::stop;
+  if (reader_shall_close_ && !reader_is_closed_) return reading::suspend;
+  if (!reads_.empty()) {
+    call = &reads_.pop();
+    return reading::call;
+  }
+  wants_checkpoint_ = false;
+  return reading::checkpoint;
+}
+
+void work_queues::suspended() noexcept {
+  const std::lock_guard lock{mutex_};
+  reader_is_closed_ = true;
+  suspended_.notify_one();
+}
+
+void work_queues::list_is_fixed() noexcept {
+  const std::lock_guard lock{mutex_};
+  requests_wait_ = false;
+  writer_.notify_one();
+}
+
+void work_queues::request_completion() noexcept {
+  const std::lock_guard lock{mutex_};
+  wants_completion_ = true;
+  writer_.notify_one();
+}
+
+bool work_queues::reader_is_suspended() noexcept {
+  const std::lock_guard lock{mutex_};
+  return reader_is_closed_;
+}
+
+}  // namespace tickwheel::durable::sqlite

@@ -1,0 +1,83 @@
+// Hands calls to the writer and the reader, in their order.
+#pragma once
+
+#include "queued_call.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace tickwheel::durable::sqlite {
+
+/// The queues between the loop, the writer and the reader. One mutex guards all; nobody holds it for long.
+///
+/// `list` must see what was written before it, and nothing later. When it comes to the head of the requests, all before it is
+/// committed. The reader takes it, and requests behind it wait until the reader has fixed what it sees.
+///
+/// *Thread safety:* as each function says.
+class work_queues {
+ public:
+  /// What the writer shall do. All may be empty.
+  struct writing {
+    call_list starts;    // in one transaction with the requests
+    call_list requests;  // at most 1,000 elements or 4 MiB
+    bool completes_checkpoint = false;
+    bool retries_wakeup = false;
+  };
+  enum class reading { call, checkpoint, suspend, stop };
+
+  /// The loop: hands over a call.
+  void push(queued_call&) noexcept;
+  /// The loop: lets both threads end after what they do now.
+  void stop() noexcept;
+  /// After both threads have ended: all calls that nobody took.
+  call_list take_left() noexcept;
+  /// Turns true with `stop`.
+  const std::atomic<bool>& stopping() const noexcept { return stopping_; }
+
+  /// The writer: waits for work, at most `patience` if that is positive. Returns false if it shall stop.
+  bool next_writing(writing&, std::chrono::milliseconds patience) noexcept;
+  /// The writer: waits until the reader has closed its connection. The reader then answers `unavailable`. False: it shall stop.
+  bool suspend_reader() noexcept;
+  /// The writer: lets the reader connect again.
+  void resume_reader() noexcept;
+  /// The writer: asks the reader for a checkpoint.
+  void request_checkpoint() noexcept;
+
+  /// The writer and the reader: the loop has refused a wakeup. The writer tries again a little later.
+  void retry_wakeup() noexcept;
+
+  /// The reader: waits for work. After `suspend` it closes its connection and calls `suspended`.
+  reading next_reading(queued_call*&) noexcept;
+  void suspended() noexcept;
+  /// The reader: lets the requests behind a `list` go on.
+  void list_is_fixed() noexcept;
+  /// The reader: asks the writer to complete a checkpoint between two commits.
+  void request_completion() noexcept;
+  /// The reader: returns true if there is no connection to read with.
+  bool reader_is_suspended() noexcept;
+
+ private:
+  bool has_writing() const noexcept;
+  void hand_over_list() noexcept;
+  void take_requests(call_list&) noexcept;
+
+  std::mutex mutex_;
+  std::condition_variable writer_;
+  std::condition_variable reader_;
+  std::condition_variable suspended_;
+
+  std::atomic<bool> stopping_ = false;
+  call_list starts_;
+  call_list requests_;
+  call_list reads_;
+  bool requests_wait_ = false;      // for a list
+  bool reader_shall_close_ = true;  // nothing to read before the first join
+  bool reader_is_closed_ = true;
+  bool wants_checkpoint_ = false;
+  bool wants_completion_ = false;
+  bool owes_wakeup_ = false;
+};
+
+}  // namespace tickwheel::durable::sqlite

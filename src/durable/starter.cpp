@@ -1,0 +1,160 @@
+#include "starter.hpp"
+
+#include "batch_lane.hpp"
+
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace tickwheel::durable::detail {
+
+namespace {
+
+constexpr unsigned fragile_after = 2;
+constexpr std::size_t most_looked_at = 4 * max_batch;
+
+}  // namespace
+
+starter::starter(timer_service& timers, const scheduler_options& options, store_clock& time, membership& members,
+                 task_window& window, outage_pause& pause, client& of) noexcept
+    : timers_{timers},
+      options_{options},
+      clock_{time},
+      members_{members},
+      window_{window},
+      pause_{pause},
+      client_{of} {}
+
+void starter::begin_due(store& tasks, engine& owner) {
+  const auto now = timers_.read_clock();
+  if (begin_.is_busy || pause_.holds() || !members_.may_start(now)) return;
+  begin_.items.clear();
+  begin_.starts.clear();
+  pick(std::min(options_.max_running - std::min(options_.max_running, running_.size()), max_batch));
+  if (begin_.items.empty()) return;
+  begin_.is_busy = true;
+  begin_.owner = &owner;
+  begin_.session = members_.session();
+  begin_.sent_at = now;
+  tasks.begin(begin_);
+}
+
+void starter::pick(std::size_t most) {
+  std::size_t bytes = 0;
+  std::size_t looked_at = 0;
+  bool has_fragile = fragile_ != 0;
+  loaded_task* next = nullptr;
+  for (loaded_task* task = window_.first_due(); task != nullptr && begin_.items.size() < most; task = next) {
+    next = window_.after(*task);
+    if (++looked_at > most_looked_at) return;
+    if (!members_.owns(task->row.partition) || members_.is_doubted(task->row.id)) {
+      window_.erase(*task);
+      continue;
+    }
+    if (task->row.lost >= fragile_after && std::exchange(has_fragile, true)) continue;
+    if (bytes != 0 && bytes + task->row.bytes > max_batch_bytes) return;
+    bytes += task->row.bytes;
+    window_.take(*task);
+    begin_.tasks.push_back(task);
+    begin_.items.push_back({task->row.id, task->row.rev});
+  }
+}
+
+void starter::flight::answer_arrived(store_call& call) noexcept {
+  auto& self = static_cast<flight&>(static_cast<begin_call&>(call));
+  self.is_busy = false;
+  if (self.tasks.empty()) return;  // the session was lost, or the scheduler closes
+  self.of.client_.on_answer(self);
+  self.status == store_status::ok ? self.of.on_begun() : self.of.give_up_begin();
+  self.tasks.clear();
+}
+
+void starter::on_begun() {
+  pause_.on_answer();
+  for (begin_call::started& s : begin_.starts) add(s, *std::exchange(begin_.tasks[s.index], nullptr));
+  std::erase(begin_.tasks, nullptr);
+  const auto is_early = [&](const loaded_task* task) { return task->row.at > begin_.now; };
+  if (std::any_of(begin_.tasks.begin(), begin_.tasks.end(), is_early)) {
+    clock_.discard();
+    clock_.record(begin_.now, timers_.read_clock());
+  }
+  for (loaded_task* const task : begin_.tasks) {
+    if (is_early(task))
+      window_.wait_again(*task, clock_);
+    else
+      window_.erase(*task);  // it has changed: the next look finds it
+  }
+}
+
+void starter::give_up_begin() noexcept {
+  pause_.begin();
+  for (loaded_task* const task : begin_.tasks) {
+    if (begin_.status == store_status::unavailable) {
+      window_.put_back(*task);
+      continue;
+    }
+    members_.doubt(task->row.id);
+    window_.erase(*task);
+  }
+}
+
+void starter::add(begin_call::started& s, loaded_task& task) {
+  auto made = std::make_unique<start>();
+  made->owner = begin_.owner;
+  made->id = task.row.id;
+  made->payload = std::move(s.payload);
+  made->token = s.token;
+  made->attempt = s.attempt;
+  made->lost = s.lost;
+  made->at = task.row.at;
+  made->due = s.due;
+  made->period = s.period;
+  made->begun_at = begin_.sent_at;
+  made->session = begin_.session;
+  fragile_ += made->lost >= fragile_after;
+  running_.push_back(*made);
+  ready_.push_back(std::move(made));
+  window_.erase(task);
+}
+
+void starter::hand_out_one(start_handler& handler) {
+  std::unique_ptr<start> s = std::move(ready_.front());
+  ready_.pop_front();
+  const auto now = timers_.read_clock();
+  if (s->session != members_.session() || now >= members_.safe_until(s->begun_at)) {
+    if (s->session == members_.session()) members_.doubt(s->id);
+    end(*s);
+    return;
+  }
+  ++handed_out_;
+  const std::chrono::nanoseconds late = clock_.at(now) - s->at;
+  lateness_.record(static_cast<std::uint64_t>(std::max(late / lateness_unit, std::int64_t{0})));
+  handler.call(start::give(std::move(s)));
+}
+
+void starter::end(start& s) noexcept {
+  fragile_ -= s.lost >= fragile_after;
+  running_.erase(running_.iterator_to(s));
+  client_.wake();
+}
+
+void starter::close() noexcept {
+  while (!running_.empty()) {
+    running_.front().owner = nullptr;
+    running_.pop_front();
+  }
+  ready_.clear();
+  begin_.tasks.clear();
+  fragile_ = 0;
+}
+
+const char* starter::problem() const noexcept {
+  if (running_.size() > options_.max_running) return "more starts are running than max_running";
+  std::size_t fragile = 0;
+  for (const start& s : running_) fragile += s.lost >= fragile_after;
+  if (fragile != fragile_) return "the count of fragile starts is off";
+  return fragile > 1 ? "two tasks that lost two nodes are running" : nullptr;
+}
+
+}  // namespace tickwheel::durable::detail

@@ -1,0 +1,71 @@
+// The window reader looks into the store: it reads what is due soon into the window.
+#pragma once
+
+#include "membership.hpp"
+#include "store_clock.hpp"
+#include "task_window.hpp"
+
+#include <tickwheel/durable/scheduler_options.hpp>
+#include <tickwheel/durable/store.hpp>
+
+#include <cstddef>
+
+namespace tickwheel::durable::detail {
+
+/// A look reads the pending tasks of all own partitions that are due within `window`, page after page.
+///
+/// It starts at the low-water mark, which is two windows before the oldest task in memory: earlier tasks were read before, or are late
+/// comers, which a look from the beginning finds. A look ends early if the window is full, and goes on once half of it has gone.
+class window_reader {
+ public:
+  /// The part of the engine that it calls.
+  class client {
+   public:
+    virtual void on_answer(const store_call&) noexcept = 0;
+    /// Returns false if the node starts nothing any more.
+    virtual bool wants_tasks() const noexcept = 0;
+
+   protected:
+    ~client() = default;
+  };
+
+  window_reader(timer_service&, const scheduler_options&, const store_clock&, const membership&, task_window&,
+                client&) noexcept;
+  window_reader(const window_reader&) = delete;
+  window_reader& operator=(const window_reader&) = delete;
+
+  void open(store& tasks) noexcept { tasks_ = &tasks; }
+  void close() noexcept;
+
+  /// Begins a look, unless one is under way. A look from the beginning then follows.
+  void look(bool from_the_beginning);
+  /// Goes on after a look that ended because the window was full, if half of the window has gone.
+  void look_if_half_is_gone();
+  /// Reads nothing while the window is full.
+  bool is_paused() const noexcept { return is_full_ && window_.size() > window_.capacity() / 2; }
+
+ private:
+  struct flight final : load_call {
+    explicit flight(window_reader& r) noexcept : load_call{&answer_arrived}, of{r} {}
+    static void answer_arrived(store_call&) noexcept;
+    window_reader& of;
+    bool is_busy = false;
+  };
+
+  void on_loaded();
+  void load();
+
+  timer_service& timers_;
+  const scheduler_options& options_;
+  const store_clock& clock_;
+  const membership& members_;
+  task_window& window_;
+  client& client_;
+  store* tasks_ = nullptr;
+
+  flight load_{*this};
+  bool is_full_ = false;      // the last look did not end for want of room
+  bool starts_over_ = false;  // a look from the beginning follows
+};
+
+}  // namespace tickwheel::durable::detail
