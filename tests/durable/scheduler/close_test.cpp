@@ -1,0 +1,200 @@
+#include "../support/manual_node.hpp"
+
+#include <uv.h>
+
+using namespace tickwheel_test;
+using durable::execution;
+using durable::schedule_result;
+using durable::store_verb;
+
+namespace {
+
+using strings = std::vector<std::string>;
+
+class scheduler_close : public testing::Test {
+ protected:
+  void ask(const std::string& id) {
+    EXPECT_EQ(node->scheduler.schedule(
+                  {id, world.database->now() + 1h, {}, {}},
+                  [this, id](schedule_result r) noexcept { answers.push_back(id + ' ' + to_string(r)); }),
+              0);
+  }
+  void read(const std::string& id) {
+    EXPECT_EQ(node->scheduler.get(id,
+                                  [this, id](durable::read_result r, durable::task_info) noexcept {
+                                    answers.push_back(id + ' ' + to_string(r));
+                                  }),
+              0);
+  }
+
+  manual_world world;
+  std::unique_ptr<manual_node> node = std::make_unique<manual_node>(world);
+  strings answers;
+};
+
+TEST_F(scheduler_close, answers_open_requests_in_call_order) {
+  node->open();
+  world.database->answer_after(store_verb::put, 1s);
+  world.database->answer_after(store_verb::get, 1s);
+  ask("a");
+  read("g");
+  node->advance(100ms);
+  ask("b");
+  ask("a");
+  node->scheduler.close();
+  EXPECT_EQ(answers, (strings{"a unknown", "g unavailable", "b unavailable", "a unavailable"}));
+  EXPECT_EQ(node->scheduler.stats().requests, 0U);
+  EXPECT_EQ(node->scheduler.stats().unavailable, 4U);
+}
+
+TEST_F(scheduler_close, before_the_join_calls_ready_with_ecanceled) {
+  world.database->outage(true);
+  node->open();
+  node->scheduler.close();
+  EXPECT_EQ(node->ready, UV_ECANCELED);
+}
+
+TEST_F(scheduler_close, open_may_follow) {
+  node->open();
+  node->schedule("a", 1s);
+  node->scheduler.close();
+  node->ready.reset();
+  EXPECT_EQ(node->open(), 0);
+  node->advance(2s);
+  EXPECT_EQ(node->started, strings{"a"});
+}
+
+TEST_F(scheduler_close, makes_executions_inert_and_recovers_their_tasks) {
+  node->open();
+  std::optional<execution> kept;
+  node->on_start = [&](execution run) { kept = std::move(run); };
+  node->schedule("a", 10ms);
+  node->advance(100ms);
+  ASSERT_TRUE(kept);
+  node->scheduler.close();
+  EXPECT_EQ(kept->id(), "a");
+  kept->done([&](durable::finish_result) noexcept { answers.emplace_back("confirmed"); });
+  kept.reset();
+  node->on_start = nullptr;
+  EXPECT_EQ(node->open(), 0);
+  node->advance(3s);
+  EXPECT_TRUE(answers.empty());
+  EXPECT_EQ(node->started, (strings{"a", "a"}));
+  EXPECT_EQ(node->get("a")->state, durable::task_state::finished);
+}
+
+TEST_F(scheduler_close, answers_unknown_for_a_finish_that_is_open) {
+  node->open();
+  world.database->answer_after(store_verb::finish, 1s);
+  node->on_start = [&](execution run) {
+    run.done([&](durable::finish_result r) noexcept { answers.emplace_back(to_string(r)); });
+  };
+  node->schedule("a", 10ms);
+  node->advance(100ms);
+  node->scheduler.close();
+  EXPECT_EQ(answers, strings{"unknown"});
+}
+
+TEST_F(scheduler_close, in_a_callable_leaves_the_rest_to_close) {
+  node->open();
+  for (const char* id : {"a", "b", "c"}) {
+    EXPECT_EQ(node->scheduler.schedule({id, world.database->now() + 1h, {}, {}},
+                                       [this, id](schedule_result r) noexcept {
+                                         answers.push_back(std::string{id} + ' ' + to_string(r));
+                                         node->scheduler.close();
+                                       }),
+              0);
+  }
+  node->advance(10ms);
+  EXPECT_EQ(answers, (strings{"a scheduled", "b scheduled", "c scheduled"}));
+}
+
+TEST_F(scheduler_close, destroyed_in_its_own_callables) {
+  node->open();
+  ask("b");
+  EXPECT_EQ(node->scheduler.cancel("x", [this](durable::cancel_result) noexcept { node.reset(); }), 0);
+  ask("c");
+  world.manual.advance(10ms);
+  EXPECT_EQ(node, nullptr);
+  EXPECT_EQ(answers, (strings{"b scheduled", "c scheduled"}));
+}
+
+TEST_F(scheduler_close, destroyed_in_its_handler) {
+  node->open();
+  for (int i = 0; i != 5; ++i) node->schedule("t" + std::to_string(i), 10ms);
+  std::optional<execution> kept;
+  node->on_start = [&](execution run) {
+    kept = std::move(run);
+    auto last = std::move(node);
+  };
+  world.manual.advance(100ms);
+  EXPECT_EQ(node, nullptr);
+  ASSERT_TRUE(kept);
+  kept->fail("too late");
+}
+
+TEST_F(scheduler_close, destroyed_in_ready) {
+  EXPECT_EQ(node->scheduler.open([this](int) noexcept { node.reset(); }), 0);
+  world.manual.advance(10ms);
+  EXPECT_EQ(node, nullptr);
+}
+
+TEST_F(scheduler_close, follows_the_close_of_the_service) {
+  node->open();
+  ask("a");
+  world.manual.timers.close();
+  EXPECT_EQ(answers, strings{"a unavailable"});
+  EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+  EXPECT_EQ(node->scheduler.open([](int) noexcept {}), UV_ECANCELED);
+}
+
+TEST_F(scheduler_close, is_noticed_later_without_a_reference) {
+  node->open();
+  node->scheduler.unref();
+  world.manual.timers.close();
+  EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+}
+
+TEST_F(scheduler_close, keeps_the_loop_alive_until_then) {
+  EXPECT_FALSE(world.manual.time.alive());
+  node->open();
+  EXPECT_TRUE(world.manual.time.alive());
+  node->scheduler.unref();
+  world.manual.advance(0ns);
+  EXPECT_FALSE(world.manual.time.alive());
+  node->scheduler.ref();
+  EXPECT_TRUE(world.manual.time.alive());
+  node->scheduler.close();
+  world.manual.advance(0ns);
+  EXPECT_FALSE(world.manual.time.alive());
+}
+
+TEST(scheduler_open, names_what_is_wrong) {
+  tickwheel::manual_service manual{{}, &report};
+  durable::scheduler without_store{manual.timers, nullptr};
+  EXPECT_EQ(without_store.open([](int) noexcept {}), UV_EINVAL);
+  EXPECT_EQ(without_store.problem(), "scheduler: there is no store");
+  durable::scheduler invalid{manual.timers, durable::memory_store(), {.name = "x", .max_running = 0}};
+  EXPECT_EQ(invalid.open([](int) noexcept {}), UV_EINVAL);
+  EXPECT_EQ(invalid.problem(), "scheduler_options::max_running is zero");
+  durable::scheduler twice{manual.timers, durable::memory_store()};
+  EXPECT_EQ(twice.open([](int) noexcept {}), 0);
+  EXPECT_EQ(twice.open([](int) noexcept {}), UV_EALREADY);
+}
+
+TEST(scheduler_open, final_error_closes_it) {
+  manual_world world;
+  world.database->fail_join(UV_EFTYPE);
+  manual_node node{world};
+  std::optional<schedule_result> asked;
+  EXPECT_EQ(node.scheduler.open([&](int error) noexcept { node.ready = error; }), 0);
+  EXPECT_EQ(node.scheduler.schedule({"a", world.database->now() + 1s, {}, {}},
+                                    [&](schedule_result r) noexcept { asked = r; }),
+            0);
+  node.advance(1s);
+  EXPECT_EQ(node.ready, UV_EFTYPE);
+  EXPECT_EQ(asked, schedule_result::unavailable);
+  EXPECT_EQ(node.scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+}
+
+}  // namespace

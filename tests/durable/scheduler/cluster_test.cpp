@@ -1,0 +1,237 @@
+#include "../support/manual_node.hpp"
+
+using namespace tickwheel_test;
+using durable::execution;
+using durable::memory_fault;
+using durable::store_verb;
+
+namespace {
+
+using strings = std::vector<std::string>;
+
+class cluster : public testing::Test {
+ protected:
+  void advance(std::chrono::nanoseconds by) { a.advance(by); }
+  std::size_t partitions(const manual_node& n) const { return n.scheduler.stats().partitions; }
+
+  manual_world world;
+  manual_node a{world, {.name = "a", .seed = 1}};
+  manual_node b{world, {.name = "b", .seed = 2}};
+};
+
+TEST_F(cluster, shares_partitions_evenly_as_nodes_come) {
+  a.open();
+  EXPECT_EQ(partitions(a), 4U);
+  b.open();
+  advance(10s);
+  EXPECT_EQ(partitions(a), 2U);
+  EXPECT_EQ(partitions(b), 2U);
+}
+
+TEST_F(cluster, producer_takes_no_partition) {
+  manual_node producer{world, {.name = "producer"}, false};
+  producer.open();
+  a.open();
+  advance(10s);
+  EXPECT_EQ(partitions(producer), 0U);
+  EXPECT_EQ(partitions(a), 4U);
+  producer.schedule("t", 1s);
+  advance(2s);
+  EXPECT_EQ(a.started, strings{"t"});
+}
+
+TEST_F(cluster, starts_each_task_once_among_two_nodes) {
+  a.open();
+  b.open();
+  advance(10s);
+  for (int i = 0; i != 200; ++i) a.schedule("t" + std::to_string(i), 5s);
+  advance(7s);
+  EXPECT_EQ(a.started.size() + b.started.size(), 200U);
+  EXPECT_GT(a.started.size(), 50U);
+  EXPECT_GT(b.started.size(), 50U);
+  EXPECT_EQ(world.database->size(durable::task_state::finished), 200U);
+}
+
+TEST_F(cluster, buries_a_dead_node_and_recovers_its_tasks) {
+  a.open();
+  b.open();
+  advance(10s);
+  std::vector<execution> kept;
+  b.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+  a.on_start = [&](execution run) { run.done(); };
+  for (int i = 0; i != 40; ++i) a.schedule("t" + std::to_string(i), 1s);
+  advance(2s);
+  ASSERT_FALSE(kept.empty());
+  world.database->outage("b", true);
+  // its lease and two polls
+  advance(10s + 2 * 2500ms + 500ms);
+  EXPECT_EQ(partitions(a), 4U);
+  advance(3s);
+  EXPECT_EQ(world.database->size(durable::task_state::finished), 40U);
+  EXPECT_EQ(a.scheduler.stats().recovered, kept.size());
+  world.database->outage("b", false);
+  std::vector<durable::finish_result> late;
+  for (execution& run : kept) run.done([&](durable::finish_result r) noexcept { late.push_back(r); });
+  advance(15s);
+  EXPECT_EQ(late, std::vector<durable::finish_result>(kept.size(), durable::finish_result::stale));
+  EXPECT_EQ(partitions(b), 2U);
+}
+
+TEST_F(cluster, node_that_cannot_renew_stops_starting) {
+  a.open();
+  advance(5s);
+  world.database->fail_next(store_verb::renew, memory_fault::unavailable, 1'000'000);
+  for (int i = 0; i != 30; ++i) a.schedule("t" + std::to_string(i), std::chrono::seconds{i});
+  advance(40s);
+  EXPECT_LT(a.started.size(), 12U);
+}
+
+TEST_F(cluster, drained_node_hands_its_partitions_over) {
+  a.open();
+  b.open();
+  advance(10s);
+  std::optional<execution> kept;
+  a.on_start = [&](execution run) { kept = std::move(run); };
+  for (int i = 0; i != 20; ++i) a.schedule("t" + std::to_string(i), 100ms);
+  advance(200ms);
+  ASSERT_TRUE(kept);
+  bool drained = false;
+  EXPECT_EQ(a.scheduler.drain([&]() noexcept { drained = true; }), 0);
+  EXPECT_EQ(a.scheduler.drain([]() noexcept {}), UV_EALREADY);
+  advance(1s);
+  EXPECT_FALSE(drained);
+  kept->done();
+  advance(100ms);
+  EXPECT_TRUE(drained);
+  EXPECT_EQ(partitions(a), 0U);
+  EXPECT_EQ(a.schedule("later", 1s), durable::schedule_result::scheduled);
+  advance(10s);
+  EXPECT_EQ(partitions(b), 4U);
+  EXPECT_EQ(b.started.back(), "later");
+}
+
+TEST_F(cluster, task_that_kills_its_node_dies_alone) {
+  std::vector<std::unique_ptr<manual_node>> nodes;
+  std::vector<execution> kept;
+  const auto next_node = [&] {
+    nodes.push_back(
+        std::make_unique<manual_node>(world, durable::scheduler_options{.name = "n" + std::to_string(nodes.size())}));
+    nodes.back()->on_start = [&](execution run) {
+      if (run.id() == "t3")
+        world.database->crash(false);
+      else if (run.attempt() < 3)
+        kept.push_back(std::move(run));
+      else
+        run.done();
+    };
+    nodes.back()->open();
+  };
+  next_node();
+  for (int i = 0; i != 5; ++i) nodes.back()->schedule("t" + std::to_string(i), 100ms);
+  for (int restart = 0; restart != 5; ++restart) {
+    advance(20s);
+    nodes.back()->scheduler.close();
+    kept.clear();
+    next_node();
+  }
+  nodes.back()->on_start = nullptr;
+  advance(30s);
+  EXPECT_EQ(world.database->size(durable::task_state::dead), 1U);
+  EXPECT_EQ(nodes.back()->state("t3"), durable::task_state::dead);
+  EXPECT_EQ(world.database->size(durable::task_state::finished), 4U);
+}
+
+TEST_F(cluster, same_name_of_a_living_node_is_refused) {
+  a.open();
+  manual_node twin{world, {.name = "a"}};
+  EXPECT_EQ(twin.open(1s), UV_EEXIST);
+}
+
+TEST_F(cluster, buried_node_joins_again_also_after_an_error) {
+  a.open();
+  world.database->fail_join(UV_EEXIST);
+  ASSERT_TRUE(world.database->bury(world.database->session_of("a")));
+  advance(10s);
+  EXPECT_EQ(partitions(a), 0U);
+  world.database->fail_join(0);
+  advance(5s);
+  EXPECT_EQ(partitions(a), 4U);
+  a.schedule("t", 1s);
+  advance(2s);
+  EXPECT_EQ(a.started, strings{"t"});
+}
+
+TEST_F(cluster, lost_answer_of_begin_is_given_back) {
+  a.open();
+  a.schedule("t", 1s);
+  world.database->fail_next(store_verb::begin, memory_fault::unknown_done);
+  advance(3s);
+  EXPECT_EQ(a.started, strings{"t"});
+  EXPECT_EQ(world.database->info("t")->attempts, 1U);
+  EXPECT_EQ(world.database->info("t")->lost, 0U);
+}
+
+TEST_F(cluster, repeated_recovery_gives_back_no_running_task) {
+  a.open();
+  std::vector<execution> kept;
+  a.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+  a.schedule("t", 1s);
+  world.database->fail_next(store_verb::begin, memory_fault::unknown_done);
+  world.database->fail_next(store_verb::recover, memory_fault::unknown_done);
+  advance(10s);
+  EXPECT_EQ(kept.size(), 1U);
+  EXPECT_EQ(a.state("t"), durable::task_state::running);
+  EXPECT_EQ(world.database->info("t")->attempts, 1U);
+}
+
+TEST_F(cluster, finish_is_repeated_until_the_store_answers) {
+  a.open();
+  std::vector<durable::finish_result> results;
+  a.on_start = [&](execution run) { run.done([&](durable::finish_result r) noexcept { results.push_back(r); }); };
+  a.schedule("t", 1s);
+  world.database->fail_next(store_verb::finish, memory_fault::unavailable, 3);
+  world.database->fail_next(store_verb::finish, memory_fault::unknown_done, 1);
+  advance(5s);
+  EXPECT_EQ(results, std::vector{durable::finish_result::finished});
+  EXPECT_EQ(a.started.size(), 1U);
+}
+
+TEST_F(cluster, clock_set_back_delays_and_starts_nothing_early) {
+  a.open();
+  a.schedule("t", 10s);
+  const auto due = world.database->info("t")->what.due;
+  advance(9s);
+  world.database->shift_clock(-1h);
+  a.on_start = [&](execution run) {
+    EXPECT_GE(world.database->now(), due);
+    run.done();
+  };
+  advance(5s);
+  EXPECT_TRUE(a.started.empty());
+  advance(1h);
+  EXPECT_EQ(a.started.size(), 1U);
+}
+
+TEST_F(cluster, clock_set_forward_starts_what_is_due) {
+  a.open();
+  a.schedule("t", 1h);
+  advance(1s);
+  world.database->shift_clock(1h);
+  advance(1s);
+  EXPECT_EQ(a.started.size(), 1U);
+}
+
+TEST_F(cluster, paused_node_starts_nothing) {
+  a.open();
+  a.scheduler.pause();
+  a.schedule("t", 1s);
+  advance(5s);
+  EXPECT_TRUE(a.started.empty());
+  EXPECT_EQ(partitions(a), 4U);
+  EXPECT_GT(a.scheduler.stats().oldest_overdue, 3s);
+  a.scheduler.resume();
+  advance(10ms);
+  EXPECT_EQ(a.started.size(), 1U);
+}
+
+}  // namespace

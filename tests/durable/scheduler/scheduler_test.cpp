@@ -1,0 +1,146 @@
+#include "../support/manual_node.hpp"
+
+using namespace tickwheel_test;
+using durable::cancel_result;
+using durable::execution;
+using durable::finish_result;
+using durable::on_conflict;
+using durable::read_result;
+using durable::schedule_result;
+using durable::task_state;
+
+namespace {
+
+class scheduler : public testing::Test {
+ protected:
+  void open() { ASSERT_EQ(node.open(), 0); }
+
+  manual_world world;
+  manual_node node{world};
+};
+
+TEST_F(scheduler, starts_a_task_at_its_time) {
+  open();
+  EXPECT_EQ(node.schedule("a", 30min), schedule_result::scheduled);
+  node.advance(30min - 10ms);
+  EXPECT_TRUE(node.started.empty());
+  node.advance(10ms + 5ms);
+  EXPECT_EQ(node.started, std::vector<std::string>{"a"});
+  EXPECT_EQ(node.state("a"), task_state::finished);
+}
+
+TEST_F(scheduler, starts_a_task_at_once_if_its_time_has_passed) {
+  open();
+  EXPECT_EQ(node.schedule("a", -1h), schedule_result::scheduled);
+  node.advance(5ms);
+  EXPECT_EQ(node.started.size(), 1U);
+}
+
+TEST_F(scheduler, hands_out_the_task_as_it_was_scheduled) {
+  open();
+  const auto due = world.database->now() + 3s;
+  std::optional<execution> kept;
+  node.on_start = [&](execution run) { kept = std::move(run); };
+  node.schedule({"id", due, std::string("pay\0load", 8), {}});
+  node.advance(4s);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->id(), "id");
+  EXPECT_EQ(kept->payload(), std::string_view("pay\0load", 8));
+  EXPECT_EQ(kept->due(), due);
+  EXPECT_EQ(kept->attempt(), 1U);
+  EXPECT_EQ(kept->token(), world.database->row("id")->rev);
+  kept->done();
+  EXPECT_FALSE(*kept);
+}
+
+TEST_F(scheduler, starts_again_at_each_period) {
+  open();
+  node.schedule("p", 1s, on_conflict::keep, 500ms);
+  node.advance(1s + 4 * 500ms + 50ms);
+  EXPECT_EQ(node.started.size(), 5U);
+  EXPECT_EQ(node.state("p"), task_state::pending);
+}
+
+TEST_F(scheduler, a_fast_period_does_not_wait_for_polls) {
+  open();
+  node.schedule("p", 1s, on_conflict::keep, 10ms);
+  node.advance(2s);
+  EXPECT_GE(node.started.size(), 90U);
+}
+
+TEST_F(scheduler, cancelled_task_never_starts) {
+  open();
+  node.schedule("a", 1s);
+  EXPECT_EQ(node.cancel("a"), cancel_result::cancelled);
+  node.advance(10s);
+  EXPECT_TRUE(node.started.empty());
+  EXPECT_EQ(node.cancel("a"), cancel_result::cancelled);
+  EXPECT_EQ(node.cancel("b"), cancel_result::not_found);
+}
+
+TEST_F(scheduler, replace_moves_the_task) {
+  open();
+  node.schedule("a", 1s);
+  EXPECT_EQ(node.schedule("a", 5s), schedule_result::exists);
+  EXPECT_EQ(node.schedule("a", 5s, on_conflict::replace), schedule_result::replaced);
+  node.advance(4s);
+  EXPECT_TRUE(node.started.empty());
+  node.advance(2s);
+  EXPECT_EQ(node.started.size(), 1U);
+  EXPECT_EQ(node.schedule("a"), schedule_result::ended);
+}
+
+TEST_F(scheduler, failing_task_is_retried_and_dies) {
+  open();
+  std::vector<unsigned> attempts;
+  node.on_start = [&](execution run) {
+    attempts.push_back(run.attempt());
+    run.fail("broken");
+  };
+  node.schedule("a", 1s);
+  node.advance(1h);
+  EXPECT_EQ(attempts, (std::vector<unsigned>{1, 2, 3, 4, 5, 6, 7, 8}));
+  const auto info = node.get("a");
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->state, task_state::dead);
+  EXPECT_EQ(info->last_error, "broken");
+  EXPECT_EQ(info->next, durable::clock::time_point::max());
+  node.on_start = nullptr;
+  EXPECT_EQ(node.revive("a"), durable::revive_result::revived);
+  node.advance(1s);
+  EXPECT_EQ(node.state("a"), task_state::finished);
+}
+
+TEST_F(scheduler, dropped_execution_counts_as_a_failure) {
+  open();
+  node.on_start = [](const execution&) {};
+  node.schedule("a", 1s);
+  node.advance(1100ms);
+  EXPECT_EQ(node.get("a")->last_error, "no answer");
+  EXPECT_EQ(node.scheduler.stats().failed, 1U);
+}
+
+TEST_F(scheduler, runs_at_most_max_running) {
+  manual_node small{world, {.name = "small", .max_running = 3}};
+  ASSERT_EQ(small.open(), 0);
+  std::vector<execution> kept;
+  small.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+  for (int i = 0; i != 10; ++i) small.schedule("t" + std::to_string(i), 100ms);
+  small.advance(1s);
+  EXPECT_EQ(kept.size(), 3U);
+  EXPECT_EQ(small.scheduler.stats().running, 3U);
+  kept.front().done();
+  small.advance(10ms);
+  EXPECT_EQ(kept.size(), 4U);
+  kept.clear();
+}
+
+TEST_F(scheduler, loads_at_most_max_loaded_and_starts_all) {
+  manual_node small{world, {.name = "small", .max_loaded = 8}};
+  ASSERT_EQ(small.open(), 0);
+  for (int i = 0; i != 100; ++i) small.schedule("t" + std::to_string(i), 30s);
+  small.advance(31s);
+  EXPECT_EQ(small.started.size(), 100U);
+}
+
+}  // namespace

@@ -1,0 +1,247 @@
+// Which files a sqlite_store joins, and what it says of the others.
+#include "child_process.hpp"
+#include "joining.hpp"
+
+#include "../../../src/durable/sqlite/schema.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace conformance;
+using durable::store_status;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uid_t nobody = 65'534;
+
+void write_file(const std::string& path, const std::string& text) { std::ofstream{path} << text; }
+
+std::string text_of(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+/// `path` cannot be joined, for this reason and with these words.
+void expect_refused(const join_answer& a, int error, const std::string& words) {
+  EXPECT_EQ(a.status, store_status::ok);
+  EXPECT_EQ(a.error, error) << a.problem;
+  EXPECT_NE(a.problem.find(words), std::string::npos) << a.problem;
+}
+
+TEST(sqlite_path, open_refuses_what_is_not_a_file) {
+  sqlite_fixture on;
+  const auto problem_of = [&](const std::string& path) {
+    const auto store = on.make_store(path);
+    EXPECT_EQ(store->open(on.timers()), UV_EINVAL);
+    return std::string{store->problem()};
+  };
+  EXPECT_EQ(problem_of(""), "sqlite_store: the path is empty");
+  EXPECT_EQ(problem_of(":memory:"), "sqlite_store: the path is :memory:, but only a file keeps tasks");
+  EXPECT_EQ(problem_of("file:tasks.db"), "sqlite_store: the path is a URI; it must be the name of a file");
+  EXPECT_EQ(problem_of(std::string{"a\0b", 3}), "sqlite_store: the path has a NUL");
+}
+
+TEST(sqlite_options, open_names_the_invalid_field) {
+  sqlite_fixture on;
+  on.options = {.cache_bytes = 65'535};
+  const auto little = on.make_store();
+  EXPECT_EQ(little->open(on.timers()), UV_EINVAL);
+  EXPECT_EQ(little->problem(), "sqlite_options::cache_bytes is less than 64 KiB");
+  on.options = {.checkpoint_pages = 0};
+  const auto never = on.make_store();
+  EXPECT_EQ(never->open(on.timers()), UV_EINVAL);
+  EXPECT_EQ(never->problem(), "sqlite_options::checkpoint_pages is zero");
+}
+
+TEST(sqlite_file, join_makes_a_marked_file_and_its_lock) {
+  sqlite_fixture on;
+  const join_answer a = try_to_join(on);
+  EXPECT_EQ(a.status, store_status::ok);
+  EXPECT_EQ(a.error, 0);
+  EXPECT_EQ(a.problem, "");
+  EXPECT_TRUE(fs::exists(on.file + ".lock"));
+  const shell other{on.file};
+  EXPECT_EQ(other.read("pragma application_id"), std::to_string(durable::sqlite::application_id));
+  EXPECT_EQ(other.read("pragma user_version"), "1");
+  EXPECT_EQ(other.read("pragma journal_mode"), "wal");
+}
+
+TEST(sqlite_file, second_store_of_one_process_is_busy) {
+  sqlite_fixture on;
+  node first{on};
+  first.start();
+  expect_refused(try_to_join(on), UV_EBUSY, "tasks.db: another process or scheduler has it");
+  first.close();
+  EXPECT_EQ(try_to_join(on).error, 0);
+}
+
+TEST(sqlite_file, another_name_of_the_file_is_busy) {
+  sqlite_fixture on;
+  const std::string link = on.folder.file("link.db");
+  fs::create_symlink("tasks.db", link);  // to a file that is not there yet
+  node first{on};
+  first.start();
+  expect_refused(try_to_join(on, link), UV_EBUSY, "link.db: another process or scheduler has it");
+  expect_refused(try_to_join(on, (on.folder.path() / "." / "tasks.db").string()), UV_EBUSY, "another process");
+}
+
+// A process that closes any descriptor of a file loses the locks that SQLite has on it.
+TEST(sqlite_file, second_process_is_busy_after_the_file_was_closed_here) {
+  const test_folder folder;
+  const std::string file = folder.file("tasks.db");
+  child_process other{[&](const child_process::parent& parent) {
+    parent.wait();
+    sqlite_fixture on{file};
+    return try_to_join(on).error == UV_EBUSY ? 1 : 2;
+  }};
+  sqlite_fixture on{file};
+  node first{on};
+  first.start();
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  ::close(descriptor);
+  other.tell();
+  EXPECT_EQ(other.exit_code(), 1);
+}
+
+TEST(sqlite_file, no_descriptor_is_inherited_by_a_program) {
+  sqlite_fixture on;
+  node first{on};
+  first.start();
+  first.load();
+  int found = 0;
+  for (const auto& entry : fs::directory_iterator{"/proc/self/fd"}) {
+    std::error_code ignored;
+    const fs::path target = fs::read_symlink(entry.path(), ignored);
+    if (target.parent_path() != fs::canonical(on.folder.path())) continue;
+    ++found;
+    EXPECT_NE(::fcntl(std::stoi(entry.path().filename().string()), F_GETFD) & FD_CLOEXEC, 0) << target;
+  }
+  EXPECT_GE(found, 4) << "the file, its log, the log's index and the lock";
+}
+
+TEST(sqlite_file, that_is_no_database_is_left_as_it_is) {
+  sqlite_fixture on;
+  const std::string text = "this is a letter, and by no means a database" + std::string(4096, '!');
+  write_file(on.file, text);
+  expect_refused(try_to_join(on), UV_EFTYPE, "tasks.db: file is not a database (SQLite's code 26)");
+  EXPECT_EQ(text_of(on.file), text);
+}
+
+TEST(sqlite_file, of_another_application_is_left_as_it_is) {
+  sqlite_fixture on;
+  shell{on.file}.run("create table letters(a); pragma application_id = 4711");
+  const std::string before = text_of(on.file);
+  expect_refused(try_to_join(on), UV_EFTYPE, "tasks.db: it is a database of another application");
+  EXPECT_EQ(text_of(on.file), before);
+}
+
+TEST(sqlite_file, of_another_application_without_an_id_is_refused) {
+  sqlite_fixture on;
+  shell{on.file}.run("create table letters(a)");
+  expect_refused(try_to_join(on), UV_EFTYPE, "it is a database of another application");
+}
+
+TEST(sqlite_file, of_a_newer_version_is_refused) {
+  sqlite_fixture on;
+  EXPECT_EQ(try_to_join(on).error, 0);
+  shell{on.file}.run("pragma user_version = 2");
+  expect_refused(try_to_join(on), UV_ENOTSUP, "tasks.db: a newer version of tickwheel has written it");
+}
+
+TEST(sqlite_file, without_its_version_is_refused) {
+  sqlite_fixture on;
+  EXPECT_EQ(try_to_join(on).error, 0);
+  shell{on.file}.run("pragma user_version = 0");
+  expect_refused(try_to_join(on), UV_EFTYPE, "its user_version is not one of tickwheel");
+}
+
+TEST(sqlite_file, in_a_missing_folder_is_refused) {
+  sqlite_fixture on;
+  expect_refused(try_to_join(on, on.folder.file("missing/tasks.db")), UV_ENOENT, "No such file or directory");
+}
+
+TEST(sqlite_file, that_is_a_folder_is_refused) {
+  sqlite_fixture on;
+  fs::create_directory(on.file);
+  expect_refused(try_to_join(on), UV_EFTYPE, "tasks.db: ");
+  expect_refused(try_to_join(on, on.file + "/"), UV_EFTYPE, "Is a directory");
+}
+
+TEST(sqlite_file, that_was_refused_can_be_joined_later) {
+  sqlite_fixture on;
+  write_file(on.file, std::string(5000, 'x'));
+  const auto store = on.make_store();
+  ASSERT_EQ(store->open(on.timers()), 0);
+  asked<durable::join_call> refused;
+  call_runner{on}.run(*store, refused);
+  EXPECT_EQ(refused.error, UV_EFTYPE);
+  fs::remove(on.file);
+  asked<durable::join_call> joined;
+  call_runner{on}.run(*store, joined);
+  EXPECT_EQ(joined.status, store_status::ok);
+  EXPECT_EQ(joined.error, 0) << store->problem();
+  store->close();
+}
+
+// Of a user without rights: root may do all.
+int join_as_nobody(const std::string& path) {
+  if (::geteuid() == 0 && (::setgid(nobody) != 0 || ::setuid(nobody) != 0)) return 97;
+  const test_folder own;
+  sqlite_fixture on{own.file("unused.db")};
+  const join_answer a = try_to_join(on, path);
+  return a.status == store_status::ok ? -a.error : 96;
+}
+
+TEST(sqlite_file, that_may_only_be_read_is_refused) {
+  const test_folder folder;
+  const std::string file = folder.file("tasks.db");
+  child_process reader{[&](const child_process::parent& parent) {
+    parent.wait();
+    return join_as_nobody(file);
+  }};
+  sqlite_fixture on{file};
+  EXPECT_EQ(try_to_join(on).error, 0);
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(file + ".lock", fs::perms::all);
+  fs::permissions(file, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  reader.tell();
+  EXPECT_EQ(reader.exit_code(), -UV_EROFS);
+}
+
+TEST(sqlite_file, without_rights_is_refused) {
+  const test_folder folder;
+  const std::string file = folder.file("tasks.db");
+  child_process stranger{[&](const child_process::parent& parent) {
+    parent.wait();
+    return join_as_nobody(file);
+  }};
+  sqlite_fixture on{file};
+  EXPECT_EQ(try_to_join(on).error, 0);
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(file + ".lock", fs::perms::all);
+  fs::permissions(file, fs::perms::none);
+  stranger.tell();
+  EXPECT_EQ(stranger.exit_code(), -UV_EACCES);
+}
+
+TEST(sqlite_file, in_a_folder_without_rights_is_refused) {
+  const test_folder folder;
+  fs::create_directory(folder.path() / "closed");
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(folder.path() / "closed", fs::perms::owner_read);
+  child_process stranger{[&](const child_process::parent& parent) {
+    parent.wait();
+    return join_as_nobody(folder.file("closed/tasks.db"));
+  }};
+  stranger.tell();
+  EXPECT_EQ(stranger.exit_code(), -UV_EACCES);
+}
+
+}  // namespace

@@ -1,0 +1,266 @@
+// The threads of a sqlite_store: answers, their order, and closing.
+#include "sqlite_fixture.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace conformance;
+using durable::schedule_result;
+using durable::store_status;
+using durable::task_state;
+
+namespace {
+
+durable::task due_now(std::string id, std::string payload = "data") {
+  return {.id = std::move(id), .due = durable::clock::time_point{1s}, .payload = std::move(payload)};
+}
+
+class sqlite_threads : public testing::Test {
+ protected:
+  void SetUp() override { own.start(); }
+
+  sqlite_fixture on;
+  node own{on};
+  call_runner runner{on};
+};
+
+TEST_F(sqlite_threads, get_and_list_see_what_was_asked_before_only) {
+  asked<durable::put_call> put, later;
+  asked<durable::get_call> get;
+  asked<durable::list_call> list;
+  put.items.push_back({due_now("a"), {}});
+  get.ids = {"a", "b"};
+  list.limit = 10;
+  later.items.push_back({due_now("b"), {}});
+  own.store().put(put);
+  own.store().get(get);
+  own.store().list(list);
+  own.store().put(later);
+  runner.wait_for(later);
+  runner.wait_for(list);
+  EXPECT_TRUE(get.results.at(0).has_value());
+  EXPECT_FALSE(get.results.at(1).has_value());
+  ASSERT_EQ(list.results.size(), 1U);
+  EXPECT_EQ(list.results[0].what.id, "a");
+}
+
+TEST_F(sqlite_threads, lists_between_puts_are_answered_in_order) {
+  constexpr std::size_t rounds = 50;
+  std::vector<durable::store_call*> puts_answered, lists_answered, puts_called, lists_called;
+  std::vector<std::unique_ptr<asked<durable::put_call>>> puts;
+  std::vector<std::unique_ptr<asked<durable::list_call>>> lists;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    auto& put = *puts.emplace_back(std::make_unique<asked<durable::put_call>>());
+    put.order = &puts_answered;
+    put.items.push_back({due_now("t" + std::to_string(i)), {}});
+    puts_called.push_back(&put);
+    own.store().put(put);
+    auto& list = *lists.emplace_back(std::make_unique<asked<durable::list_call>>());
+    list.order = &lists_answered;
+    list.limit = 1000;
+    lists_called.push_back(&list);
+    own.store().list(list);
+  }
+  runner.wait_for(*lists.back());
+  runner.wait_for(*puts.back());
+  EXPECT_EQ(puts_answered, puts_called);
+  EXPECT_EQ(lists_answered, lists_called);
+  for (std::size_t i = 0; i < rounds; ++i) EXPECT_EQ(lists[i]->results.size(), i + 1);
+}
+
+TEST_F(sqlite_threads, begin_does_not_wait_for_requests_of_many_groups) {
+  std::vector<durable::store_call*> order;
+  constexpr std::size_t groups = 20;
+  std::vector<std::unique_ptr<asked<durable::put_call>>> puts;
+  asked<durable::begin_call> begin;
+  begin.session = own.session();
+  begin.items.push_back({"t", own.put(due_now("t")).rev});
+  begin.order = &order;
+  for (std::size_t g = 0; g < groups; ++g) {
+    auto& put = *puts.emplace_back(std::make_unique<asked<durable::put_call>>());
+    put.order = &order;
+    for (int i = 0; i < 1000; ++i) put.items.push_back({due_now(std::to_string(g) + "." + std::to_string(i)), {}});
+  }
+  const shell other{on.file};
+  other.run("begin immediate");  // the writer waits with the first group
+  for (const auto& put : puts) own.store().put(*put);
+  own.store().begin(begin);
+  other.run("rollback");
+  runner.wait_for(*puts.back());
+  EXPECT_EQ(begin.starts.size(), 1U);
+  // at most the group that was on its way goes first
+  EXPECT_LE(std::find(order.begin(), order.end(), &begin) - order.begin(), 1);
+}
+
+TEST_F(sqlite_threads, refused_wakeup_of_the_loop_loses_no_answer) {
+  sqlite_fixture tight{{}, {.max_queued = 1}};
+  node other{tight};
+  other.start();
+  asked<durable::put_call> put;
+  put.items.push_back({due_now("t"), {}});
+  bool ran = false;
+  auto block = [&ran]() noexcept { ran = true; };
+  ASSERT_EQ(tight.timers().remote().post(block), 0);  // the queue is full until the loop runs
+  other.store().put(put);
+  const shell reader{tight.file};
+  while (reader.read("select count(*) from tasks") != "1") {
+  }
+  call_runner{tight}.wait_for(put);
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(put.results.at(0).result, schedule_result::scheduled);
+}
+
+TEST_F(sqlite_threads, close_answers_calls_in_their_order) {
+  std::vector<durable::store_call*> order;
+  const shell other{on.file};
+  other.run("begin immediate");  // the writer waits for this
+  asked<durable::put_call> put;
+  asked<durable::begin_call> begin;
+  asked<durable::get_call> get;
+  asked<durable::list_call> list;
+  asked<durable::renew_call> renew;
+  put.items.push_back({due_now("t"), {}});
+  list.limit = 10;
+  const auto ask = [&](auto& c) {
+    c.order = &order;
+    conformance::call(own.store(), c);
+  };
+  ask(put);
+  ask(begin);
+  ask(list);
+  ask(get);
+  ask(renew);
+  own.close();
+  EXPECT_EQ(order, (std::vector<durable::store_call*>{&put, &begin, &list, &get, &renew}));
+  for (const durable::store_call* c : order) EXPECT_EQ(c->status, store_status::unavailable);
+  other.run("rollback");
+  own.start();
+  EXPECT_FALSE(own.get("t").has_value());
+}
+
+TEST_F(sqlite_threads, close_after_a_commit_answers_unknown) {
+  asked<durable::put_call> put;
+  put.items.push_back({due_now("t"), {}});
+  own.store().put(put);
+  const shell other{on.file};
+  while (other.read("select count(*) from tasks") != "1") {
+  }
+  EXPECT_FALSE(put.is_answered());
+  own.close();
+  // the row is visible before the writer has counted the call as answered, so it may not have been its last act
+  EXPECT_EQ(put.answers, 1);
+  EXPECT_EQ(put.status, store_status::unknown);
+  own.start();
+  EXPECT_TRUE(own.get("t").has_value());
+}
+
+TEST_F(sqlite_threads, close_frees_the_file_and_is_idempotent) {
+  own.close();
+  own.close();
+  sqlite_fixture second{on.file};
+  node other{second};
+  other.start();
+  EXPECT_EQ(other.put(due_now("t")).result, schedule_result::scheduled);
+}
+
+TEST_F(sqlite_threads, calls_before_a_join_are_unavailable) {
+  own.close();
+  const auto store = on.make_store();
+  ASSERT_EQ(store->open(on.timers()), 0);
+  asked<durable::put_call> put;
+  asked<durable::load_call> load;
+  asked<durable::list_call> list;
+  runner.run(*store, put);
+  runner.run(*store, load);
+  runner.run(*store, list);
+  EXPECT_EQ(put.status, store_status::unavailable);
+  EXPECT_EQ(load.status, store_status::unavailable);
+  EXPECT_EQ(list.status, store_status::unavailable);
+  store->close();
+}
+
+TEST_F(sqlite_threads, do_not_keep_the_loop_alive) {
+  live_loop loop;
+  tickwheel::timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  own.close();
+  const auto store = on.make_store();
+  ASSERT_EQ(store->open(timers), 0);
+  EXPECT_EQ(uv_loop_alive(loop.get()), 0);
+  store->close();
+  timers.close();
+}
+
+TEST_F(sqlite_threads, foreign_lock_makes_a_put_unavailable) {
+  const shell other{on.file};
+  other.run("begin immediate");
+  asked<durable::put_call> put;
+  put.items.push_back({due_now("t"), {}});
+  runner.run(own.store(), put);
+  EXPECT_EQ(put.status, store_status::unavailable);
+  EXPECT_NE(own.store().problem().find("database is locked (SQLite's code 5)"), std::string::npos)
+      << own.store().problem();
+  other.run("rollback");
+  EXPECT_EQ(own.put(due_now("t")).result, schedule_result::scheduled);
+}
+
+class sqlite_trigger : public sqlite_threads {
+ protected:
+  void refuse(const std::string& how) {
+    shell{on.file}.run("create trigger refuse before insert on tasks when new.id = 'bad' begin select raise(" + how +
+                       "); end");
+  }
+  std::vector<schedule_result> put_three() {
+    asked<durable::put_call> put;
+    for (const char* const id : {"a", "bad", "c"}) put.items.push_back({due_now(id), {}});
+    runner.run(own.store(), put);
+    EXPECT_EQ(put.status, store_status::ok);
+    std::vector<schedule_result> results;
+    for (const auto& r : put.results) results.push_back(r.result);
+    return results;
+  }
+  const std::vector<schedule_result> only_bad_is_refused{schedule_result::scheduled, schedule_result::refused,
+                                                         schedule_result::scheduled};
+};
+
+TEST_F(sqlite_trigger, that_aborts_refuses_one_element) {
+  refuse("abort, 'too bad'");
+  EXPECT_EQ(put_three(), only_bad_is_refused);
+  EXPECT_EQ(own.list(task_state::pending), (std::vector<std::string>{"a", "c"}));
+  EXPECT_NE(own.store().problem().find("tasks.db: too bad (SQLite's code 1811"), std::string::npos)
+      << own.store().problem();
+}
+
+TEST_F(sqlite_trigger, that_rolls_back_refuses_one_element) {
+  refuse("rollback, 'too bad'");
+  EXPECT_EQ(put_three(), only_bad_is_refused);
+  EXPECT_EQ(own.list(task_state::pending), (std::vector<std::string>{"a", "c"}));
+}
+
+TEST_F(sqlite_trigger, that_fails_refuses_one_element) {
+  refuse("fail, 'too bad'");
+  EXPECT_EQ(put_three(), only_bad_is_refused);
+  EXPECT_EQ(own.list(task_state::pending), (std::vector<std::string>{"a", "c"}));
+}
+
+TEST_F(sqlite_trigger, that_ignores_refuses_one_element) {
+  refuse("ignore");
+  EXPECT_EQ(put_three(), only_bad_is_refused);
+}
+
+TEST_F(sqlite_trigger, that_refuses_ends_leaves_the_other_finishes) {
+  for (const char* const id : {"a", "bad", "c"}) own.put(due_now(id));
+  asked<durable::finish_call> finish;
+  for (const char* const id : {"a", "bad", "c"}) finish.items.push_back({.id = id, .token = own.begin(id).token});
+  shell{on.file}.run(
+      "create trigger refuse before update on tasks when new.id = 'bad' begin select raise(abort, 'no'); "
+      "end");
+  runner.run(own.store(), finish);
+  using durable::finish_result;
+  EXPECT_EQ(finish.results,
+            (std::vector<finish_result>{finish_result::finished, finish_result::stale, finish_result::finished}));
+  EXPECT_EQ(own.list(task_state::running), std::vector<std::string>{"bad"});
+}
+
+}  // namespace
