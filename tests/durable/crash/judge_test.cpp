@@ -1,0 +1,343 @@
+// Each promise is broken in a journal that was written by hand, and the judge names it.
+#include "judge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using crash::judging;
+using crash::verdict;
+
+// Writes the lines of a journal. Times are in milliseconds.
+class script {
+ public:
+  script& parent(const std::string& line) {
+    text_ += line + "\n";
+    return *this;
+  }
+  script& start(int at) {
+    number_ = 0;
+    return parent("start " + ns(at));
+  }
+  script& end(int at) { return parent("end " + ns(at) + " 9"); }
+  script& quiet(int at) { return parent("quiet " + ns(at)); }
+  script& child(int at, const std::string& line) {
+    return parent(std::to_string(++number_) + " " + ns(at) + " " + line);
+  }
+  // Orders a request, and lets the child ask it.
+  script& ask(int at, const std::string& request) {
+    const std::string n = std::to_string(++orders_);
+    parent("order " + n + " " + request);
+    return child(at, "asked " + n);
+  }
+  script& answer(int at, const std::string& result) {
+    return child(at, "answered " + std::to_string(orders_) + " " + result);
+  }
+  script& schedule(int at, const std::string& id, int due, int period = 0, const std::string& conflict = "keep") {
+    return ask(at, "schedule " + id + " " + ns(due) + " " + ns(period) + " " + conflict);
+  }
+  script& enter(int at, const std::string& id, int token, int attempt, int due, int order = 1) {
+    return child(at, "entered " + id + " " + std::to_string(token) + " " + std::to_string(attempt) + " " + ns(due) +
+                         " " + std::to_string(order));
+  }
+  script& finish(int at, const std::string& id, int token, const std::string& how = "done",
+                 const std::string& result = "finished") {
+    child(at, "ending " + id + " " + std::to_string(token) + " " + how);
+    return child(at, "ended " + id + " " + std::to_string(token) + " " + result);
+  }
+
+  verdict judged(judging how = judging::events_and_lists) const {
+    return crash::judge(crash::read_journal(text_), how);
+  }
+  // The promises that are broken.
+  std::vector<std::string> broken(judging how = judging::events_and_lists) const {
+    std::vector<std::string> promises;
+    for (const auto& v : judged(how).violations) promises.push_back(v.promise);
+    return promises;
+  }
+
+ private:
+  static std::string ns(int ms) { return std::to_string(ms) + (ms == 0 ? "" : "000000"); }
+  std::string text_ = "config 4 300000000000\n";
+  int number_ = 0;
+  int orders_ = 0;
+};
+
+using promises = std::vector<std::string>;
+
+// A task that was confirmed at 10 ms, and is due at 50 ms.
+script confirmed() { return script{}.start(1).schedule(5, "t", 50).answer(10, "scheduled"); }
+
+TEST(crash_judge, accepts_a_task_that_starts_and_finishes) {
+  EXPECT_EQ(
+      confirmed().enter(60, "t", 7, 1, 50).finish(61, "t", 7).quiet(70).child(80, "row finished t 1 0 0").broken(),
+      promises{});
+}
+
+TEST(crash_judge, accepts_an_unknown_request_that_took_effect) {
+  EXPECT_EQ(script{}
+                .start(1)
+                .schedule(5, "t", 50)
+                .end(8)
+                .start(9)
+                .enter(60, "t", 7, 1, 50)
+                .finish(61, "t", 7)
+                .quiet(70)
+                .broken(judging::events),
+            promises{});
+}
+
+TEST(crash_judge, accepts_an_unknown_request_without_effect) {
+  EXPECT_EQ(script{}.start(1).schedule(5, "t", 50).end(8).start(9).quiet(70).broken(), promises{});
+}
+
+TEST(crash_judge, accepts_a_start_that_was_lost_and_repeated) {
+  EXPECT_EQ(confirmed()
+                .enter(60, "t", 7, 1, 50)
+                .end(61)
+                .start(62)
+                .enter(70, "t", 9, 2, 50)
+                .finish(71, "t", 9)
+                .quiet(80)
+                .child(81, "row finished t 2 1 0")
+                .broken(),
+            promises{});
+}
+
+TEST(crash_judge, accepts_a_third_loss_as_death) {
+  auto s = confirmed();
+  for (int i = 1; i <= 3; ++i) s.enter(60 * i, "t", i, i, 50).end(60 * i + 1).start(60 * i + 2);
+  EXPECT_EQ(s.quiet(300).child(301, "row dead t 3 3 0").broken(), promises{});
+}
+
+TEST(crash_judge, finds_a_lost_task) {
+  const auto v = confirmed().quiet(100).judged();
+  ASSERT_EQ(v.violations.size(), 1U);
+  EXPECT_EQ(v.violations[0].promise, "D1");
+  EXPECT_EQ(v.violations[0].id, "t");
+  EXPECT_EQ(v.lost, 1U);
+}
+
+TEST(crash_judge, finds_a_task_that_was_lost_with_its_node) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).end(61).start(62).quiet(100).broken(), promises{"D1"});
+}
+
+TEST(crash_judge, finds_a_confirmed_task_that_was_forgotten) {
+  EXPECT_EQ(confirmed().schedule(12, "t", 50).answer(13, "scheduled").broken(), promises{"D1"});
+  EXPECT_EQ(confirmed().ask(12, "get t").answer(13, "not_found").broken(), promises{"D1"});
+}
+
+TEST(crash_judge, finds_a_start_with_an_old_payload) {
+  EXPECT_EQ(confirmed().schedule(12, "t", 40, 0, "replace").answer(13, "replaced").enter(60, "t", 7, 1, 50, 1).broken(),
+            promises{"D1"});
+}
+
+TEST(crash_judge, finds_an_early_start) {
+  const auto v = confirmed().enter(49, "t", 7, 1, 50).judged();
+  ASSERT_EQ(v.violations.size(), 1U);
+  EXPECT_EQ(v.violations[0].promise, "D2");
+  EXPECT_EQ(v.early, 1U);
+}
+
+TEST(crash_judge, accepts_a_start_before_the_clock_was_set_back) {
+  EXPECT_EQ(confirmed().child(30, "clock 55000000 30000000").enter(31, "t", 7, 1, 50).finish(32, "t", 7).broken(),
+            promises{});
+}
+
+TEST(crash_judge, finds_an_early_start_after_the_clock_was_set_back) {
+  EXPECT_EQ(script{}
+                .start(1)
+                .child(30, "clock 55000000 30000000")
+                .schedule(31, "t", 50)
+                .answer(32, "scheduled")
+                .enter(40, "t", 7, 1, 50)
+                .broken(),
+            promises{"D2"});
+}
+
+TEST(crash_judge, finds_a_token_that_was_used_twice) {
+  const auto v = confirmed()
+                     .enter(60, "t", 7, 1, 50)
+                     .finish(61, "t", 7)
+                     .schedule(62, "u", 50)
+                     .answer(63, "scheduled")
+                     .enter(64, "u", 7, 1, 50, 2)
+                     .finish(65, "u", 7)
+                     .judged();
+  ASSERT_EQ(v.violations.size(), 1U);
+  EXPECT_EQ(v.violations[0].promise, "D3");
+  EXPECT_EQ(v.tokens_twice, 1U);
+}
+
+TEST(crash_judge, finds_a_token_that_does_not_grow) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).finish(61, "t", 7, "fail").enter(70, "t", 6, 2, 50).broken(),
+            promises{"D3"});
+}
+
+TEST(crash_judge, finds_a_stale_token_that_is_accepted) {
+  EXPECT_EQ(confirmed()
+                .enter(60, "t", 7, 1, 50)
+                .end(61)
+                .start(62)
+                .enter(70, "t", 9, 2, 50)
+                .ask(71, "finish t 7")
+                .answer(72, "finished")
+                .broken(),
+            promises{"D3"});
+}
+
+TEST(crash_judge, finds_a_repeated_finish_that_is_called_stale) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).finish(61, "t", 7).ask(71, "finish t 7").answer(72, "stale").broken(),
+            promises{"D3"});
+}
+
+TEST(crash_judge, finds_two_starts_at_once) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).enter(61, "t", 8, 1, 50).broken(), promises{"D3"});
+}
+
+TEST(crash_judge, finds_a_start_after_a_confirmed_cancel) {
+  const auto v = confirmed().ask(12, "cancel t").answer(13, "cancelled").enter(60, "t", 7, 1, 50).judged();
+  ASSERT_EQ(v.violations.size(), 1U);
+  EXPECT_EQ(v.violations[0].promise, "D4");
+  EXPECT_EQ(v.after_cancel, 1U);
+}
+
+TEST(crash_judge, finds_a_retry_after_a_cancel_while_running) {
+  EXPECT_EQ(confirmed()
+                .enter(60, "t", 7, 1, 50)
+                .ask(61, "cancel t")
+                .answer(62, "running")
+                .finish(63, "t", 7, "fail")
+                .enter(70, "t", 8, 2, 50)
+                .broken(),
+            promises{"D4"});
+}
+
+TEST(crash_judge, finds_a_recovery_after_a_cancel_while_running) {
+  EXPECT_EQ(confirmed()
+                .enter(60, "t", 7, 1, 50)
+                .ask(61, "cancel t")
+                .answer(62, "running")
+                .end(63)
+                .start(64)
+                .enter(70, "t", 8, 2, 50)
+                .broken(),
+            promises{"D4"});
+}
+
+TEST(crash_judge, finds_a_request_that_is_never_answered) {
+  EXPECT_EQ(confirmed().ask(12, "cancel t").quiet(100).broken(), promises{"D9"});
+}
+
+TEST(crash_judge, finds_an_unavailable_request_with_an_effect) {
+  EXPECT_EQ(script{}.start(1).schedule(5, "t", 50).answer(6, "unavailable").enter(60, "t", 7, 1, 50).broken(),
+            promises{"D11"});
+}
+
+TEST(crash_judge, finds_a_forgotten_attempt) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).end(61).start(62).enter(70, "t", 9, 1, 50).broken(), promises{"D10"});
+}
+
+TEST(crash_judge, finds_a_start_of_a_dead_task) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).finish(61, "t", 7, "bury").enter(70, "t", 8, 2, 50).broken(),
+            promises{"D10"});
+}
+
+TEST(crash_judge, finds_a_death_without_a_reason) {
+  EXPECT_EQ(confirmed().enter(60, "t", 7, 1, 50).end(61).start(62).quiet(80).child(81, "row dead t 1 1 0").broken(),
+            promises{"D10"});
+}
+
+TEST(crash_judge, finds_a_second_start_of_a_finished_task) {
+  EXPECT_EQ(confirmed()
+                .enter(60, "t", 7, 1, 50)
+                .finish(61, "t", 7)
+                .schedule(62, "t", 50)
+                .answer(63, "scheduled")
+                .enter(70, "t", 8, 1, 50, 2)
+                .broken(),
+            promises{"D11"});
+}
+
+TEST(crash_judge, finds_requests_out_of_order) {
+  script s;
+  s.start(1).schedule(5, "t", 50).ask(6, "cancel t").child(7, "answered 1 scheduled").child(8, "answered 2 not_found");
+  EXPECT_EQ(s.broken(), promises{"D1"});
+}
+
+TEST(crash_judge, accepts_missed_periods) {
+  EXPECT_EQ(script{}
+                .start(1)
+                .schedule(5, "t", 50, 10)
+                .answer(6, "scheduled")
+                .enter(50, "t", 7, 1, 50)
+                .finish(75, "t", 7)
+                .enter(80, "t", 8, 1, 80)
+                .broken(),
+            promises{});
+}
+
+TEST(crash_judge, finds_a_period_that_was_missed_and_starts) {
+  EXPECT_EQ(script{}
+                .start(1)
+                .schedule(5, "t", 50, 10)
+                .answer(6, "scheduled")
+                .enter(50, "t", 7, 1, 50)
+                .finish(75, "t", 7)
+                .enter(80, "t", 8, 1, 60)
+                .broken(),
+            promises{"D12"});
+}
+
+TEST(crash_judge, finds_a_periodic_task_that_ends) {
+  EXPECT_EQ(script{}
+                .start(1)
+                .schedule(5, "t", 50, 10)
+                .answer(6, "scheduled")
+                .enter(50, "t", 7, 1, 50)
+                .finish(75, "t", 7)
+                .ask(76, "cancel t")
+                .answer(77, "finished")
+                .broken(),
+            promises{"D12"});
+}
+
+TEST(crash_judge, finds_a_missing_line) {
+  EXPECT_EQ(script{}.start(1).parent("1 1 ready 0").parent("3 1 ready 0").broken(), promises{"journal"});
+}
+
+TEST(crash_judge, finds_a_request_that_nobody_ordered) {
+  EXPECT_EQ(script{}.start(1).child(2, "asked 5").broken(), promises{"journal"});
+}
+
+TEST(crash_judge, second_judge_finds_a_row_in_a_wrong_state) {
+  auto s = confirmed().enter(60, "t", 7, 1, 50).finish(61, "t", 7).quiet(70).child(71, "row cancelled t 1 0 0");
+  EXPECT_EQ(s.broken(judging::events), promises{});
+  EXPECT_EQ(s.broken(), promises{"D11"});
+}
+
+TEST(crash_judge, second_judge_finds_a_row_in_no_list) {
+  auto s = confirmed().enter(60, "t", 7, 1, 50).finish(61, "t", 7, "bury").quiet(70);
+  EXPECT_EQ(s.broken(judging::events), promises{});
+  EXPECT_EQ(s.broken(), promises{"D1"});
+}
+
+TEST(crash_judge, second_judge_finds_a_row_in_two_lists) {
+  EXPECT_EQ(confirmed()
+                .enter(60, "t", 7, 1, 50)
+                .finish(61, "t", 7)
+                .quiet(70)
+                .child(71, "row finished t 1 0 0")
+                .child(72, "row finished t 1 0 0")
+                .broken(),
+            promises{"D1"});
+}
+
+TEST(crash_judge, second_judge_finds_a_row_that_nobody_put) {
+  EXPECT_EQ(script{}.start(1).quiet(70).child(71, "row finished t 1 0 0").broken(), promises{"D11"});
+}
+
+}  // namespace

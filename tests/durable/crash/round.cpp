@@ -1,0 +1,425 @@
+#include "round.hpp"
+
+#include "process.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace crash {
+
+namespace {
+
+using namespace std::chrono_literals;
+using steady = std::chrono::steady_clock;
+
+constexpr std::int64_t millisecond = 1'000'000;
+constexpr std::int64_t hour = 3'600'000 * millisecond;
+constexpr unsigned max_attempts = 4;
+constexpr std::int64_t keep_finished = 300'000 * millisecond;
+constexpr unsigned most_open = 6;  // requests for one id
+constexpr std::size_t abort_batch = 1000;
+
+std::int64_t true_wall() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string_view next_word(std::string_view& rest) {
+  const auto length = std::min(rest.find(' '), rest.size());
+  const auto word = rest.substr(0, length);
+  rest.remove_prefix(std::min(length + 1, rest.size()));
+  return word;
+}
+
+std::uint64_t number_of(std::string_view word) {
+  std::uint64_t n = 0;
+  (void)std::from_chars(word.data(), word.data() + word.size(), n);
+  return n;
+}
+
+struct known_task {
+  std::string id;
+  bool is_periodic = false;
+  bool is_over = false;  // a periodic one that was cancelled for good
+  unsigned open = 0;     // requests
+  std::uint64_t token = 0;
+};
+
+class round {
+ public:
+  round(const round_options& o, std::uint64_t seed) : options_{o}, random_{seed}, file_{o.directory + "/tasks.db"} {
+    for (const char* const end : {"", "-wal", "-shm", "-journal", ".lock"}) (void)unlink((file_ + end).c_str());
+  }
+
+  round_result run() {
+    write("config " + std::to_string(max_attempts) + " " + std::to_string(keep_finished) +
+          (options_.how == mode::power ? " doubts" : ""));
+    const std::size_t generations = options_.how == mode::abort ? 0 : 1 + below(options_.generations);
+    for (std::size_t i = 0; i != generations && out_.problem.empty(); ++i) interrupted(i, generations);
+    while (out_.problem.empty() && !is_listed_) undisturbed();
+    return std::move(out_);
+  }
+
+ private:
+  // --- chances
+
+  std::uint64_t below(std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>{0, n - 1}(random_); }
+  bool chance(unsigned percent) { return below(100) < percent; }
+
+  // --- children
+
+  void begin_child(bool may_fail) {
+    if (chance(25)) ahead_ += static_cast<std::int64_t>(below(200)) * millisecond - 100 * millisecond;
+    write("start " + std::to_string(true_wall() + ahead_));
+    std::vector<std::string> command{options_.child, file_, "ahead=" + std::to_string(ahead_)};
+    if (options_.how == mode::power) {
+      if (may_fail) command.push_back("crash=" + std::to_string(5 + below(chance(30) ? 60 : 800)));
+      command.push_back("errors=" + std::to_string(chance(50) ? 40 + below(400) : 0));
+      command.push_back("seed=" + std::to_string(1 + below(1U << 30)));
+    }
+    if (chance(20)) command.push_back("loaded=" + std::to_string(10 + below(100)));
+    if (chance(20)) command.push_back("running=" + std::to_string(1 + below(8)));
+    child_ = std::make_unique<process>(command);
+    is_ready_ = false;
+  }
+
+  // Waits for the end of the child.
+  int end_child() {
+    const int status = child_->wait(input_);
+    read_lines();
+    input_.clear();
+    // the child may have set its clock, and not told it
+    write("end " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)) + " " + std::to_string(status));
+    ahead_ = asked_ahead_;
+    for (known_task& t : tasks_) t.open = 0;
+    open_.clear();
+    left_asked_ = false;
+    child_.reset();
+    return status;
+  }
+
+  void interrupted(std::size_t index, std::size_t of) {
+    begin_child(true);
+    const bool is_early = chance(15);
+    const bool drains = options_.how == mode::kill && !is_early && chance(8);
+    const auto begin = steady::now();
+    auto until = begin + (is_early ? std::chrono::microseconds{below(15'000)} : 10s);
+    bool was_ready = false;
+    const std::size_t share = options_.tasks * (index + 1) / (of + 1);
+    bool is_draining = false;
+    while (steady::now() < until) {
+      if (!turn(1ms)) break;
+      if (is_ready_ && !was_ready) {
+        was_ready = true;
+        if (!is_early)
+          until = steady::now() + std::chrono::microseconds{below(2) == 0 ? below(60'000) : below(300'000)};
+      }
+      if (made_ < share && !is_draining) order_some();
+      if (drains && was_ready && !is_draining && steady::now() + 20ms > until) {
+        is_draining = true;
+        until = steady::now() + options_.patience;
+        child_->send("drain\n");
+      }
+    }
+    if (steady::now() >= until) {
+      if (is_draining) out_.problem = "the child did not drain";
+      if (!was_ready && !is_early && options_.how != mode::power) out_.problem = "the child did not open its store";
+      child_->signal(SIGKILL);
+    }
+    check_end(end_child(), is_draining);
+    ++out_.kills;
+  }
+
+  void check_end(int status, bool may_exit) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && options_.how == mode::abort) return;
+    if (may_exit && WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    if (out_.problem.empty())
+      out_.problem = "the child has ended by itself, with the wait status " + std::to_string(status);
+  }
+
+  // The last child: nothing happens to it, except that a task may abort it.
+  void undisturbed() {
+    begin_child(false);
+    if (quiet_until_ == steady::time_point{}) quiet_until_ = steady::now() + options_.patience;
+    auto next_look = steady::now();
+    while (turn(1ms)) {
+      if (options_.how == mode::abort && (batch_is_quiet_ || made_ == 0))
+        order_batch();
+      else if (options_.how != mode::abort && made_ < options_.tasks)
+        order_some();
+      else if (!is_quiet_ && is_ready_ && steady::now() >= next_look) {
+        next_look = steady::now() + 10ms;
+        settle();
+      }
+      if (is_listed_) break;
+      if (!is_quiet_ && steady::now() > quiet_until_) be_quiet();
+    }
+    if (is_listed_) child_->signal(SIGKILL);
+    check_end(end_child(), false);
+    out_.kills += !is_listed_;
+  }
+
+  // Lets the last tasks end.
+  void settle() {
+    if (!has_settled_clock_) {
+      has_settled_clock_ = true;
+      child_->send("calm\n");
+      set_clock(std::max(largest_ahead_, ahead_) + 1000 * millisecond);
+    }
+    bool has_open = false;
+    for (std::size_t i = 0; i != tasks_.size(); ++i) {
+      if (tasks_[i].open != 0) has_open = true;
+      if (!tasks_[i].is_periodic || tasks_[i].is_over || tasks_[i].open != 0) continue;
+      has_open = true;
+      simple("get", i);
+      simple("cancel", i);
+    }
+    if (has_open || left_asked_) return;
+    left_asked_ = true;
+    child_->send("left\n");
+  }
+
+  void be_quiet() {
+    is_quiet_ = true;
+    write("quiet " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)));
+    child_->send("list\n");
+    quiet_until_ = steady::now() + options_.patience;
+  }
+
+  void on_left(std::string_view rest) {
+    left_asked_ = false;
+    // the two states are not read at one moment: what went from one to the other shows itself by a start, or the next time
+    if (rest != "0 0") zeros_ = 0;
+    if (is_quiet_ || rest != "0 0" || ++zeros_ < 2) return;
+    zeros_ = 0;
+    if (options_.how == mode::abort && made_ < options_.tasks)
+      batch_is_quiet_ = true;
+    else
+      be_quiet();
+  }
+
+  bool turn(std::chrono::milliseconds patience) {
+    const bool is_alive = child_->exchange(input_, patience);
+    read_lines();
+    return is_alive;
+  }
+
+  // --- the journal
+
+  void write(const std::string& line) { out_.journal += line + '\n'; }
+
+  void read_lines() {
+    std::size_t begin = 0;
+    for (std::size_t end = 0; (end = input_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      const auto line = std::string_view{input_}.substr(begin, end - begin);
+      out_.journal.append(line).push_back('\n');
+      note(line);
+    }
+    input_.erase(0, begin);
+  }
+
+  // Keeps what later requests refer to.
+  void note(std::string_view line) {
+    (void)next_word(line);
+    (void)next_word(line);
+    const auto what = next_word(line);
+    if (what == "ready") {
+      is_ready_ = line == "0";
+    } else if (what == "closed") {
+      is_ready_ = false;
+    } else if (what == "left") {
+      on_left(line);
+    } else if (what == "listed") {
+      is_listed_ = true;
+    } else if (what == "clock") {
+      ahead_ = asked_ahead_;
+    } else if (what == "entered") {
+      zeros_ = 0;
+      const auto known = by_id_.find(std::string{next_word(line)});
+      if (known != by_id_.end()) tasks_[known->second].token = number_of(next_word(line));
+    } else if (what == "answered" || what == "rejected") {
+      const auto open = open_.find(number_of(next_word(line)));
+      if (open == open_.end()) return;
+      known_task& t = tasks_[open->second.first];
+      if (t.open != 0) --t.open;
+      const bool is_last = open->second.second;
+      if (is_last && what == "answered" && line != "unknown" && line != "unavailable") t.is_over = true;
+      open_.erase(open);
+    }
+  }
+
+  // --- requests
+
+  void order_some() {
+    const std::size_t count = chance(10) ? below(60) : below(8);
+    for (std::size_t i = 0; i != count; ++i) order_one();
+  }
+
+  void order_one() {
+    if (tasks_.empty() || chance(45)) return new_task();
+    const std::size_t which =
+        chance(60) ? tasks_.size() - 1 - below(std::min<std::size_t>(tasks_.size(), 40)) : below(tasks_.size());
+    if (tasks_[which].open >= most_open) return;
+    switch (below(20)) {
+      case 0:
+        return set_clock_some();
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+        return schedule(which, "keep", 0);
+      case 5:
+      case 6:
+      case 7:
+        return schedule(which, "replace", 0);
+      case 8:
+      case 9:
+      case 10:
+      case 11:
+      case 12:
+        return simple("cancel", which);
+      case 13:
+        return simple("revive", which);
+      case 14:
+      case 15:
+      case 16:
+        return simple("get", which);
+      case 17:
+      case 18:
+        if (tasks_[which].token != 0)
+          order("finish", which, std::to_string(tasks_[which].token), std::to_string(tasks_[which].token));
+        return;
+      default:
+        if (options_.how == mode::kill && chance(5)) child_->send("reopen\n");
+        return;
+    }
+  }
+
+  // A step forward and back, and now and then an hour forward for a moment.
+  void set_clock_some() {
+    if (asked_ahead_ >= hour / 2) return set_clock(asked_ahead_ - hour);
+    if (chance(70)) return;
+    if (chance(5)) return set_clock(asked_ahead_ + hour);
+    set_clock(static_cast<std::int64_t>(below(300)) * millisecond - 150 * millisecond);
+  }
+
+  void set_clock(std::int64_t ahead) {
+    asked_ahead_ = ahead;
+    largest_ahead_ = std::max(largest_ahead_, ahead);
+    child_->send("clock " + std::to_string(ahead) + "\n");
+  }
+
+  std::size_t add_task() {
+    std::string id = "t" + std::to_string(made_++);
+    // the longest id, and others that sort in unusual ways
+    if (chance(2)) id += "-" + std::string(200 - below(100), 'x');
+    if (chance(5)) id = "\xC3\xA4" + id;
+    by_id_[id] = tasks_.size();
+    tasks_.push_back({.id = std::move(id)});
+    return tasks_.size() - 1;
+  }
+
+  void new_task() {
+    if (made_ >= options_.tasks) return;
+    const std::size_t which = add_task();
+    const bool is_periodic = chance(6);
+    tasks_[which].is_periodic = is_periodic;
+    schedule(which, chance(90) ? "keep" : "replace", is_periodic ? 5 + static_cast<std::int64_t>(below(60)) : 0);
+  }
+
+  void order_batch() {
+    batch_is_quiet_ = false;
+    const std::size_t count = std::min(abort_batch, options_.tasks - made_);
+    const std::size_t poison = below(count);
+    for (std::size_t i = 0; i != count; ++i) {
+      const std::size_t which = add_task();
+      if (i == poison) out_.poison.push_back(tasks_[which].id);
+      put(which, "keep", 0, i == poison ? "a" : chance(50) ? "d" : "D");
+    }
+    quiet_until_ = steady::now() + options_.patience;
+  }
+
+  void schedule(std::size_t which, const char* conflict, std::int64_t period_ms) {
+    static constexpr std::array plans{"d",   "d",  "d", "d",  "D", "D", "D",  "l", "f",
+                                      "ffd", "fD", "r", "rD", "b", "n", "nd", "fb"};
+    static constexpr std::array periodic_plans{"d", "d", "D", "fd", "r", "f", "nD"};
+    known_task& t = tasks_[which];
+    if (t.is_periodic && period_ms == 0) period_ms = 10;
+    const char* const plan =
+        t.is_periodic ? periodic_plans.at(below(periodic_plans.size())) : plans.at(below(plans.size()));
+    put(which, conflict, period_ms, plan);
+  }
+
+  void put(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan) {
+    std::int64_t delay = 0;
+    switch (below(5)) {
+      case 0:
+        delay = -static_cast<std::int64_t>(below(1000));
+        break;
+      case 1:
+      case 2:
+        delay = static_cast<std::int64_t>(below(50));
+        break;
+      default:
+        delay = static_cast<std::int64_t>(below(400));
+    }
+    const std::int64_t due = true_wall() + ahead_ + delay * millisecond;
+    const std::string times = std::to_string(due) + " " + std::to_string(period_ms * millisecond) + " " + conflict;
+    const std::string filler(chance(3) ? below(20'000) : below(40), 'p');
+    order("schedule", which, times, times + " " + std::to_string(last_order_ + 1) + "/" + plan + "/" + filler);
+  }
+
+  void simple(const char* what, std::size_t which) { order(what, which, {}, {}); }
+
+  // Writes the order into the journal, and sends it with `sent` instead of `written`.
+  void order(const std::string& what, std::size_t which, const std::string& written, const std::string& sent) {
+    known_task& t = tasks_[which];
+    const std::string number = std::to_string(++last_order_);
+    const auto space = [](const std::string& s) { return s.empty() ? s : " " + s; };
+    write("order " + number + " " + what + " " + t.id + space(written));
+    child_->send(what + " " + number + " " + t.id + space(sent) + "\n");
+    ++t.open;
+    open_[last_order_] = {which, has_settled_clock_ && what == "cancel"};
+  }
+
+  const round_options& options_;
+  std::mt19937_64 random_;
+  const std::string file_;
+  round_result out_;
+  std::unique_ptr<process> child_;
+  std::string input_;
+  bool is_ready_ = false;
+  std::int64_t ahead_ = 0;        // as the child has told
+  std::int64_t asked_ahead_ = 0;  // as it was told
+  std::int64_t largest_ahead_ = 0;
+  std::vector<known_task> tasks_;
+  std::unordered_map<std::string, std::size_t> by_id_;
+  std::map<std::uint64_t, std::pair<std::size_t, bool>> open_;  // orders: the task, and whether it is the last cancel
+  std::uint64_t last_order_ = 0;
+  std::size_t made_ = 0;
+  bool has_settled_clock_ = false;
+  bool left_asked_ = false;
+  unsigned zeros_ = 0;  // answers in a row, without a start, that nothing is left
+  bool batch_is_quiet_ = false;
+  bool is_quiet_ = false;
+  bool is_listed_ = false;
+  steady::time_point quiet_until_{};
+};
+
+}  // namespace
+
+round_result run_round(const round_options& options, std::uint64_t seed) { return round{options, seed}.run(); }
+
+}  // namespace crash
