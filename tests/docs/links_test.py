@@ -17,8 +17,8 @@ NAMED_TEST = re.compile(r"`(\w+)\.(\w+|\*)`")
 
 
 def text_of(document):
-    """Without its code blocks."""
-    return re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    """Without its code, which is in blocks and in comments."""
+    return re.sub(r"^```.*?^```|^<!--.*?-->", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def anchors_of(document):
