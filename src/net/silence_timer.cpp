@@ -61,8 +61,9 @@ int silence_timer::notify_again() noexcept {
 }
 
 void silence_timer::pause() noexcept {
+  if (!armed() || paused()) return;
   service().check_thread_in_debug();
-  if (armed() && !paused()) paused_at_ = service().responsive_now();
+  paused_at_ = service().responsive_now();
 }
 
 void silence_timer::resume() noexcept {

@@ -172,6 +172,18 @@ TYPED_TEST(pause_contract, may_be_destroyed_while_paused) {
   EXPECT_EQ(this->service.timers.stats().pending, 0U);
 }
 
+TYPED_TEST(pause_contract, pauses_have_no_effect_after_service_is_gone) {
+  tickwheel::manual_driver time;
+  auto timers = std::make_unique<tickwheel::timer_service>();
+  ASSERT_EQ(timers->open(time), 0);
+  TypeParam orphan{*timers};
+  ASSERT_EQ(orphan.start(1s), 0);
+  timers.reset();
+  orphan.timer.pause();
+  orphan.timer.resume();
+  EXPECT_FALSE(orphan.timer.paused());
+}
+
 TYPED_TEST(pause_contract, pauses_allocate_nothing) {
   this->c.then = [this] { EXPECT_EQ(this->c.start(50ms), 0); };
   ASSERT_EQ(this->c.start(50ms), 0);

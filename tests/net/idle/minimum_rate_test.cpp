@@ -223,19 +223,6 @@ TEST_F(minimum_rate, endless_grace_never_expires) {
   EXPECT_TRUE(c.timer.armed());
 }
 
-TEST_F(minimum_rate, pause_and_resume_after_service_have_no_effect) {
-  tickwheel::manual_driver time;
-  auto timers = std::make_unique<tickwheel::timer_service>();
-  ASSERT_EQ(timers->open(time), 0);
-  connection orphan{*timers};
-  ASSERT_EQ(orphan.timer.start(usual), 0);
-  timers.reset();
-  orphan.timer.pause();
-  orphan.timer.resume();
-  EXPECT_FALSE(orphan.timer.paused());
-  EXPECT_FALSE(orphan.timer.cancel());
-}
-
 TEST_F(minimum_rate, progress_and_pauses_allocate_nothing) {
   const auto before = allocations::count();
   for (int i = 0; i < 100; ++i) {

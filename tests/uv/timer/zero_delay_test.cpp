@@ -136,6 +136,25 @@ TEST_F(zero_delay, moves_to_a_tick_and_back) {
   EXPECT_EQ(p.fired, 1);
 }
 
+TEST_F(zero_delay, armed_anew_for_later_lets_loop_rest) {
+  p.arm(0s);
+  p.arm(10ms);
+  service.turn();
+  EXPECT_GT(service.time.next_wakeup(), timers.now());
+  EXPECT_FALSE(service.turn());
+}
+
+TEST_F(zero_delay, destroyed_before_its_pass_lets_loop_rest) {
+  p.arm(10ms);
+  {
+    probe gone{timers};
+    gone.arm(0s);
+  }
+  service.turn();
+  EXPECT_GT(service.time.next_wakeup(), timers.now());
+  EXPECT_FALSE(service.turn());
+}
+
 TEST_F(zero_delay, may_be_destroyed_and_outlive_its_service) {
   std::optional<probe> doomed{std::in_place, timers};
   doomed->arm(0s);
