@@ -11,7 +11,8 @@
 
 namespace tickwheel::durable {
 
-/// The options of a scheduler. An aggregate; the defaults suit a server that starts some thousand tasks per second.
+/// The options of a scheduler. An aggregate; the defaults suit a server that starts some thousand tasks per second. No duration is
+/// longer than ten years.
 struct scheduler_options {
   /// The name of this node, at most 255 bytes of UTF-8 without control characters. Empty: the scheduler makes one up. Two living
   /// nodes never share a name.
