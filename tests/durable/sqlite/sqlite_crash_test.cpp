@@ -131,6 +131,23 @@ TEST(sqlite_backup, when_restored_repeats_no_token_and_no_session) {
   EXPECT_EQ(own.done("t", token), durable::finish_result::stale);
 }
 
+// A process that is restarted at once again and again hands out few tokens: its file's counter stays near the clock.
+TEST(sqlite_backup, when_restored_after_many_openings_repeats_no_token) {
+  sqlite_fixture on;
+  const std::string backup = on.folder.file("backup.db");
+  node own{on};
+  own.start();
+  own.put(due_now("t"));
+  back_up(on.file, backup);
+  for (int i = 0; i != 20; ++i) own.lose();
+  const durable::revision token = own.begin("t").token;
+  own.close();
+  restore(backup, on.file);
+  own.start();
+  EXPECT_GT(own.session(), token);
+  EXPECT_GT(own.begin("t").token, token);
+}
+
 TEST(sqlite_clock, set_back_repeats_no_token) {
   sqlite_fixture on;
   node own{on};
