@@ -24,6 +24,18 @@ constexpr int most_links = 40;
   throw failure{SQLITE_CANTOPEN, error, "cannot open " + file + ": " + std::generic_category().message(error)};
 }
 
+#ifdef F_OFD_SETLK
+// SQLite's locks are on these bytes of the file: a shared one while it is open, and an exclusive one to delete the log.
+struct flock shared_bytes(short kind) noexcept {
+  struct flock bytes {};
+  bytes.l_type = kind;
+  bytes.l_whence = SEEK_SET;
+  bytes.l_start = 0x40000002;
+  bytes.l_len = 510;
+  return bytes;
+}
+#endif
+
 }  // namespace
 
 std::string resolved(const std::string& path) {
@@ -62,6 +74,31 @@ lock_file::lock_file(const std::string& database) {
 lock_file::~lock_file() {
   // freed here also if a forked child has the descriptor
   ::flock(descriptor_, LOCK_UN);
+  ::close(descriptor_);
+}
+
+open_sign::open_sign(const std::string& database) {
+#ifdef F_OFD_SETLK
+  descriptor_ = ::open(database.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor_ < 0) fail(database, errno);
+  struct flock shared = shared_bytes(F_RDLCK);
+  if (::fcntl(descriptor_, F_OFD_SETLK, &shared) == 0) return;
+  const int error = errno;
+  ::close(descriptor_);
+  if (error == EAGAIN || error == EACCES) throw failure{SQLITE_BUSY, 0, "another program holds it exclusively"};
+  throw failure{SQLITE_IOERR_LOCK, error, "cannot lock " + database + ": " + std::generic_category().message(error)};
+#else
+  (void)database;
+#endif
+}
+
+open_sign::~open_sign() {
+  if (descriptor_ < 0) return;
+#ifdef F_OFD_SETLK
+  // freed here also if a forked child has the descriptor
+  struct flock none = shared_bytes(F_UNLCK);
+  ::fcntl(descriptor_, F_OFD_SETLK, &none);
+#endif
   ::close(descriptor_);
 }
 

@@ -240,7 +240,9 @@ store_status writer::try_to_join(join_call& call) noexcept {
 }
 
 void writer::open(access how) {
+  open_sign sign;  // outlives the connection if this fails
   auto made = std::make_unique<open_file>(state_.file, how, state_, queues_.stopping());
+  sign = open_sign{state_.file};
   try {
     // a log that a power failure may still shorten is in the file from here on
     copy_log(made->file);
@@ -250,6 +252,7 @@ void writer::open(access how) {
   }
   made->file.watch_log();
   open_ = std::move(made);
+  sign_ = std::move(sign);
   queues_.resume_reader();
 }
 
@@ -275,8 +278,9 @@ void writer::reopen() noexcept {
 void writer::lose_file() noexcept {
   if (open_ == nullptr) return;
   last_revision_ = std::max(last_revision_, open_->counter.last());
-  queues_.suspend_reader();
+  const bool is_reader_closed = queues_.suspend_reader();
   open_.reset();
+  if (is_reader_closed) sign_ = {};
 }
 
 void writer::complete_checkpoint() noexcept {

@@ -60,6 +60,7 @@ class writer {
   work_queues& queues_;
   outbox& answers_;
   std::optional<lock_file> lock_;
+  open_sign sign_;                   // outlives all connections
   std::unique_ptr<open_file> open_;  // null: not joined, or to be opened again
   membership node_;
   revision last_revision_ = 0;  // of connections before

@@ -110,6 +110,31 @@ TEST(sqlite_file, second_process_is_busy_after_the_file_was_closed_here) {
   EXPECT_EQ(other.exit_code(), 1);
 }
 
+// The last connection that is closed deletes the log, with what was committed to it meanwhile.
+TEST(sqlite_file, log_stays_when_another_program_closes_the_file) {
+  const test_folder folder;
+  const std::string file = folder.file("tasks.db");
+  child_process other{[&](const child_process::parent& parent) {
+    parent.wait();
+    return shell{file}.read("select count(*) from tasks") == "1" ? 0 : 1;
+  }};
+  sqlite_fixture on{file};
+  node first{on};
+  first.start();
+  first.put({.id = "t", .due = durable::clock::time_point{1s}, .payload = ""});
+  first.load();
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  ::close(descriptor);
+  struct stat before {};
+  ASSERT_EQ(::stat((file + "-wal").c_str(), &before), 0);
+  other.tell();
+  EXPECT_EQ(other.exit_code(), 0);
+  struct stat after {};
+  ASSERT_EQ(::stat((file + "-wal").c_str(), &after), 0);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+}
+
 TEST(sqlite_file, no_descriptor_is_inherited_by_a_program) {
   sqlite_fixture on;
   node first{on};
