@@ -3,6 +3,7 @@
 //
 //   crash_child FILE [ahead=NS] [attempts=N] [poll=MS] [lease=MS] [timeout=MS] [loaded=N] [running=N]
 //                    [crash=N] [errors=N] [seed=N]    see power_loss.hpp
+//                    [busy=1]                         tries to open FILE, and exits: with 0 if another process has it, else with 1
 //
 // Commands come as lines on standard input. `journal.hpp` describes the lines that it writes.
 //
@@ -15,6 +16,9 @@
 //   reopen            closes the scheduler and opens it again
 //   drain             drains, and exits
 //   calm              writes and syncs do not fail any more
+//   limit BYTES       no file may grow beyond this size; -1: no limit
+//   touch             opens and closes FILE, as another part of the program might: SQLite's locks on it are then gone
+//   mark              writes a line
 //
 // A plan has a letter for each attempt, and the last one for all others: (d)one at once, done (D)elayed by some milliseconds, done
 // after (l)ong, (f)ail, (r)etry some times, (b)ury, dropped with (n)o answer, (a)bort of the process.
@@ -25,6 +29,9 @@
 #include <tickwheel/durable/sqlite.hpp>
 #include <tickwheel/uv/event_loop.hpp>
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -98,6 +105,7 @@ struct settings {
   std::string file;
   std::int64_t ahead = 0;
   durable::scheduler_options options;
+  bool expects_busy = false;
   bool loses_power = false;
   crash::power_loss_options power;
 };
@@ -105,7 +113,10 @@ struct settings {
 class child {
  public:
   child(tickwheel::event_loop& loop, const settings& s)
-      : loop_{loop}, scheduler_{loop.timers(), durable::sqlite_store(s.file), s.options} {
+      : loop_{loop},
+        scheduler_{loop.timers(), durable::sqlite_store(s.file), s.options},
+        file_{s.file},
+        expects_busy_{s.expects_busy} {
     scheduler_.on_due([this](durable::execution run) noexcept { on_due(std::move(run)); });
     if (const int error = uv_timer_init(&loop.uv(), &tick_)) fail("uv_timer_init", uv_strerror(error));
     tick_.data = this;
@@ -118,6 +129,7 @@ class child {
 
   void open() {
     const int error = scheduler_.open([this](int result) noexcept {
+      if (expects_busy_) _exit(result == UV_EBUSY ? 0 : 1);
       say("ready %d", result);
       if (result == 0) crash::allow_errors(true);
       if (result != 0 && result != UV_ECANCELED) fail("open", std::string{scheduler_.problem()}.c_str());
@@ -155,6 +167,9 @@ class child {
     if (what == "reopen") return reopen();
     if (what == "drain") return drain();
     if (what == "calm") return crash::allow_errors(false);
+    if (what == "limit") return limit(number_of<std::int64_t>(line));
+    if (what == "touch") return touch();
+    if (what == "mark") return say("marked");
     const auto number = number_of<unsigned>(next_word(line));
     const std::string id{next_word(line)};
     say("asked %u", number);
@@ -198,6 +213,19 @@ class child {
   static void set_clock(std::int64_t ahead) {
     const std::int64_t before = crash::set_wall_clock(ahead);
     say("clock %" PRId64 " %" PRId64, before, crash::wall_now());
+  }
+
+  static void limit(std::int64_t bytes) {
+    rlimit of_files{};
+    int error = getrlimit(RLIMIT_FSIZE, &of_files);
+    of_files.rlim_cur = bytes < 0 ? of_files.rlim_max : static_cast<rlim_t>(bytes);
+    if (error == 0) error = setrlimit(RLIMIT_FSIZE, &of_files);
+    if (error != 0) fail("setrlimit", std::strerror(errno));
+  }
+
+  void touch() const {
+    const int file = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file >= 0) ::close(file);
   }
 
   void count_left() {
@@ -309,6 +337,8 @@ class child {
 
   tickwheel::event_loop& loop_;
   durable::scheduler scheduler_;
+  const std::string file_;
+  const bool expects_busy_;
   uv_timer_t tick_{};
   uv_pipe_t commands_{};
   std::array<char, 65536> bytes_{};
@@ -349,6 +379,8 @@ settings read_settings(int count, char** words) {
       s.power.errors = static_cast<std::uint64_t>(n);
     else if (name == "seed")
       s.power.seed = static_cast<std::uint64_t>(n);
+    else if (name == "busy")
+      s.expects_busy = n != 0;
     else if (name == "timeout")
       s.options.request_timeout = std::chrono::milliseconds{n};
     else
@@ -363,6 +395,7 @@ settings read_settings(int count, char** words) {
 int main(int count, char** words) {
   const settings s = read_settings(count, words);
   (void)crash::set_wall_clock(s.ahead);
+  (void)signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails
   if (s.loses_power && !crash::install_power_loss(s.power)) fail("power_loss", "it cannot be installed");
   tickwheel::event_loop loop;
   if (const int error = loop.open()) fail("loop", uv_strerror(error));

@@ -1,7 +1,8 @@
 // The crash harness: lets a child schedule, cancel, execute and finish tasks, kills it at random moments, starts it again until all is
 // quiet, and judges the journal.
 //
-//   crash --child PROGRAM --directory PLACE [--mode kill|power|abort] [--rounds N] [--seed S] [--tasks N]
+//   crash --child PROGRAM --directory PLACE [--mode kill|power|abort|faults|clock] [--rounds N] [--seed S] [--tasks N]
+//         [--faketime LIBRARY]
 //
 //   exit code 0   no promise was broken
 //             1   one was: the report names it, with the lines of the journal
@@ -55,6 +56,8 @@ settings read_settings(int count, char** words) {
       s.round.child = value;
     else if (option == "--directory")
       s.round.directory = value;
+    else if (option == "--faketime")
+      s.round.faketime = value;
     else if (option == "--mode")
       s.mode = value;
     else if (option == "--rounds")
@@ -72,8 +75,12 @@ settings read_settings(int count, char** words) {
     s.round.how = crash::mode::power;
   else if (s.mode == "abort")
     s.round.how = crash::mode::abort;
+  else if (s.mode == "faults")
+    s.round.how = crash::mode::faults;
+  else if (s.mode == "clock")
+    s.round.how = crash::mode::clock;
   else
-    refuse("--mode is '" + s.mode + "'; it must be kill, power or abort");
+    refuse("--mode is '" + s.mode + "'; it must be kill, power, abort, faults or clock");
   if (s.round.child.empty() || s.round.directory.empty()) refuse("--child and --directory are needed");
   return s;
 }
@@ -112,6 +119,7 @@ int main(int count, char** words) {
     const crash::journal j = crash::read_journal(r.journal);
     crash::verdict v = crash::judge(j);
     if (s.round.how == crash::mode::abort && r.problem.empty()) judge_deaths(j, r.poison, v);
+    if (!r.broken.empty()) v.violations.push_back({"file", {}, r.broken, {}});
     ++rounds;
     kills += r.kills;
     sum.tasks += v.tasks;

@@ -113,9 +113,17 @@ class reader {
       }
       return true;
     }
-    e.kind = event_kind::quiet;
     e.wall = in.number<nanoseconds>();
-    if (what != "quiet") out_.problem = "a line begins with " + std::string{what};
+    if (what == "backup")
+      e.kind = event_kind::backup;
+    else if (what == "saved")
+      e.kind = event_kind::saved;
+    else if (what == "restored")
+      e.kind = event_kind::restored;
+    else if (what == "quiet")
+      e.kind = event_kind::quiet;
+    else
+      out_.problem = "a line begins with " + std::string{what};
     return true;
   }
 
@@ -210,7 +218,7 @@ class reader {
       const auto at = in.name<state>(states);
       e.id = in.next();
       e.row = in.row_after(at);
-    } else if (what == "left" || what == "listed" || what == "drained" || what == "problem") {
+    } else if (what == "left" || what == "listed" || what == "drained" || what == "marked") {
       return false;  // for the parent
     } else {
       out_.problem = "the child has written an unknown line: " + std::string{what};

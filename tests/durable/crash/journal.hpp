@@ -8,6 +8,9 @@
 //   order N finish ID TOKEN
 //   start WALL                                  a child was started
 //   end WALL HOW                                it is gone: no effect of it follows
+//   backup WALL                                 the file is about to be copied
+//   saved WALL                                  it was copied: the copy has what was there at some moment since
+//   restored WALL                               the last copy has taken the place of the file
 //   quiet WALL                                  nothing more is ordered, and nothing is left to do
 //
 // and copies the lines of the child, which begin with their running number and the wall clock:
@@ -22,7 +25,7 @@
 //   SEQ WALL clock BEFORE AFTER                 the wall clock was set
 //   SEQ WALL closed                             the scheduler was closed: its executions are lost
 //   SEQ WALL row STATE ID ATTEMPTS LOST CANCELLING    of a list, at the end
-//   SEQ WALL left|listed|drained|problem ...    for the parent; the judge skips these
+//   SEQ WALL left|listed|drained|marked ...     for the parent; the judge skips these
 //
 // Times are nanoseconds since 1970.
 #pragma once
@@ -86,7 +89,21 @@ const char* to_string(state) noexcept;
 const char* to_string(answer) noexcept;
 const char* to_string(verb) noexcept;
 
-enum class event_kind : std::uint8_t { start, end, quiet, ready, asked, rejected, answered, entered, clock, row };
+enum class event_kind : std::uint8_t {
+  start,
+  end,
+  backup,
+  saved,
+  restored,
+  quiet,
+  ready,
+  asked,
+  rejected,
+  answered,
+  entered,
+  clock,
+  row,
+};
 
 /// One line that the judge needs.
 struct event {

@@ -131,10 +131,36 @@ class court {
   }
 
  private:
+  // Events that concern all tasks.
+  static bool is_turn(event_kind k) {
+    return k == event_kind::start || k == event_kind::end || k == event_kind::backup || k == event_kind::saved ||
+           k == event_kind::restored;
+  }
+
+  // `last`: the event up to which the model has come.
+  void take_turn(row_model& model, std::size_t turn, std::size_t& last) const {
+    model.elapse(times_.between(last, turn));
+    last = turn;
+    switch (journal_.events[turn].kind) {
+      case event_kind::start:
+        return model.start();
+      case event_kind::end:
+        return model.end();
+      case event_kind::backup:
+        return model.begin_backup();
+      case event_kind::saved:
+        return model.end_backup();
+      case event_kind::restored:
+        return model.restore();
+      default:
+        return;
+    }
+  }
+
   void sort_events() {
     for (std::size_t i = 0; i != journal_.events.size(); ++i) {
       const event& e = journal_.events[i];
-      if (e.kind == event_kind::start || e.kind == event_kind::end) turns_.push_back(i);
+      if (is_turn(e.kind)) turns_.push_back(i);
       if (e.kind == event_kind::quiet) quiet_ = i;
       if (e.id.empty()) continue;
       auto& of_id = tasks_[e.id];
@@ -180,11 +206,7 @@ class court {
     std::uint64_t last_token = 0;
     auto turn = turns_.begin();
     const auto pass = [&](std::size_t until) {
-      for (; turn != turns_.end() && *turn < until; ++turn) {
-        model.elapse(times_.between(last, *turn));
-        last = *turn;
-        journal_.events[*turn].kind == event_kind::start ? model.start() : model.end();
-      }
+      for (; turn != turns_.end() && *turn < until; ++turn) take_turn(model, *turn, last);
     };
     bool was_listed = false;
     for (const std::size_t i : mine) {
@@ -230,11 +252,7 @@ class court {
     if (!quiet_) return std::nullopt;
     if (last < *quiet_) {
       const auto turn = std::upper_bound(turns_.begin(), turns_.end(), last);
-      for (auto t = turn; t != turns_.end() && *t < *quiet_; ++t) {
-        model.elapse(times_.between(last, *t));
-        last = *t;
-        journal_.events[*t].kind == event_kind::start ? model.start() : model.end();
-      }
+      for (auto t = turn; t != turns_.end() && *t < *quiet_; ++t) take_turn(model, *t, last);
       model.elapse(times_.between(last, *quiet_));
     }
     if (model.is_overrun()) return accuse({"journal", "too many requests were open at a time"}, id, *quiet_);

@@ -113,6 +113,55 @@ TEST(crash_judge, accepts_a_third_loss_as_death) {
   EXPECT_EQ(s.quiet(300).child(301, "row dead t 3 3 0").broken(), promises{});
 }
 
+// A task that was confirmed before or after the copy, and finished; then the copy was restored.
+script restored(bool is_in_copy) {
+  script s;
+  const auto copy = [&s] { s.parent("backup 11000000").child(12, "marked").parent("saved 12000000"); };
+  s.start(1);
+  if (!is_in_copy) copy();
+  s.schedule(13, "t", 50).answer(14, "scheduled");
+  if (is_in_copy) copy();
+  return s.enter(60, "t", 7, 1, 50).finish(61, "t", 7).end(62).parent("restored 63000000").start(64);
+}
+
+TEST(crash_judge, accepts_a_second_start_from_a_restored_copy) {
+  EXPECT_EQ(restored(true).enter(70, "t", 9, 1, 50).finish(71, "t", 9).quiet(80).broken(judging::events), promises{});
+}
+
+TEST(crash_judge, finds_a_task_that_a_restored_copy_has_lost) {
+  EXPECT_EQ(restored(true).quiet(80).broken(judging::events), promises{"D1"});
+}
+
+TEST(crash_judge, accepts_the_loss_of_a_task_after_the_copy) {
+  EXPECT_EQ(restored(false).quiet(80).broken(), promises{});
+}
+
+TEST(crash_judge, finds_a_start_that_a_restored_copy_cannot_have) {
+  EXPECT_EQ(restored(false).enter(70, "t", 9, 1, 50).quiet(80).broken(judging::events), promises{"D11"});
+}
+
+TEST(crash_judge, finds_a_token_that_comes_again_after_a_restore) {
+  EXPECT_EQ(restored(true).enter(70, "t", 7, 1, 50).finish(71, "t", 7).quiet(80).broken(judging::events),
+            (promises{"D3", "D3"}));
+}
+
+// A request whose answer comes while the file is copied is in the copy or not.
+TEST(crash_judge, accepts_both_outcomes_of_a_request_during_the_copy) {
+  const auto during = [] {
+    return script{}
+        .start(1)
+        .parent("backup 2000000")
+        .schedule(5, "t", 50)
+        .answer(6, "scheduled")
+        .parent("saved 7000000")
+        .end(8)
+        .parent("restored 9000000")
+        .start(10);
+  };
+  EXPECT_EQ(during().enter(70, "t", 9, 1, 50).finish(71, "t", 9).quiet(80).broken(judging::events), promises{});
+  EXPECT_EQ(during().quiet(80).broken(), promises{});
+}
+
 TEST(crash_judge, finds_a_lost_task) {
   const auto v = confirmed().quiet(100).judged();
   ASSERT_EQ(v.violations.size(), 1U);

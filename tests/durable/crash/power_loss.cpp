@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace crash {
@@ -125,7 +127,11 @@ std::vector<change> survivors(machine& m, const std::vector<change>& all) {
 
 // Counts a write or sync. Returns true if it must fail.
 bool operate(machine& m) {
-  if (++m.operations == m.options.at) lose_power(m);
+  if (++m.operations == m.options.at) {
+    // a slow disk: the rest of the program goes on meanwhile
+    if (m.below(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds{m.below(3000)});
+    lose_power(m);
+  }
   return m.errors_are_allowed && m.options.errors != 0 && m.below(m.options.errors) == 0;
 }
 

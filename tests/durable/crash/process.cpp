@@ -24,7 +24,7 @@ namespace {
 
 }  // namespace
 
-process::process(const std::vector<std::string>& command) {
+process::process(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
   if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) stop("crash: pipe2");
@@ -39,6 +39,7 @@ process::process(const std::vector<std::string>& command) {
     (void)setrlimit(RLIMIT_CORE, &no_core);
     (void)dup2(in[0], STDIN_FILENO);
     (void)dup2(out[1], STDOUT_FILENO);
+    for (const std::string& variable : environment) (void)putenv(const_cast<char*>(variable.c_str()));
     (void)execv(words.front(), words.data());
     std::perror(words.front());
     _exit(2);

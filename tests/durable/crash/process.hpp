@@ -12,8 +12,8 @@ namespace crash {
 /// A child process. The destructor kills it.
 class process {
  public:
-  /// Starts it. Stops the program if it cannot be started.
-  explicit process(const std::vector<std::string>& command);
+  /// Starts it, with more variables, NAME=VALUE, in its environment. Stops the program if it cannot be started.
+  explicit process(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
   ~process();
   process(const process&) = delete;
   process& operator=(const process&) = delete;

@@ -1,5 +1,6 @@
 #include "round.hpp"
 
+#include "outsider.hpp"
 #include "process.hpp"
 
 #include <signal.h>
@@ -9,10 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -29,6 +33,7 @@ constexpr unsigned max_attempts = 4;
 constexpr std::int64_t keep_finished = 300'000 * millisecond;
 constexpr unsigned most_open = 6;  // requests for one id
 constexpr std::size_t abort_batch = 1000;
+constexpr auto short_lease = 300ms;  // for a child that is stopped for longer
 
 std::int64_t true_wall() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -51,23 +56,36 @@ std::uint64_t number_of(std::string_view word) {
 struct known_task {
   std::string id;
   bool is_periodic = false;
-  bool is_over = false;  // a periodic one that was cancelled for good
-  unsigned open = 0;     // requests
-  std::uint64_t token = 0;
+  bool is_over = false;            // a periodic one that was cancelled for good
+  unsigned open = 0;               // requests
+  std::uint64_t token = 0;         // of the last start
+  std::uint64_t former_token = 0;  // of the one before
 };
 
 class round {
  public:
-  round(const round_options& o, std::uint64_t seed) : options_{o}, random_{seed}, file_{o.directory + "/tasks.db"} {
+  round(const round_options& o, std::uint64_t seed)
+      : options_{o}, random_{seed}, file_{o.directory + "/tasks.db"}, outside_{file_} {
     for (const char* const end : {"", "-wal", "-shm", "-journal", ".lock"}) (void)unlink((file_ + end).c_str());
+    if (!o.faketime.empty()) {
+      const std::string clock = o.directory + "/clock";
+      (void)unlink(clock.c_str());
+      environment_ = {"LD_PRELOAD=" + o.faketime, "FAKETIME_TIMESTAMP_FILE=" + clock, "FAKETIME_DONT_FAKE_MONOTONIC=1",
+                      "FAKETIME_NO_CACHE=1"};
+    }
+    // a backup and a clock that is set back would have no clock left that tokens could grow by
+    backs_up_ = has_faults() && chance(50);
   }
 
   round_result run() {
     write("config " + std::to_string(max_attempts) + " " + std::to_string(keep_finished) +
-          (options_.how == mode::power ? " doubts" : ""));
+          (options_.how == mode::power || has_faults() ? " doubts" : ""));
     const std::size_t generations = options_.how == mode::abort ? 0 : 1 + below(options_.generations);
     for (std::size_t i = 0; i != generations && out_.problem.empty(); ++i) interrupted(i, generations);
+    outside_.end_reading();
     while (out_.problem.empty() && !is_listed_) undisturbed();
+    if (const std::string wrong = outside_.check(); !wrong.empty() && out_.broken.empty())
+      out_.broken = "SQLite finds an error in the file: " + wrong;
     return std::move(out_);
   }
 
@@ -76,21 +94,26 @@ class round {
 
   std::uint64_t below(std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>{0, n - 1}(random_); }
   bool chance(unsigned percent) { return below(100) < percent; }
+  bool has_faults() const { return options_.how == mode::faults; }
 
   // --- children
 
   void begin_child(bool may_fail) {
-    if (chance(25)) ahead_ += static_cast<std::int64_t>(below(200)) * millisecond - 100 * millisecond;
+    if (has_copy_ && chance(30)) restore();
+    if (backs_up_ && chance(10)) back_up();
+    if (!backs_up_ && chance(25)) ahead_ += static_cast<std::int64_t>(below(200)) * millisecond - 100 * millisecond;
     write("start " + std::to_string(true_wall() + ahead_));
     std::vector<std::string> command{options_.child, file_, "ahead=" + std::to_string(ahead_)};
     if (options_.how == mode::power) {
       if (may_fail) command.push_back("crash=" + std::to_string(5 + below(chance(30) ? 60 : 800)));
-      command.push_back("errors=" + std::to_string(chance(50) ? 40 + below(400) : 0));
+      // The last child has more errors: no restart after it hides a start that it has forgotten.
+      command.push_back("errors=" + std::to_string(!may_fail ? 10 + below(100) : chance(50) ? 40 + below(400) : 0));
       command.push_back("seed=" + std::to_string(1 + below(1U << 30)));
     }
     if (chance(20)) command.push_back("loaded=" + std::to_string(10 + below(100)));
     if (chance(20)) command.push_back("running=" + std::to_string(1 + below(8)));
-    child_ = std::make_unique<process>(command);
+    if (has_faults()) command.push_back("lease=" + std::to_string(short_lease.count()));
+    child_ = std::make_unique<process>(command, environment_);
     is_ready_ = false;
   }
 
@@ -99,6 +122,7 @@ class round {
     const int status = child_->wait(input_);
     read_lines();
     input_.clear();
+    if (is_saving_) saved();
     // the child may have set its clock, and not told it
     write("end " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)) + " " + std::to_string(status));
     ahead_ = asked_ahead_;
@@ -113,10 +137,12 @@ class round {
     begin_child(true);
     const bool is_early = chance(15);
     const bool drains = options_.how == mode::kill && !is_early && chance(8);
+    const bool is_impatient = chance(40);
     const auto begin = steady::now();
     auto until = begin + (is_early ? std::chrono::microseconds{below(15'000)} : 10s);
     bool was_ready = false;
     const std::size_t share = options_.tasks * (index + 1) / (of + 1);
+    const std::size_t share_before_ready = made_ + (share - std::min(share, made_)) / 4;
     bool is_draining = false;
     while (steady::now() < until) {
       if (!turn(1ms)) break;
@@ -125,7 +151,13 @@ class round {
         if (!is_early)
           until = steady::now() + std::chrono::microseconds{below(2) == 0 ? below(60'000) : below(300'000)};
       }
-      if (made_ < share && !is_draining) order_some();
+      if (has_faults() && was_ready && !is_draining) {
+        const auto now = steady::now();
+        disturb();
+        until += steady::now() - now;
+      }
+      if (made_ < (was_ready ? share : share_before_ready) && !is_draining && (!was_ready || chance(40))) order_some();
+      if (was_ready && chance(1)) set_clock_some();
       if (drains && was_ready && !is_draining && steady::now() + 20ms > until) {
         is_draining = true;
         until = steady::now() + options_.patience;
@@ -135,10 +167,86 @@ class round {
     if (steady::now() >= until) {
       if (is_draining) out_.problem = "the child did not drain";
       if (!was_ready && !is_early && options_.how != mode::power) out_.problem = "the child did not open its store";
+      // An answer has just been given: if it was given too early, its write is under way.
+      if (was_ready && is_impatient && !is_draining) await_answer();
       child_->signal(SIGKILL);
     }
     check_end(end_child(), is_draining);
     ++out_.kills;
+  }
+
+  void await_answer() {
+    const auto until = steady::now() + 20ms;
+    const std::size_t before = answers_;
+    while (answers_ == before && steady::now() < until)
+      if (!turn(1ms)) return;
+  }
+
+  // --- faults
+
+  void disturb() {
+    if (!chance(5)) return;
+    switch (below(9)) {
+      case 0:
+        return stop_for_a_while();
+      case 1:
+      case 2:
+        return fill_disk();
+      case 3:
+        return child_->send("limit -1\n");
+      case 4:
+        return outside_.is_reading() ? outside_.end_reading() : outside_.begin_reading();
+      case 5:
+        return outside_.look();
+      case 6:
+        return child_->send("touch\n");
+      case 7:
+        return try_second_child();
+      default:
+        if (backs_up_ && !is_saving_) back_up();
+    }
+  }
+
+  // For longer than its lease, or only a moment.
+  void stop_for_a_while() {
+    child_->signal(SIGSTOP);
+    std::this_thread::sleep_for(chance(40) ? short_lease + 50ms : std::chrono::milliseconds{below(40)});
+    child_->signal(SIGCONT);
+  }
+
+  // The log or the file may not grow any more, or only a little.
+  void fill_disk() {
+    std::error_code missing;
+    auto size = std::filesystem::file_size(file_ + (chance(70) ? "-wal" : ""), missing);
+    if (missing) return;
+    size += below(chance(50) ? 5'000 : 60'000);
+    child_->send("limit " + std::to_string(size) + "\n");
+  }
+
+  void try_second_child() {
+    if (chance(50)) child_->send("touch\n");
+    (void)turn(1ms);
+    process second{{options_.child, file_, "busy=1"}, environment_};
+    std::string ignored;
+    if (second.wait(ignored) != 0) out_.broken = "a second process has not found the file busy";
+  }
+
+  void back_up() {
+    write("backup " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)));
+    has_copy_ = outside_.back_up();
+    is_saving_ = true;
+    child_ == nullptr ? saved() : child_->send("mark\n");
+  }
+
+  // All that was asked before the copy was complete has been read.
+  void saved() {
+    is_saving_ = false;
+    write("saved " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)));
+  }
+
+  void restore() {
+    if (!outside_.restore()) out_.problem = "the backup could not be restored";
+    write("restored " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)));
   }
 
   void check_end(int status, bool may_exit) {
@@ -241,15 +349,23 @@ class round {
       is_ready_ = false;
     } else if (what == "left") {
       on_left(line);
+    } else if (what == "marked") {
+      saved();
     } else if (what == "listed") {
       is_listed_ = true;
     } else if (what == "clock") {
       ahead_ = asked_ahead_;
     } else if (what == "entered") {
       zeros_ = 0;
+      ++answers_;
       const auto known = by_id_.find(std::string{next_word(line)});
-      if (known != by_id_.end()) tasks_[known->second].token = number_of(next_word(line));
+      if (known == by_id_.end()) return;
+      known_task& t = tasks_[known->second];
+      t.former_token = std::exchange(t.token, number_of(next_word(line)));
+    } else if (what == "ended") {
+      ++answers_;
     } else if (what == "answered" || what == "rejected") {
+      ++answers_;
       const auto open = open_.find(number_of(next_word(line)));
       if (open == open_.end()) return;
       known_task& t = tasks_[open->second.first];
@@ -298,9 +414,7 @@ class round {
         return simple("get", which);
       case 17:
       case 18:
-        if (tasks_[which].token != 0)
-          order("finish", which, std::to_string(tasks_[which].token), std::to_string(tasks_[which].token));
-        return;
+        return finish(which);
       default:
         if (options_.how == mode::kill && chance(5)) child_->send("reopen\n");
         return;
@@ -309,9 +423,11 @@ class round {
 
   // A step forward and back, and now and then an hour forward for a moment.
   void set_clock_some() {
+    if (backs_up_) return;
     if (asked_ahead_ >= hour / 2) return set_clock(asked_ahead_ - hour);
-    if (chance(70)) return;
-    if (chance(5)) return set_clock(asked_ahead_ + hour);
+    const bool is_clock_mode = options_.how == mode::clock;
+    if (!is_clock_mode && chance(70)) return;
+    if (chance(is_clock_mode ? 30 : 5)) return set_clock(asked_ahead_ + hour);
     set_clock(static_cast<std::int64_t>(below(300)) * millisecond - 150 * millisecond);
   }
 
@@ -381,6 +497,13 @@ class round {
     order("schedule", which, times, times + " " + std::to_string(last_order_ + 1) + "/" + plan + "/" + filler);
   }
 
+  // Of the last start that was seen, or of an earlier one.
+  void finish(std::size_t which) {
+    const known_task& t = tasks_[which];
+    const std::uint64_t token = t.former_token != 0 && chance(60) ? t.former_token : t.token;
+    if (token != 0) order("finish", which, std::to_string(token), std::to_string(token));
+  }
+
   void simple(const char* what, std::size_t which) { order(what, which, {}, {}); }
 
   // Writes the order into the journal, and sends it with `sent` instead of `written`.
@@ -397,10 +520,15 @@ class round {
   const round_options& options_;
   std::mt19937_64 random_;
   const std::string file_;
+  outsider outside_;
+  std::vector<std::string> environment_;
   round_result out_;
   std::unique_ptr<process> child_;
   std::string input_;
   bool is_ready_ = false;
+  bool backs_up_ = false;
+  bool has_copy_ = false;
+  bool is_saving_ = false;        // a copy is complete, and its mark has not come back
   std::int64_t ahead_ = 0;        // as the child has told
   std::int64_t asked_ahead_ = 0;  // as it was told
   std::int64_t largest_ahead_ = 0;
@@ -411,7 +539,8 @@ class round {
   std::size_t made_ = 0;
   bool has_settled_clock_ = false;
   bool left_asked_ = false;
-  unsigned zeros_ = 0;  // answers in a row, without a start, that nothing is left
+  std::size_t answers_ = 0;  // and starts
+  unsigned zeros_ = 0;       // answers in a row, without a start, that nothing is left
   bool batch_is_quiet_ = false;
   bool is_quiet_ = false;
   bool is_listed_ = false;

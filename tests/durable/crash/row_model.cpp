@@ -54,7 +54,30 @@ void row_model::end() {
 
 void row_model::elapse(interval during) {
   for (std::size_t i = 0; i < rows_.size(); ++i) reach(possible_row{rows_[i]}, during);
+  if (is_saving_) save();
 }
+
+void row_model::begin_backup() {
+  saved_.clear();
+  is_saving_ = true;
+  save();
+}
+
+void row_model::end_backup() {
+  save();
+  is_saving_ = false;
+}
+
+// Also what is refuted later: the copy may have been made before.
+void row_model::save() {
+  for (possible_row row : rows_) {
+    row.applied = 0;
+    row.results = {};
+    if (std::find(saved_.begin(), saved_.end(), row) == saved_.end()) saved_.push_back(row);
+  }
+}
+
+void row_model::restore() { rows_ = saved_; }
 
 void row_model::add(const possible_row& row) {
   if (std::find(rows_.begin(), rows_.end(), row) == rows_.end()) rows_.push_back(row);

@@ -65,6 +65,11 @@ class row_model {
   void elapse(interval during);
   /// The child is gone: the open requests have no effect any more.
   void end();
+  /// The file is copied at some moment between these two.
+  void begin_backup();
+  void end_backup();
+  /// The copy has taken the place of the file. No child is there.
+  void restore();
 
   // Each of these narrows what is possible to what fits. Returns false if nothing does; then the model is as before the call.
   // `elapse` was called before.
@@ -94,6 +99,7 @@ class row_model {
   void apply(const request&, possible_row, interval);
   void finish(const request&, possible_row, interval);
   void add(const possible_row&);
+  void save();
   void add_result(possible_row, std::uint32_t result);
   void forget_results(std::size_t from, std::size_t count);
   void next_period(possible_row&, interval) const noexcept;
@@ -102,6 +108,8 @@ class row_model {
 
   rules rules_;
   std::vector<possible_row> rows_{possible_row{}};
+  std::vector<possible_row> saved_;  // what the copy may have
+  bool is_saving_ = false;
   std::vector<open_request> open_;
   std::uint32_t generation_ = 0;
   bool is_alive_ = false;
