@@ -81,6 +81,7 @@ settings read_settings(int count, char** words) {
     s.round.how = crash::mode::clock;
   else
     refuse("--mode is '" + s.mode + "'; it must be kill, power, abort, faults or clock");
+  if (s.round.how == crash::mode::clock && s.round.faketime.empty()) refuse("--mode clock needs --faketime");
   if (s.round.child.empty() || s.round.directory.empty()) refuse("--child and --directory are needed");
   return s;
 }
