@@ -125,14 +125,17 @@ std::vector<change> survivors(machine& m, const std::vector<change>& all) {
   std::abort();
 }
 
+// A sync fails so much more often than a write, because a commit has many writes and one sync.
+constexpr std::uint64_t errors_of_syncs = 8;
+
 // Counts a write or sync. Returns true if it must fail.
-bool operate(machine& m) {
+bool operate(machine& m, std::uint64_t weight = 1) {
   if (++m.operations == m.options.at) {
     // a slow disk: the rest of the program goes on meanwhile
     if (m.below(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds{m.below(3000)});
     lose_power(m);
   }
-  return m.errors_are_allowed && m.options.errors != 0 && m.below(m.options.errors) == 0;
+  return m.errors_are_allowed && m.options.errors != 0 && m.below(m.options.errors) < weight;
 }
 
 // --- a file
@@ -180,7 +183,7 @@ int truncate_file(sqlite3_file* f, sqlite3_int64 size) noexcept {
 int sync_file(sqlite3_file* f, int) noexcept {
   machine& m = this_machine();
   const std::lock_guard locked{m.mutex};
-  if (operate(m)) return SQLITE_IOERR_FSYNC;
+  if (operate(m, errors_of_syncs)) return SQLITE_IOERR_FSYNC;
   image& kept = *of(f).kept;
   make_on_disk(of(f).path, kept.unsynced);
   kept.unsynced.clear();

@@ -9,7 +9,7 @@ namespace crash {
 struct power_loss_options {
   std::uint64_t seed = 1;
   std::uint64_t at = 0;      ///< the loss comes with this write or sync; 0: never
-  std::uint64_t errors = 0;  ///< one of so many writes and syncs fails while `allow_errors` allows it; 0: none
+  std::uint64_t errors = 0;  ///< one of so many writes fails, and more syncs, while `allow_errors` allows it; 0: none
 };
 
 /// Makes it the default VFS, on top of the system's. Call it before a database is opened. Returns false if it cannot.

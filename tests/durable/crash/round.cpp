@@ -107,7 +107,7 @@ class round {
     if (options_.how == mode::power) {
       if (may_fail) command.push_back("crash=" + std::to_string(5 + below(chance(30) ? 60 : 800)));
       // The last child has more errors: no restart after it hides a start that it has forgotten.
-      command.push_back("errors=" + std::to_string(!may_fail ? 10 + below(100) : chance(50) ? 40 + below(400) : 0));
+      command.push_back("errors=" + std::to_string(!may_fail ? 30 + below(100) : chance(50) ? 40 + below(400) : 0));
       command.push_back("seed=" + std::to_string(1 + below(1U << 30)));
     }
     if (chance(20)) command.push_back("loaded=" + std::to_string(10 + below(100)));
