@@ -262,12 +262,13 @@ class round {
     begin_child(false);
     if (quiet_until_ == steady::time_point{}) quiet_until_ = steady::now() + options_.patience;
     auto next_look = steady::now();
+    const std::size_t share_before_ready = made_ + (options_.tasks - made_) / 4;
     while (turn(1ms)) {
       if (options_.how == mode::abort && (batch_is_quiet_ || made_ == 0))
         order_batch();
-      else if (options_.how != mode::abort && made_ < options_.tasks)
-        order_some();
-      else if (!is_quiet_ && is_ready_ && steady::now() >= next_look) {
+      else if (options_.how != mode::abort && made_ < options_.tasks) {
+        if (is_ready_ ? chance(40) : made_ < share_before_ready) order_some();
+      } else if (!is_quiet_ && is_ready_ && steady::now() >= next_look) {
         next_look = steady::now() + 10ms;
         settle();
       }

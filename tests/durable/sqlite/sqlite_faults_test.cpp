@@ -300,6 +300,7 @@ TEST_F(sqlite_sync, that_fails_in_begin_leaves_the_task_recoverable) {
   failing_syncs = 1;
   EXPECT_EQ(f.run(begin), store_status::unknown);
   f.recover();
+  EXPECT_EQ(f.own->get("t")->state, task_state::running) << "the frames of the log were written";
   f.own->recover(8, {"t"});
   EXPECT_EQ(f.own->begin("t").attempt, 1U);
 }
