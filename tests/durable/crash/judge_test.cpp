@@ -14,6 +14,11 @@ using crash::verdict;
 // Writes the lines of a journal. Times are in milliseconds.
 class script {
  public:
+  // The store fails now and then.
+  script& doubts() {
+    text_.insert(text_.find('\n'), " doubts");
+    return *this;
+  }
   script& parent(const std::string& line) {
     text_ += line + "\n";
     return *this;
@@ -111,6 +116,24 @@ TEST(crash_judge, accepts_a_third_loss_as_death) {
   auto s = confirmed();
   for (int i = 1; i <= 3; ++i) s.enter(60 * i, "t", i, i, 50).end(60 * i + 1).start(60 * i + 2);
   EXPECT_EQ(s.quiet(300).child(301, "row dead t 3 3 0").broken(), promises{});
+}
+
+// A finish whose answer was lost is sent again, and finds no row an hour later.
+script finished_an_hour_later() {
+  return confirmed()
+      .enter(60, "t", 7, 1, 50)
+      .child(61, "ending t 7 done")
+      .child(62, "clock 62000000 3600062000000")
+      .child(3'600'063, "ended t 7 stale")
+      .quiet(3'600'064);
+}
+
+TEST(crash_judge, accepts_a_repeated_finish_of_a_forgotten_task) {
+  EXPECT_EQ(finished_an_hour_later().doubts().broken(judging::events), promises{});
+}
+
+TEST(crash_judge, finds_a_stale_finish_if_no_answer_was_lost) {
+  EXPECT_EQ(finished_an_hour_later().broken(judging::events), promises{"D3"});
 }
 
 // A task that was confirmed before or after the copy, and finished; then the copy was restored.

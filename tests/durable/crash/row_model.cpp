@@ -23,6 +23,8 @@ seen_row promised(seen_row row) noexcept {
   return row;
 }
 
+bool is_finish(verb v) noexcept { return v == verb::done || v == verb::again || v == verb::fail || v == verb::bury; }
+
 }  // namespace
 
 std::string describe(const possible_row& row) {
@@ -130,6 +132,17 @@ void row_model::reach(const possible_row& row, interval during) {
     forgotten.applied = row.applied;
     forgotten.results = row.results;
     add(forgotten);
+    if (rules_.has_doubts) repeat_finishes(row);
+  }
+}
+
+// A finish whose answer was lost is sent again. It finds no row if that was forgotten meanwhile, because the clock was set forward.
+void row_model::repeat_finishes(const possible_row& row) {
+  for (std::size_t i = 0; i != row.applied; ++i) {
+    if (!is_finish(open_[i].what.what) || row.results.at(i) != outcome(answer::finished)) continue;
+    possible_row repeated = row;
+    repeated.results.at(i) = outcome(answer::stale);
+    add(repeated);
   }
 }
 

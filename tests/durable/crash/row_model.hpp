@@ -95,6 +95,7 @@ class row_model {
   bool keep_if(F&& fits);
   void reach(const possible_row&, interval);
   bool is_forgotten(const possible_row&, interval) const noexcept;
+  void repeat_finishes(const possible_row&);
   void apply_next(const possible_row&, interval);
   void apply(const request&, possible_row, interval);
   void finish(const request&, possible_row, interval);
