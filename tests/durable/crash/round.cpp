@@ -261,6 +261,8 @@ class round {
   void undisturbed() {
     begin_child(false);
     if (quiet_until_ == steady::time_point{}) quiet_until_ = steady::now() + options_.patience;
+    const auto latest = quiet_until_ + 10 * options_.patience;
+    std::size_t answers = answers_;
     auto next_look = steady::now();
     const std::size_t share_before_ready = made_ + (options_.tasks - made_) / 4;
     while (turn(1ms)) {
@@ -273,7 +275,17 @@ class round {
         settle();
       }
       if (is_listed_) break;
-      if (!is_quiet_ && steady::now() > quiet_until_) be_quiet();
+      // a slow machine goes on and on
+      if (std::exchange(answers, answers_) != answers_)
+        quiet_until_ = std::min(latest, steady::now() + options_.patience);
+      if (steady::now() <= quiet_until_) continue;
+      if (!is_quiet_) {
+        be_quiet();
+        continue;
+      }
+      out_.problem = "the child did not list its tasks";
+      child_->signal(SIGKILL);
+      break;
     }
     if (is_listed_) child_->signal(SIGKILL);
     check_end(end_child(), false);

@@ -26,7 +26,7 @@ struct round_options {
   std::string faketime;   ///< libfaketime, which makes the wall clock of the child; empty: the child makes it itself
   std::size_t tasks = 600;
   std::size_t generations = 6;        ///< children that are killed, at most
-  std::chrono::seconds patience{20};  ///< until all must be quiet
+  std::chrono::seconds patience{20};  ///< with no start and no answer, until all must be quiet
 };
 
 struct round_result {
