@@ -91,6 +91,19 @@ TEST(sqlite_file, another_name_of_the_file_is_busy) {
   expect_refused(try_to_join(on, (on.folder.path() / "." / "tasks.db").string()), UV_EBUSY, "another process");
 }
 
+// SQLite names its log after the file, so two names mean two logs: the file is malformed, and confirmed tasks are lost.
+TEST(sqlite_file, hard_link_to_an_open_file_is_busy) {
+  sqlite_fixture on;
+  node first{on};
+  first.start();
+  shell{on.file}.run("pragma wal_checkpoint(passive)");  // a file without pages cannot be joined under any other name
+  const std::string link = on.folder.file("link.db");
+  fs::create_hard_link(on.file, link);
+  const join_answer a = try_to_join(on, link);
+  EXPECT_EQ(a.status, store_status::ok);
+  EXPECT_EQ(a.error, UV_EBUSY) << a.problem;
+}
+
 // A process that closes any descriptor of a file loses the locks that SQLite has on it.
 TEST(sqlite_file, second_process_is_busy_after_the_file_was_closed_here) {
   const test_folder folder;
