@@ -127,7 +127,7 @@ class TICKWHEEL_API scheduler {
   }
 
   /// Reads the tasks of one state whose ids are greater than `after`, by the bytes of their ids; at most `limit`, which is 1 to
-  /// 10,000. `done` takes a read_result and a std::vector<task_info>.
+  /// 10,000. `after` is empty or a valid id. `done` takes a read_result and a std::vector<task_info>.
   /// Returns as `schedule`.
   template <class F>
   requires detail::answers_with<F, read_result, std::vector<task_info>>
