@@ -22,8 +22,10 @@ struct sqlite_options {
 };
 
 /// Returns a store that keeps its tasks in the file `path`, which is made if it does not exist. One process and one scheduler at a
-/// time has the file; a lock beside it (`path` + ".lock") proves that. SQLite keeps the last commits in `path` + "-wal", and an index
-/// of them in `path` + "-shm": move or copy all of them together, or none while it runs; `sqlite3 FILE .backup` copies a running one.
+/// time has the file; a lock beside it (`path` + ".lock") proves that.
+///
+/// SQLite keeps the last commits in `path` + "-wal", and an index of them in `path` + "-shm". Move these together with the file, and
+/// only while no program has it open. `sqlite3 FILE .backup` copies one that is open.
 TICKWHEEL_API std::unique_ptr<store> sqlite_store(std::string path, sqlite_options options = {});
 
 }  // namespace tickwheel::durable
