@@ -132,7 +132,8 @@ class TICKWHEEL_API memory_database {
   bool bury(session_number);
 
   /// Lets the process of all stores crash: no open or later call is answered or carried out until the store is closed, which answers
-  /// `unknown`. Writes without a delivered answer are kept or rolled back. A row that a confirmed write has changed since is kept.
+  /// `unknown`. Calls without a delivered answer are kept or rolled back, each as a whole. A call is kept if a later call has changed
+  /// or read one of its rows, and its answer was delivered or belongs to a living node.
   void crash(bool keep_unconfirmed);
   /// As above, for one node. Does nothing if no open store has this name.
   void crash(std::string_view node, bool keep_unconfirmed);

@@ -3,6 +3,7 @@
 #include "memory_node.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tickwheel::durable::detail {
@@ -48,12 +49,47 @@ std::optional<memory_fault> memory_core::count(store_verb verb, const store_call
 bool memory_core::is_out(const memory_node& n) const { return all_out || nodes_out.contains(n.name()); }
 
 void memory_core::carry_out(memory_node& n, store_verb verb, store_call& c) {
-  unconfirmed& noted = unconfirmed_.emplace_back(unconfirmed{&c, &n, {}});
+  unconfirmed& noted = unconfirmed_.emplace_back(unconfirmed{&c, &n, {}, {}});
   table.note_in(&noted.writes);
   c.now = now();
   execute(n, verb, c);
   table.note_in(nullptr);
-  if (noted.writes.empty()) unconfirmed_.pop_back();
+  note_looks(noted, verb, c);
+}
+
+// The rows that decide a call's results. The other verbs have none: the store checks again what follows from their results.
+void memory_core::note_looks(unconfirmed& noted, store_verb verb, const store_call& c) {
+  const auto look_at = [&](const std::string& id) { noted.looks.emplace_back(memory_table::row_change{id, {}}); };
+  switch (verb) {
+    case store_verb::finish:
+      for (const auto& item : static_cast<const finish_call&>(c).items) look_at(item.id);
+      return;
+    case store_verb::put:
+      for (const auto& item : static_cast<const put_call&>(c).items) look_at(item.what.id);
+      return;
+    case store_verb::cancel:
+      for (const auto& id : static_cast<const cancel_call&>(c).ids) look_at(id);
+      return;
+    case store_verb::revive:
+      for (const auto& id : static_cast<const revive_call&>(c).ids) look_at(id);
+      return;
+    case store_verb::get:
+      for (const auto& id : static_cast<const get_call&>(c).ids) look_at(id);
+      return;
+    case store_verb::list:
+      noted.has_seen_all = true;
+      return;
+    default:
+      return;
+  }
+}
+
+bool memory_core::unconfirmed::needs_one_of(const changes& earlier) const {
+  if (has_seen_all && !earlier.empty()) return true;
+  return std::any_of(earlier.begin(), earlier.end(), [&](const memory_table::change& e) {
+    const auto is_same = [&](const memory_table::change& own) { return memory_table::are_of_one(own, e); };
+    return std::any_of(writes.begin(), writes.end(), is_same) || std::any_of(looks.begin(), looks.end(), is_same);
+  });
 }
 
 void memory_core::execute(memory_node& n, store_verb verb, store_call& c) {
@@ -107,29 +143,42 @@ void memory_core::confirm(const store_call& c) {
   const auto confirmed =
       std::find_if(unconfirmed_.begin(), unconfirmed_.end(), [&](const unconfirmed& u) { return u.call == &c; });
   if (confirmed == unconfirmed_.end()) return;
-  // an earlier write of the same row cannot be rolled back without this one
-  for (const memory_table::change& write : confirmed->writes)
-    for (auto earlier = unconfirmed_.begin(); earlier != confirmed; ++earlier)
-      std::erase_if(earlier->writes, [&](const memory_table::change& w) { return memory_table::are_of_one(w, write); });
-  unconfirmed_.erase(confirmed);
+  if (c.status != store_status::ok) {  // its results are not delivered
+    confirmed->looks.clear();
+    confirmed->has_seen_all = false;
+  }
+  // the calls that it needs cannot be rolled back any more, and neither can those that they need
+  auto earlier = std::next(confirmed);
+  std::list<unconfirmed> needing;
+  needing.splice(needing.end(), unconfirmed_, confirmed);
+  while (earlier != unconfirmed_.begin()) {
+    const auto u = std::prev(earlier);
+    if (std::any_of(needing.begin(), needing.end(),
+                    [&](const unconfirmed& later) { return later.needs_one_of(u->writes); }))
+      needing.splice(needing.end(), unconfirmed_, u);
+    else
+      earlier = u;
+  }
 }
 
 void memory_core::crash(const std::function<bool(const memory_node&)>& crashes, bool keep_unconfirmed) {
   for (memory_node* const n : open_nodes)
     if (crashes(*n)) n->crash();
-  std::vector<memory_table::change> kept;
+  std::vector<const unconfirmed*> kept;
   // NOLINTNEXTLINE(modernize-loop-convert): backwards
   for (auto u = unconfirmed_.rbegin(); u != unconfirmed_.rend(); ++u) {
-    const bool is_rolled_back = crashes(*u->by) && !keep_unconfirmed;
-    for (auto write = u->writes.rbegin(); write != u->writes.rend(); ++write) {
-      const bool is_needed = std::any_of(kept.begin(), kept.end(), [&](const memory_table::change& later) {
-        return memory_table::are_of_one(*write, later);
-      });
-      if (is_rolled_back && !is_needed)
-        table.undo(*write);
-      else if (!is_rolled_back)
-        kept.push_back(*write);
+    const auto needs_it = [&](const unconfirmed* later) { return later->needs_one_of(u->writes); };
+    const bool is_rolled_back =
+        crashes(*u->by) && !keep_unconfirmed && std::none_of(kept.begin(), kept.end(), needs_it);
+    if (!is_rolled_back) {
+      if (crashes(*u->by)) {  // nobody learns of its results
+        u->looks.clear();
+        u->has_seen_all = false;
+      }
+      kept.push_back(&*u);
+      continue;
     }
+    for (auto write = u->writes.rbegin(); write != u->writes.rend(); ++write) table.undo(*write);
   }
   unconfirmed_.remove_if([&](const unconfirmed& u) { return crashes(*u.by); });
 }

@@ -89,14 +89,21 @@ class memory_core {
   std::function<void(store_verb, const store_call&)> look;
 
  private:
-  // The writes of a call that is not confirmed, in the order in which they were made.
+  using changes = std::vector<memory_table::change>;
+
+  // A call that was carried out and is not confirmed: its writes, in the order in which they were made, and the rows that it looked at.
   struct unconfirmed {
     const store_call* call;
     const memory_node* by;
-    std::vector<memory_table::change> writes;
+    changes writes;
+    changes looks;
+    bool has_seen_all = false;
+
+    bool needs_one_of(const changes& earlier) const;
   };
 
   void execute(memory_node&, store_verb, store_call&);
+  static void note_looks(unconfirmed&, store_verb, const store_call&);
 
   std::list<unconfirmed> unconfirmed_;
 };

@@ -114,10 +114,10 @@ void memory_table::set_owner(partition_number p, session_number to) {
   owners_[p] = to;
 }
 
-void memory_table::note_node(session_number session) {
+void memory_table::note_node(session_number session, const std::string& name) {
   if (journal_ == nullptr) return;
   const node* const known = member(session);
-  journal_->push_back(node_change{session, known != nullptr ? std::optional{*known} : std::nullopt});
+  journal_->push_back(node_change{session, name, known != nullptr ? std::optional{*known} : std::nullopt});
 }
 
 void memory_table::undo(const change& c) {
@@ -140,8 +140,7 @@ void memory_table::undo(const change& c) {
 bool memory_table::are_of_one(const change& a, const change& b) {
   if (a.index() != b.index()) return false;
   if (const auto* const of_row = std::get_if<row_change>(&a)) return of_row->id == std::get<row_change>(b).id;
-  if (const auto* const of_node = std::get_if<node_change>(&a))
-    return of_node->session == std::get<node_change>(b).session;
+  if (const auto* const of_node = std::get_if<node_change>(&a)) return of_node->name == std::get<node_change>(b).name;
   return std::get<owner_change>(a).partition == std::get<owner_change>(b).partition;
 }
 
@@ -211,7 +210,7 @@ void memory_table::join(join_call& c, time now) {
   c.error = 0;
   c.session = next_number(now);
   c.partitions = partitions();
-  note_node(c.session);
+  note_node(c.session, c.name);
   nodes_.emplace(c.session, node{c.name, next_number(now), after(now, c.lease), c.keep_finished, true});
 }
 
@@ -222,8 +221,8 @@ void memory_table::renew(renew_call& c, time now) {
   c.dead = 0;
   c.is_buried = member(c.session) == nullptr;
   if (c.is_buried) return;
-  note_node(c.session);
   node& own = nodes_.at(c.session);
+  note_node(c.session, own.name);
   own.beat = next_number(now);
   own.expires = after(now, c.lease);
   own.is_starting = c.is_starting;
@@ -243,7 +242,7 @@ void memory_table::remove(session_number session) {
   const node* const gone = member(session);
   if (gone == nullptr) return;
   last_keep_finished_ = gone->keep_finished;
-  note_node(session);
+  note_node(session, gone->name);
   nodes_.erase(session);
   for (partition_number p = 0; p < partitions(); ++p)
     if (owners_[p] == session) set_owner(p, 0);

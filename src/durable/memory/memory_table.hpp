@@ -63,6 +63,7 @@ class memory_table {
   };
   struct node_change {
     session_number session = 0;
+    std::string name;
     std::optional<node> before;
   };
   struct owner_change {
@@ -71,7 +72,7 @@ class memory_table {
   };
   using change = std::variant<row_change, node_change, owner_change>;
 
-  /// Returns true if both are changes of the same row, node or partition.
+  /// Returns true if both are changes of the same row, partition or name of a node.
   static bool are_of_one(const change&, const change&);
 
   /// An empty table. Requires: `partitions` is not zero.
@@ -152,7 +153,7 @@ class memory_table {
   void write(position, F&& transition);
   void erase(position);
   void set_owner(partition_number, session_number);
-  void note_node(session_number);
+  void note_node(session_number, const std::string& name);
 
   void make_pending(row&, time at, time now);
   void make_dead(row&, time now);

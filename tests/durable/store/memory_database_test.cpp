@@ -463,6 +463,76 @@ TEST_F(memory_database, crash_keeps_a_write_that_a_confirmed_one_needs) {
   a.close();
 }
 
+TEST_F(memory_database, crash_keeps_a_write_that_a_confirmed_answer_has_seen) {
+  database.answer_after(store_verb::cancel, 10s);
+  a.put({.id = "t", .due = past});
+  a.put({.id = "other", .due = past});
+  asked<durable::cancel_call> seen, unseen;
+  seen.ids.emplace_back("t");
+  unseen.ids.emplace_back("other");
+  a.store().cancel(seen);
+  a.store().cancel(unseen);
+  turn();
+  EXPECT_EQ(a.put({.id = "t", .due = past}).result, schedule_result::ended);
+  database.crash(false);
+  EXPECT_EQ(database.info("t")->state, task_state::cancelled);
+  EXPECT_EQ(database.info("other")->state, task_state::pending);
+  a.close();
+}
+
+TEST_F(memory_database, crash_keeps_what_a_call_of_another_node_has_seen) {
+  node b{fixture};
+  b.start(1h, "b");
+  database.answer_after(store_verb::put, 10s);
+  database.answer_after(store_verb::get, 1s);
+  one_put put;
+  b.store().put(put.call);
+  turn();
+  asked<durable::get_call> get;
+  get.ids.emplace_back("t");
+  a.store().get(get);
+  turn();
+  database.crash("b", false);
+  manual.advance(2s);
+  EXPECT_TRUE(get.results.at(0).has_value());
+  EXPECT_TRUE(database.info("t"));
+  b.close();
+}
+
+TEST_F(memory_database, crash_keeps_or_rolls_back_a_call_as_a_whole) {
+  database.answer_after(store_verb::put, 10s);
+  asked<durable::put_call> both;
+  both.items.push_back({{.id = "t", .due = past}, durable::on_conflict::keep});
+  both.items.push_back({{.id = "other", .due = past}, durable::on_conflict::keep});
+  a.store().put(both);
+  EXPECT_EQ(a.cancel("t"), durable::cancel_result::cancelled);
+  database.crash(false);
+  EXPECT_TRUE(database.info("other"));
+  a.close();
+}
+
+TEST_F(memory_database, crash_keeps_a_burial_after_which_the_name_joined_again) {
+  node b{fixture}, c{fixture};
+  b.start(1s, "b");
+  c.start(1h, "c");
+  const auto beat = database.nodes().at(1).beat;
+  const auto former = b.session();
+  database.answer_after(store_verb::bury, 10s);
+  asked<durable::bury_call> bury;
+  bury.session = former;
+  bury.beat = beat;
+  c.store().bury(bury);
+  turn();
+  ASSERT_EQ(database.session_of("b"), 0U);
+  b.close();
+  b.start(1s, "b");
+  database.crash("c", false);
+  EXPECT_NE(database.session_of("b"), former);
+  EXPECT_EQ(database.nodes().size(), 3U);
+  b.close();
+  c.close();
+}
+
 TEST_F(memory_database, crash_rolls_several_writes_of_a_row_back) {
   database.answer_after(store_verb::put, 10s);
   database.answer_after(store_verb::cancel, 10s);
