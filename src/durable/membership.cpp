@@ -181,10 +181,12 @@ void membership::share() {
       poorest = n.session;
       fewest = n.partitions;
     }
-    // a surplus that nobody lacks stays
-    if (poorest != 0 || is_leaving_) {
+    // A surplus that nobody lacks stays, but a node that starts nothing keeps none: others may have taken it for one that starts
+    // before its first renewal.
+    const bool keeps_none = is_leaving_ || !is_starting_;
+    if (poorest != 0 || keeps_none) {
       const std::size_t lacking = poorest != 0 ? fair - fewest : 0;
-      release(is_leaving_ ? owned_count_ : std::min(owned_count_ - fair, lacking), poorest);
+      release(keeps_none ? owned_count_ : std::min(owned_count_ - fair, lacking), poorest);
     }
   } else if (owned_count_ < fair && renew_.free_partitions != 0 && !acquire_.is_busy) {
     acquire_.is_busy = true;

@@ -40,6 +40,23 @@ TEST_F(cluster, producer_takes_no_partition) {
   EXPECT_EQ(a.started, strings{"t"});
 }
 
+TEST_F(cluster, producer_gives_up_partitions_it_was_handed_too_early) {
+  a.open();
+  // the producer joins, and its first renewal is late
+  world.database->on_call([&](store_verb v, const durable::store_call&) {
+    if (v == store_verb::renew && world.database->session_of("producer") != 0) world.database->outage("producer", true);
+  });
+  manual_node producer{world, {.name = "producer"}, false};
+  producer.open();
+  advance(5s);
+  EXPECT_EQ(partitions(a), 2U);
+  world.database->on_call(nullptr);
+  world.database->outage("producer", false);
+  advance(6s);
+  EXPECT_EQ(partitions(producer), 0U);
+  EXPECT_EQ(partitions(a), 4U);
+}
+
 TEST_F(cluster, starts_each_task_once_among_two_nodes) {
   a.open();
   b.open();
