@@ -79,8 +79,10 @@ void starter::on_begun() {
     clock_.discard();
     clock_.record(begin_.now, timers_.read_clock());
   }
+  // A task that is early by more than a window would keep its place for as long. It is found again when its time is near.
+  const auto is_near = [&](const loaded_task* task) { return task->row.at - begin_.now <= options_.window; };
   for (loaded_task* const task : begin_.tasks) {
-    if (is_early(task))
+    if (is_early(task) && is_near(task))
       window_.wait_again(*task, clock_);
     else
       window_.erase(*task);  // it has changed: the next look finds it

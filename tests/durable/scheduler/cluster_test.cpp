@@ -238,6 +238,19 @@ TEST_F(cluster, clock_set_forward_starts_what_is_due) {
   EXPECT_EQ(a.started.size(), 1U);
 }
 
+TEST_F(cluster, clock_set_back_and_forward_delays_nothing_when_memory_is_full) {
+  manual_node small{world, {.name = "small", .max_loaded = 1, .seed = 3}};
+  small.open();
+  small.schedule("t", 1s);
+  small.advance(500ms);
+  world.database->shift_clock(-1h);
+  small.advance(5s);
+  EXPECT_TRUE(small.started.empty());
+  world.database->shift_clock(1h);
+  small.advance(5s);
+  EXPECT_EQ(small.started, strings{"t"});
+}
+
 TEST_F(cluster, paused_node_starts_nothing) {
   a.open();
   a.scheduler.pause();
