@@ -1,0 +1,147 @@
+// Random operations on a scheduler and a SQLite file, compared with a model of each task.
+//
+// The store's threads are real, and the loop's clock is moved by hand. A restart closes the scheduler without a drain. There are no
+// faults and no other nodes. TICKWHEEL_TEST_SEEDS and TICKWHEEL_TEST_OPERATIONS as in model_test.cpp.
+#include "../../../src/durable/sqlite/file_store.hpp"
+#include "seeds.hpp"
+#include "world.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+namespace {
+
+using namespace durable_model;
+using namespace std::chrono_literals;
+namespace durable = tickwheel::durable;
+
+/// Passes all calls on, and counts those that are not answered.
+class counting_store final : public durable::store {
+ public:
+  explicit counting_store(std::unique_ptr<durable::store> counted) : counted_{std::move(counted)} {}
+
+  static std::size_t open_calls() { return calls().size(); }
+
+  int open(tickwheel::timer_service& timers) noexcept override { return counted_->open(timers); }
+  void close() noexcept override { counted_->close(); }
+  std::string_view problem() const noexcept override { return counted_->problem(); }
+
+  void join(durable::join_call& c) noexcept override { pass(&store::join, c); }
+  void renew(durable::renew_call& c) noexcept override { pass(&store::renew, c); }
+  void bury(durable::bury_call& c) noexcept override { pass(&store::bury, c); }
+  void acquire(durable::acquire_call& c) noexcept override { pass(&store::acquire, c); }
+  void release(durable::release_call& c) noexcept override { pass(&store::release, c); }
+  void load(durable::load_call& c) noexcept override { pass(&store::load, c); }
+  void begin(durable::begin_call& c) noexcept override { pass(&store::begin, c); }
+  void finish(durable::finish_call& c) noexcept override { pass(&store::finish, c); }
+  void recover(durable::recover_call& c) noexcept override { pass(&store::recover, c); }
+  void put(durable::put_call& c) noexcept override { pass(&store::put, c); }
+  void cancel(durable::cancel_call& c) noexcept override { pass(&store::cancel, c); }
+  void revive(durable::revive_call& c) noexcept override { pass(&store::revive, c); }
+  void get(durable::get_call& c) noexcept override { pass(&store::get, c); }
+  void list(durable::list_call& c) noexcept override { pass(&store::list, c); }
+  void purge(durable::purge_call& c) noexcept override { pass(&store::purge, c); }
+
+ private:
+  using answer_function = durable::store_call::answer;
+
+  static std::unordered_map<durable::store_call*, answer_function>& calls() {
+    static std::unordered_map<durable::store_call*, answer_function> open;
+    return open;
+  }
+
+  template <class Call>
+  void pass(void (durable::store::*verb)(Call&) noexcept, Call& c) noexcept {
+    calls()[&c] = std::exchange(c.on_answer, &answered);
+    (*counted_.*verb)(c);
+  }
+
+  static void answered(durable::store_call& c) noexcept {
+    const auto known = calls().extract(&c);
+    c.on_answer = known.mapped();
+    c.on_answer(c);
+  }
+
+  std::unique_ptr<durable::store> counted_;
+};
+
+/// A file in a folder of its own.
+class sqlite_file final : public backend {
+ public:
+  sqlite_file() {
+    std::string name = (std::filesystem::temp_directory_path() / "tickwheel_model_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+  }
+  ~sqlite_file() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  sqlite_file(const sqlite_file&) = delete;
+  sqlite_file& operator=(const sqlite_file&) = delete;
+
+  void use(tickwheel::manual_driver& time) override { time_ = &time; }
+  std::unique_ptr<durable::store> make_store() override {
+    return std::make_unique<counting_store>(std::make_unique<durable::sqlite::file_store>(
+        (folder_ / "tasks.db").string(), durable::sqlite_options{.checkpoint_pages = 50},
+        [this] { return durable::clock::time_point{std::chrono::nanoseconds{now()}}; }));
+  }
+  nanos now() const override { return time_->now().time_since_epoch().count() + ahead_.load(); }
+  void shift(nanos by) override { ahead_ += by; }
+
+  // Moves the clock from one wakeup to the next, and waits for the store's threads after each.
+  void advance(tickwheel::manual_driver& time, nanos by) override {
+    const auto until = time.now() + std::chrono::nanoseconds{by};
+    wait(time);
+    while (time.now() < until) {
+      const auto next = std::clamp(time.next_wakeup(), time.now() + 100us, std::max(until, time.now() + 100us));
+      time.advance(next - time.now());
+      wait(time);
+    }
+  }
+
+ private:
+  static void wait(tickwheel::manual_driver& time) {
+    const auto patience = std::chrono::steady_clock::now() + 20s;
+    time.advance(0ns);
+    while (counting_store::open_calls() != 0) {
+      if (!time.turn()) std::this_thread::sleep_for(20us);
+      if (std::chrono::steady_clock::now() < patience) continue;
+      ADD_FAILURE() << "the store does not answer";
+      return;
+    }
+  }
+
+  std::filesystem::path folder_;
+  tickwheel::manual_driver* time_ = nullptr;
+  std::atomic<nanos> ahead_{1'767'222'000'000'000'000};
+};
+
+TEST(durable_model, agrees_with_a_scheduler_on_sqlite) {
+  const seed_range seeds = seeds_of_this_run({1, 4, 400}, {1, 40, 5'000});
+  std::uint64_t operations = 0;
+  std::uint64_t starts = 0;
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    const comparison c =
+        run_seed(seed, seeds.operations, [](std::uint16_t) { return std::make_unique<sqlite_file>(); });
+    ASSERT_FALSE(c.mismatch) << *c.mismatch;
+    operations += c.operations;
+    starts += c.starts;
+  }
+  std::printf("%llu operations, %llu starts\n", static_cast<unsigned long long>(operations),
+              static_cast<unsigned long long>(starts));
+  EXPECT_GT(starts, 0U);
+}
+
+}  // namespace
