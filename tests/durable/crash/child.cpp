@@ -211,8 +211,8 @@ class child {
   }
 
   static void set_clock(std::int64_t ahead) {
-    const std::int64_t before = crash::set_wall_clock(ahead);
-    say("clock %" PRId64 " %" PRId64, before, crash::wall_now());
+    const crash::clock_step step = crash::set_wall_clock(ahead);
+    say("clock %" PRId64 " %" PRId64, step.latest_before, step.earliest_after);
   }
 
   static void limit(std::int64_t bytes) {

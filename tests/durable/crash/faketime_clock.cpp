@@ -41,10 +41,12 @@ std::int64_t wall_now() noexcept {
   return now.tv_sec * second + now.tv_nsec;
 }
 
-std::int64_t set_wall_clock(std::int64_t ahead) noexcept {
+clock_step set_wall_clock(std::int64_t ahead) noexcept {
   static std::int64_t current = 0;
+  const std::int64_t before = std::exchange(current, ahead);
+  const std::int64_t begin = wall_now() - before;
   write_offset(ahead);
-  return wall_now() - ahead + std::exchange(current, ahead) + inexactness;
+  return {wall_now() - ahead + before + inexactness, begin + ahead - inexactness};
 }
 
 }  // namespace crash

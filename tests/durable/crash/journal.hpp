@@ -22,7 +22,7 @@
 //   SEQ WALL entered ID TOKEN ATTEMPT DUE N     first in the handler; N is the order in the payload
 //   SEQ WALL ending ID TOKEN done|again|fail|bury
 //   SEQ WALL ended ID TOKEN RESULT
-//   SEQ WALL clock BEFORE AFTER                 the wall clock was set
+//   SEQ WALL clock BEFORE AFTER                 the wall clock was set: no later time was shown before, and no earlier one after
 //   SEQ WALL closed                             the scheduler was closed: its executions are lost
 //   SEQ WALL row STATE ID ATTEMPTS LOST CANCELLING    of a list, at the end
 //   SEQ WALL left|listed|drained|marked ...     for the parent; the judge skips these

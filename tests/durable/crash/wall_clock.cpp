@@ -35,9 +35,10 @@ std::int64_t wall_now() noexcept {
 }
 
 // Another thread that still adds the old offset has read the true clock before the exchange.
-std::int64_t set_wall_clock(std::int64_t ahead) noexcept {
+clock_step set_wall_clock(std::int64_t ahead) noexcept {
+  const std::int64_t begin = wall_now() - ahead_of_true_time;
   const std::int64_t before = ahead_of_true_time.exchange(ahead);
-  return wall_now() - ahead + before;
+  return {wall_now() - ahead + before, begin + ahead};
 }
 
 }  // namespace crash
