@@ -33,7 +33,8 @@ constexpr unsigned max_attempts = 4;
 constexpr std::int64_t keep_finished = 300'000 * millisecond;
 constexpr unsigned most_open = 6;  // requests for one id
 constexpr std::size_t abort_batch = 1000;
-constexpr auto short_lease = 300ms;  // for a child that is stopped for longer
+constexpr unsigned zeros_of_quiet = 4;
+constexpr auto short_lease = 500ms;  // for a child that is stopped for longer
 
 std::int64_t true_wall() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -321,9 +322,9 @@ class round {
 
   void on_left(std::string_view rest) {
     left_asked_ = false;
-    // the two states are not read at one moment: what went from one to the other shows itself by a start, or the next time
+    // the states are not read at one moment: what went from one to the other shows itself by a start, or the next time
     if (rest != "0 0") zeros_ = 0;
-    if (is_quiet_ || rest != "0 0" || ++zeros_ < 2) return;
+    if (is_quiet_ || rest != "0 0" || ++zeros_ < zeros_of_quiet) return;
     zeros_ = 0;
     if (options_.how == mode::abort && made_ < options_.tasks)
       batch_is_quiet_ = true;
