@@ -129,7 +129,7 @@ class sqlite_file final : public backend {
 };
 
 TEST(durable_model, agrees_with_a_scheduler_on_sqlite) {
-  const seed_range seeds = seeds_of_this_run({1, 4, 400}, {1, 40, 5'000});
+  const seed_range seeds = seeds_of_this_run({1, 3, 200}, {1, 100, 2'000});
   std::uint64_t operations = 0;
   std::uint64_t starts = 0;
   for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
