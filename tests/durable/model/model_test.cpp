@@ -1,7 +1,7 @@
 // Random operations on schedulers and a memory_database, compared with a model of each task.
 //
-// A seed repeats. TICKWHEEL_TEST_SEEDS=A..B runs those, and TICKWHEEL_TEST_OPERATIONS=N so many operations of each. A long run does
-// ten million operations.
+// A seed repeats. TICKWHEEL_TEST_SEEDS=A..B runs those, and TICKWHEEL_TEST_OPERATIONS=N so many operations of each. A long run
+// does ten million operations.
 #include "seeds.hpp"
 #include "world.hpp"
 

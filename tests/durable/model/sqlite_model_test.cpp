@@ -1,7 +1,7 @@
 // Random operations on a scheduler and a SQLite file, compared with a model of each task.
 //
-// The store's threads are real, and the loop's clock is moved by hand. A restart closes the scheduler without a drain. There are no
-// faults and no other nodes. TICKWHEEL_TEST_SEEDS and TICKWHEEL_TEST_OPERATIONS as in model_test.cpp.
+// The store's threads are real, and the loop's clock is moved by hand. A restart closes the scheduler without a drain. There are
+// no faults and no other nodes. TICKWHEEL_TEST_SEEDS and TICKWHEEL_TEST_OPERATIONS as in model_test.cpp.
 #include "../../../src/durable/sqlite/file_store.hpp"
 #include "seeds.hpp"
 #include "world.hpp"

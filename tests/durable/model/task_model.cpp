@@ -89,8 +89,8 @@ bool possible_row::is_like(const possible_row& o) const {
 
 // --- the search for reachable rows
 
-// Begins with the rows that are possible, and follows each change that may have happened unseen. A row that `is_goal` accepts is a
-// result, and its changes are not followed.
+// Begins with the rows that are possible, and follows each change that may have happened unseen. A row that `is_goal` accepts
+// is a result, and its changes are not followed.
 struct task_model::search {
   using predicate = bool (*)(const search&, const possible_row&);
 

@@ -1,8 +1,8 @@
 // A naive model of one durable task, written from the state table of the contract. It shares no code with the library.
 //
 // The model sees what a program sees: requests, answers and starts. It does not see the store, and so it keeps all rows that are
-// possible. A request takes effect at some time between its call and its answer, and an answer removes the rows that do not fit it.
-// After `unknown` both rows stay. If no row is left, the library has broken its contract.
+// possible. A request takes effect at some time between its call and its answer, and an answer removes the rows that do not fit
+// it. After `unknown` both rows stay. If no row is left, the library has broken its contract.
 #pragma once
 
 #include <array>

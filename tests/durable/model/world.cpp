@@ -164,7 +164,6 @@ class world {
   void check();
   void check_deadlines();
   void settle_closed();
-  void report_stats(const node&);
   node& any_node() { return nodes_[decide_.below(nodes_.size())]; }
   int any_id() { return static_cast<int>(decide_.below(ids_)); }
   std::string name_of_id(int id) const;
@@ -389,7 +388,6 @@ void world::close(node& n, bool destroys) {
   if (destroys) {
     const auto last = std::move(n.scheduler);
     if (member >= 0) last->close();
-    report_stats(n);
   } else {
     n.scheduler->close();
     if (n.scheduler->stats().requests != 0) fail("a closed scheduler has open requests");
@@ -428,8 +426,6 @@ void world::drain(node& n) {
   if (error != expected) fail("drain answered %d", error);
   n.is_draining = true;
 }
-
-void world::report_stats(const node&) {}
 
 // A callable may do anything.
 void world::in_callable(node& n) {
@@ -1204,7 +1200,8 @@ void world::ask_until_decided(Ask&& ask) {
   if (!is_decided_) fail("a request was not answered although all faults are over");
 }
 
-// All faults end, and everything runs on; a node that could not join tries again within a second. Then nothing may be left that had to start.
+// All faults end, and everything runs on; a node that could not join tries again within a second. Then nothing may be left that
+// had to start.
 void world::settle() {
   note("settle");
   is_calm_ = true;

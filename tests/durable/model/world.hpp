@@ -1,7 +1,7 @@
 // A run: random operations on the schedulers of one database, compared with a model of each task.
 //
-// The bytes or the seed of a run decide its options, its operations and its faults. The loop's clock is moved by hand, so that a run
-// on a memory_database repeats exactly.
+// The bytes or the seed of a run decide its options, its operations and its faults. The loop's clock is moved by hand, so that a
+// run on a memory_database repeats exactly.
 #pragma once
 
 #include "choices.hpp"
