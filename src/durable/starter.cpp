@@ -48,7 +48,9 @@ void starter::pick(std::size_t most) {
   for (loaded_task* task = window_.first_due(); task != nullptr && begin_.items.size() < most; task = next) {
     next = window_.after(*task);
     if (++looked_at > most_looked_at) return;
-    if (!members_.owns(task->row.partition) || members_.is_doubted(task->row.id)) {
+    // A row of a task that runs in this session is an old one: a look was answered late. If its begin had an unknown outcome, the
+    // start would be given back.
+    if (!members_.owns(task->row.partition) || members_.is_doubted(task->row.id) || ids_.contains(task->row.id)) {
       window_.erase(*task);
       continue;
     }
@@ -116,6 +118,7 @@ void starter::add(begin_call::started& s, loaded_task& task) {
   made->session = begin_.session;
   fragile_ += made->lost >= fragile_after;
   running_.push_back(*made);
+  ids_.insert(made->id);
   ready_.push_back(std::move(made));
   window_.erase(task);
 }
@@ -138,6 +141,7 @@ void starter::hand_out_one(start_handler& handler) {
 void starter::end(start& s) noexcept {
   fragile_ -= s.lost >= fragile_after;
   running_.erase(running_.iterator_to(s));
+  if (s.session == members_.session()) ids_.erase(s.id);
   client_.wake();
 }
 
@@ -146,6 +150,7 @@ void starter::close() noexcept {
     running_.front().owner = nullptr;
     running_.pop_front();
   }
+  ids_.clear();
   ready_.clear();
   begin_.tasks.clear();
   fragile_ = 0;
@@ -154,7 +159,12 @@ void starter::close() noexcept {
 const char* starter::problem() const noexcept {
   if (running_.size() > options_.max_running) return "more starts are running than max_running";
   std::size_t fragile = 0;
-  for (const start& s : running_) fragile += s.lost >= fragile_after;
+  std::size_t in_session = 0;
+  for (const start& s : running_) {
+    fragile += s.lost >= fragile_after;
+    in_session += s.session == members_.session();
+  }
+  if (in_session != ids_.size()) return "an id runs twice in one session, or is not known to run";
   if (fragile != fragile_) return "the count of fragile starts is off";
   return fragile > 1 ? "two tasks that lost two nodes are running" : nullptr;
 }

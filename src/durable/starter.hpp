@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace tickwheel::durable::detail {
@@ -45,7 +47,10 @@ class starter {
   /// Begins what is due, unless a begin is with the store. Requires: the node has joined.
   void begin_due(store&, engine& owner);
   /// The session was lost: others recover what a begin in flight starts.
-  void forget_session() noexcept { begin_.tasks.clear(); }
+  void forget_session() noexcept {
+    begin_.tasks.clear();
+    ids_.clear();
+  }
   /// The store was closed. All starts become inert.
   void close() noexcept;
 
@@ -95,6 +100,7 @@ class starter {
   flight begin_{*this};
   start_list running_;                        // in the order of their begins
   std::deque<std::unique_ptr<start>> ready_;  // of these, those to be handed out
+  std::unordered_set<std::string_view> ids_;  // of those of this session
   std::size_t fragile_ = 0;                   // of these, those that lost two nodes
   std::uint64_t handed_out_ = 0;
   log_histogram lateness_;

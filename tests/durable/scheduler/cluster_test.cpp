@@ -201,6 +201,25 @@ TEST_F(cluster, repeated_recovery_gives_back_no_running_task) {
   EXPECT_EQ(world.database->info("t")->attempts, 1U);
 }
 
+// A look that was carried out before the begin is answered after it: its row is begun again, with an old revision.
+TEST_F(cluster, lost_answer_to_an_old_row_disturbs_no_start) {
+  a.open();
+  std::vector<execution> kept;
+  a.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+  world.database->answer_after(store_verb::load, 240ms);
+  a.schedule("t", 1100ms);
+  for (int i = 0; i != 2000 && kept.empty(); ++i) advance(1ms);
+  ASSERT_EQ(kept.size(), 1U);
+  ASSERT_EQ(world.database->open_calls(store_verb::load), 1U);
+  world.database->fail_next(store_verb::begin, memory_fault::unknown_not_done);
+  advance(2s);
+  EXPECT_EQ(kept.size(), 1U);
+  std::optional<durable::finish_result> result;
+  kept[0].done([&](durable::finish_result r) noexcept { result = r; });
+  advance(10ms);
+  EXPECT_EQ(result, durable::finish_result::finished);
+}
+
 TEST_F(cluster, finish_is_repeated_until_the_store_answers) {
   a.open();
   std::vector<durable::finish_result> results;
