@@ -62,4 +62,4 @@ core_only=(-Duv=disabled)
 checked=(-Dbuildtype=debugoptimized -Db_ndebug=false)
 tests_only=(-Dbench=disabled -Dexamples=disabled)
 # clang's check of vptr opens a pipe, and some tests leave no descriptor for it.
-sanitized=(-Db_lundef=false -Doptimization=1 -Dcpp_args=-g1,-fno-sanitize=vptr)
+sanitized=(-Db_lundef=false -Doptimization=1 '-Dcpp_args=-g1 -fno-sanitize=vptr')
