@@ -37,7 +37,7 @@ def parse(arguments):
         allow_abbrev=False)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--quick", action="store_true",
-                      help="measure fewer N, once each, in less than two minutes; writes build/bench/quick.json and quick.md")
+                      help="measure fewer N, once each, in about two minutes; writes build/bench/quick.json and quick.md")
     what.add_argument("--report-only", metavar="FILE", type=pathlib.Path,
                       help="render FILE, an earlier measurement, and measure nothing; a quick.json is rendered beside it, others to docs/")
     parser.add_argument("--core", type=int, metavar="N", help="pin the benchmarks to processor N; the last one by default")

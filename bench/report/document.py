@@ -2,7 +2,7 @@
 import math
 
 import template
-from figures import FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
+from figures import DURABLE, FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
 
 MILLION = 1_000_000
 
@@ -63,7 +63,10 @@ class Page:
             **{f"n {w}": f"{f.sizes(w)[0]:,}" for w in ("wait", "sparse")},
             "plot latency": self.plot("latency", "The fraction of the timers that have fired, by lateness"),
             "plot echo": self.plot("echo", "Instructions per message that idle timeouts add"),
+            "plot durable": self.plot("durable", "Operations per second on durable tasks, over pending tasks"),
             "latency": self.latency(), "burst": self.burst(), "echo": self.echo(), "remote": self.remote(),
+            "durable rates": self.durable_rates(), "durable times": self.durable_times(),
+            "filesystem": f.filesystem or "unknown",
             "cost": self.cost_model(), "fence": number_of(f.ns(FLOOR, "fence", 1)),
             "fenced": "\n".join(self.fenced(w) for w in f.fenced()),
         }
@@ -80,6 +83,8 @@ class Page:
             hold.add("left out")
         if any(subject == "floor" for _, subject, _ in f.remote()):
             hold.add("remote floor")
+        if f.durable:
+            hold.add("durable")
         return hold
 
     def plot(self, what, alt):
@@ -97,7 +102,7 @@ class Page:
             "flags": code(c["flags"]),
             "libraries": f"{versions}, malloc: {c['malloc']}",
             "tickwheel": f"tick {v['tick']}, {v['wheel']}; `wheel_hashed`: {v['wheel_hashed']}",
-            "pinned to": f"core {c['core']}, except remote_bench",
+            "pinned to": f"core {c['core']}, except remote_bench{' and durable_bench' if self.figures.durable else ''}",
         }
         return "\n".join(f"| {name} | {what} |" for name, what in rows.items())
 
@@ -197,6 +202,27 @@ class Page:
                          number_of(f.remote_counter(key, "producer_ns")), f"{f.remote_counter(key, 'wakeups').median:.4f}"])
         return table(["", "producers", "M/s", "minimum to maximum", "tickwheel is faster", "producer, ns per item",
                       "wakeups per item"], rows)
+
+    def durable_rates(self):
+        f = self.figures
+        rows = []
+        for pending in f.durable_sizes():
+            cells = []
+            for name in DURABLE:
+                raw, ours = f.durable_rate("raw " + name, pending), f.durable_rate(name, pending)
+                cells += [number(raw), number(ours), times(ours / raw)]
+            rows.append([f"{pending:,}", *cells])
+        return table(["pending", *(head for name in DURABLE for head in ("raw " + name, name, "ratio"))], rows)
+
+    def durable_times(self):
+        columns = {
+            "fsync p50": ("fsync", "p50"), "fsync p99": ("fsync", "p99"),
+            "lateness p50": ("lateness", "p50"), "lateness p99": ("lateness", "p99"),
+            "one tick": ("one tick", "max"), "recovery": ("recovery", "max"), "longest callback": ("callbacks", "max"),
+        }
+        rows = [[f"{pending:,}", *(number(self.figures.durable_ms(name, pending, which)) for name, which in columns.values())]
+                for pending in self.figures.durable_sizes()]
+        return table(["pending", *columns], rows)
 
     def cost_model(self):
         f = self.figures

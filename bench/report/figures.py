@@ -14,6 +14,8 @@ FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")
 WORKLOADS = ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause", "wait", "sparse")
 FLOOR = "floor"  # a workload without timers, whose subjects are FLOORS
 FENCED = "_fenced"  # behind the name of a workload
+DURABLE = ("schedule", "start+finish")  # operations of durable_bench; "raw " before the name: the same on bare SQLite
+DURABLE_TIMES = ("fsync", "lateness", "one tick", "recovery", "callbacks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Figures:
         self._counters = collections.defaultdict(lambda: collections.defaultdict(list))
         self._remote = collections.defaultdict(lambda: collections.defaultdict(list))
         self.latency, self.burst, self.cost, self.echo = [], [], {}, {}
+        self.durable, self.filesystem = {}, None
         for run in runs:
             self._take(run)
         self._check()
@@ -61,6 +64,9 @@ class Figures:
             self.burst += output["rows"]
         elif program == "echo_bench":
             self.echo[run["burst"]] = output["rows"]
+        elif program == "durable_bench":
+            self._take_durable(run["pending"], output["rows"])
+            self.filesystem = run["filesystem"]
         elif program == "cost_model":
             self.cost.update({(r["workload"], r["subject"], r["n"]): r for r in output["rows"]})
         else:
@@ -81,6 +87,14 @@ class Figures:
             for key, value in b.items():
                 if isinstance(value, (int, float)):
                     into[workload, subject, int(n)][key].append(value)
+
+    def _take_durable(self, pending, rows):
+        """Rows by name. Reports from before durable_bench have no run of it."""
+        self.durable[pending] = {row["name"]: row for row in rows}
+        wanted = [prefix + name for name in DURABLE for prefix in ("raw ", "")] + [*DURABLE_TIMES]
+        missing = [name for name in wanted if name not in self.durable[pending]]
+        if missing:
+            raise ReportError(f"durable_bench --pending {pending}: not in the report: {', '.join(missing)}")
 
     def _check(self):
         missing = [name for name, part in [
@@ -117,6 +131,20 @@ class Figures:
         """How many times longer than `to` it takes: the medians' ratio; NaN where one is missing."""
         one, other = self.ns(workload, subject, n), self.ns(workload, to, n)
         return one.median / other.median if one and other else math.nan
+
+    # --- of durable_bench
+
+    def durable_sizes(self):
+        """The numbers of pending tasks, ascending."""
+        return sorted(self.durable)
+
+    def durable_rate(self, name, pending):
+        """Operations per second."""
+        return self.durable[pending][name]["per_second"]
+
+    def durable_ms(self, name, pending, percentile):
+        """Milliseconds; `percentile` is p50, p99 or max."""
+        return self.durable[pending][name][percentile + "_us"] / 1000
 
     # --- of remote_bench
 

@@ -28,6 +28,7 @@ class Plan:
     remote: str  # which benchmarks
     remote_repetitions: int
     bursts: tuple  # messages an iteration of the echo server
+    durable: tuple  # of durable_bench: (pending tasks, operations, the time of lateness), one run each
     cost_model: tuple  # options
     latency: tuple
     burst: tuple
@@ -61,6 +62,7 @@ FULL = Plan(
     remote=".",
     remote_repetitions=3,
     bursts=(1000, 100, 10),
+    durable=((1000, 10_000, "10s"), (10_000, 20_000, "10s"), (100_000, 100_000, "10s"), (MILLION, 100_000, "10s")),
     latency=("--load", "--repetitions", "2"),
     cost_model=("--connections", "10000"),
     burst=(),
@@ -80,6 +82,7 @@ QUICK = Plan(
     remote="^post/",
     remote_repetitions=1,
     bursts=(1000, 10),
+    durable=((1000, 2000, "1s"), (10_000, 2000, "1s")),
     latency=("--load", "--fires", "2", "--repetitions", "1"),
     cost_model=("--connections", "10000", "--only", "touch/wheel"),
     burst=("--repetitions", "1"),
@@ -132,6 +135,15 @@ def seconds_of(benchmark):
     return benchmark["cpu_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[benchmark["time_unit"]]
 
 
+def measure_durable(plan, programs):
+    """One run for each number of pending tasks. Not pinned, because the store has threads."""
+    with programs.disk() as (folder, filesystem):
+        return [programs.run("durable_bench", "--pending", str(pending), "--operations", str(operations),
+                             "--lateness-time", lateness, out=["--json", "{}"], pinned=False, folder=folder,
+                             pending=pending, filesystem=filesystem)
+                for pending, operations, lateness in plan.durable]
+
+
 def measure(plan, programs):
     """All of it: the runs, as programs.run returns them."""
     json_to = ["--json", "{}"]
@@ -142,4 +154,4 @@ def measure(plan, programs):
     for repetition in range(plan.remote_repetitions):
         runs.append(programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition))
     runs.append(programs.run("latency_bench", *plan.latency, out=json_to))
-    return runs + measure_wheel(plan, programs)
+    return runs + measure_durable(plan, programs) + measure_wheel(plan, programs)

@@ -2,7 +2,7 @@
 import math
 
 from errors import ReportError
-from figures import FLOOR, OURS, WORKLOADS
+from figures import DURABLE, FLOOR, OURS, WORKLOADS
 
 try:
     import matplotlib
@@ -26,6 +26,7 @@ LINES = {
     "libuv": ("#d9822b", "v"), "libevent": ("#d1477a", "D"), "libevent_common": ("#e58fb1", "d"), "libev": ("#3a9a4b", "P"),
     "asio": ("#9b59b6", "X"), "multimap": ("#a5794f", "<"), "priority_queue": ("#c9a227", ">"),
 }
+DURABLE_COLOURS = {"schedule": "#1f6feb", "start+finish": "#3a9a4b"}
 DASHED = {"store": (0, (6, 3)), "store_each": (0, (6, 3)), "chase": (0, (1, 2))}
 # arm and fire visit each object once, the others at random
 FLOORED = {"rearm": ("store", "chase"), "touch": ("store", "chase"), "lifecycle": ("store", "chase"),
@@ -37,6 +38,8 @@ def draw_all(figures, folder):
     plots = {w: lambda w=w: over_n(figures, w) for w in WORKLOADS if len(figures.sizes(w)) > 1}
     plots["latency"] = lambda: lateness(figures)
     plots["echo"] = lambda: echo(figures)
+    if len(figures.durable) > 1:
+        plots["durable"] = lambda: durable(figures)
     names = {}
     for what, draw in plots.items():
         with plt.rc_context(STYLE):
@@ -100,6 +103,20 @@ def echo(figures):
     axes.grid(axis="x", visible=False)
     axes.margins(y=0.15)
     axes.set(xlabel="messages per iteration", ylabel="instructions per message, added")
+    beside(axes)
+    return figure
+
+
+def durable(figures):
+    """Operations per second over pending tasks: solid the scheduler's, dashed those of bare SQLite."""
+    figure, axes = plt.subplots()
+    sizes = figures.durable_sizes()
+    for name in DURABLE:
+        for prefix, look in (("", {"linewidth": 2.2, "marker": "o"}), ("raw ", {"linewidth": 1.3, "linestyle": (0, (6, 3))})):
+            rates = [figures.durable_rate(prefix + name, pending) for pending in sizes]
+            axes.plot(sizes, rates, color=DURABLE_COLOURS[name], markersize=5, label=prefix + name, **look)
+    axes.set(xscale="log", xlabel="pending tasks", ylabel="operations per second", title="durable tasks")
+    axes.set_ylim(bottom=0)
     beside(axes)
     return figure
 

@@ -1,4 +1,5 @@
 """Runs the benchmark programs one after the other, and keeps their output."""
+import contextlib
 import json
 import pathlib
 import shlex
@@ -24,8 +25,20 @@ class Programs:
     def seconds(self):
         return round(time.monotonic() - self.begin)
 
-    def run(self, program, *options, out, pinned=True, **labels):
-        """One run. `out`: the option by which the program is told to write its JSON to a file; the labels are kept with it."""
+    @contextlib.contextmanager
+    def disk(self):
+        """An empty folder in the build, and the name of its file system. The folder is removed at the end."""
+        with tempfile.TemporaryDirectory(prefix="disk-", dir=self.folder.parent) as folder:
+            found = subprocess.run(["findmnt", "--noheadings", "--output", "FSTYPE", "--target", folder],
+                                   stdout=subprocess.PIPE, text=True)
+            filesystem = found.stdout.strip() or "unknown"
+            if filesystem in ("tmpfs", "ramfs"):
+                raise ReportError(f"{self.folder.parent} is on {filesystem}; durable_bench needs a file system on a disk")
+            yield folder, filesystem
+
+    def run(self, program, *options, out, pinned=True, folder=None, **labels):
+        """One run. `out`: the option by which the program is told to write its JSON to a file. `folder`: where the program runs; by
+        default here. The labels are kept with the output."""
         command = [program, *options]
         print(f"{self.seconds():5d} s  {shlex.join(command)}", flush=True)
         if not (self.folder / program).exists():
@@ -35,7 +48,7 @@ class Programs:
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             where = [o.format(file.name) for o in out]
             done = subprocess.run([*pin, str(self.folder / program), *options, *where], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace")
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder)
             text = pathlib.Path(file.name).read_text()
         if done.returncode != 0:
             # the lines that say what is wrong; of Google Benchmark's others there are many

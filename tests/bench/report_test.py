@@ -8,6 +8,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 here = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
@@ -15,6 +16,7 @@ sys.path.insert(0, str(here.parents[1] / "bench/report"))
 
 import document  # noqa: E402 (the path first)
 import plan  # noqa: E402
+import programs  # noqa: E402
 from errors import ReportError  # noqa: E402
 from figures import SUBJECTS, Figures  # noqa: E402
 import template  # noqa: E402
@@ -121,6 +123,75 @@ class Page(unittest.TestCase):
             self.assertEqual(line.count("|"), head, line)
 
 
+class DurableTasks(unittest.TestCase):
+    HEADING = "\n## Durable tasks\n"
+
+    def section(self, page):
+        return page.split(self.HEADING)[1].split("\n## ")[0]
+
+    def test_have_rates_beside_raw_sqlite_and_their_ratio(self):
+        section = self.section(document.write(figures(), PLOTS, "benchmarks"))
+        self.assertIn("| pending | raw schedule | schedule | ratio | raw start+finish | start+finish | ratio |", section)
+        self.assertIn("| 1,000 | 80,000 | 40,000 | 0.50x | 30,000 | 24,000 | 0.80x |", section)
+        self.assertIn("| 10,000 | 60,000 | 45,000 | 0.75x | 20,000 | 5,000 | 0.25x |", section)
+
+    def test_have_times_in_milliseconds(self):
+        section = self.section(document.write(figures(), PLOTS, "benchmarks"))
+        self.assertIn("| pending | fsync p50 | fsync p99 | lateness p50 | lateness p99 | one tick | recovery | longest callback |",
+                      section)
+        self.assertIn("| 1,000 | 0.40 | 1.20 | 1.10 | 9.80 | 23.4 | 45.6 | 3.30 |", section)
+        self.assertIn("| 10,000 | 0.80 | 2.40 | 2.20 | 19.6 | 46.8 | 91.2 | 6.60 |", section)
+
+    def test_name_the_file_system_and_show_the_plot(self):
+        page = document.write(figures(), {"durable": "durable.svg"}, "benchmarks")
+        self.assertIn("The files are on ext4.", self.section(page))
+        self.assertIn("(benchmarks/durable.svg)", self.section(page))
+        self.assertIn("except remote_bench and durable_bench |", page)
+
+    def test_leave_no_trace_in_the_page_of_an_earlier_measurement(self):
+        def change(runs):
+            runs[:] = [r for r in runs if r["program"] != "durable_bench"]
+        page = document.write(figures(change), PLOTS, "benchmarks")
+        self.assertNotIn("urable", page)
+        self.assertIn("\n## Cost model\n", page)
+
+    def test_without_one_of_their_rows_end_the_report_with_its_name(self):
+        def change(runs):
+            run = next(r for r in runs if r["program"] == "durable_bench")
+            run["output"]["rows"] = [row for row in run["output"]["rows"] if row["name"] != "raw schedule"]
+        with self.assertRaisesRegex(ReportError, "durable_bench --pending 1000: .*raw schedule"):
+            figures(change)
+
+    def test_are_measured_on_a_disk_and_not_pinned(self):
+        calls = []
+
+        class Programs:
+            def disk(self):
+                return contextlib.nullcontext(("folder", "ext4"))
+
+            def run(self, *command, **options):
+                calls.append((command, options))
+
+        plan.measure_durable(plan.FULL, Programs())
+        self.assertEqual([o["pending"] for _, o in calls], [1000, 10_000, 100_000, 10**6])
+        for command, options in calls:
+            self.assertEqual(command[:3], ("durable_bench", "--pending", str(options["pending"])))
+            self.assertEqual((options["folder"], options["filesystem"], options["pinned"]), ("folder", "ext4", False))
+
+    def test_are_given_a_folder_in_the_build_that_is_removed(self):
+        with tempfile.TemporaryDirectory() as build:
+            at = programs.Programs(pathlib.Path(build) / "bench", 0)
+            with unittest.mock.patch.object(programs.subprocess, "run") as found:
+                found.return_value.stdout = "ext4\n"
+                with at.disk() as (folder, filesystem):
+                    self.assertEqual(pathlib.Path(folder).parent, pathlib.Path(build))
+                    self.assertEqual(filesystem, "ext4")
+                self.assertEqual(list(pathlib.Path(build).iterdir()), [])
+                found.return_value.stdout = "tmpfs\n"
+                with self.assertRaisesRegex(ReportError, "is on tmpfs"), at.disk():
+                    pass
+
+
 class Template(unittest.TestCase):
     def test_replaces_names_by_values(self):
         self.assertEqual(template.fill("@{a b} and @{c}", {"a b": "1", "c": "2\n"}, ()), "1 and 2\n")
@@ -209,7 +280,7 @@ class Plots(unittest.TestCase):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             names = plots.draw_all(figures(), pathlib.Path(one))
             plots.draw_all(figures(), pathlib.Path(other))
-            self.assertLessEqual({"rearm", "touch", "fire", "latency", "echo"}, names.keys())
+            self.assertLessEqual({"rearm", "touch", "fire", "latency", "echo", "durable"}, names.keys())
             for name in names.values():
                 drawn = (pathlib.Path(one) / name).read_bytes()
                 self.assertEqual(drawn, (pathlib.Path(other) / name).read_bytes(), name)
