@@ -5,6 +5,8 @@
 //   fsync             how long the disk takes for 64 KiB
 //   raw schedule      bare SQLite: inserts in batches of 1,000, each batch durable
 //   schedule          requests to a scheduler on a sqlite_store, with 8,000 of them in flight
+//   raw cancel        bare SQLite: cancels of pending tasks in batches of 1,000
+//   cancel            cancels of the tasks of `schedule`, with 8,000 of them in flight
 //   raw start+finish  bare SQLite: both writes of an execution, in batches of 1,000
 //   start+finish      tasks that are due at once, started, and finished by their handlers
 //   lateness          2,500 starts per second, scheduled two seconds ahead
@@ -129,6 +131,22 @@ class bench_node {
     }
   }
 
+  /// Cancels pending tasks with the numbers from `first` on, with 8,000 in flight.
+  void cancel(std::uint64_t first, std::size_t count) {
+    std::size_t asked = 0;
+    std::size_t answered = 0;
+    while (answered != count) {
+      for (; asked != count && asked - answered < 8000; ++asked) {
+        const int error = scheduler.cancel(id_of(first + asked), [&](durable::cancel_result r) noexcept {
+          if (r != durable::cancel_result::cancelled) fail(to_string(r), 0);
+          ++answered;
+        });
+        if (error != 0) fail("cancel", error);
+      }
+      loop.run(UV_RUN_ONCE);
+    }
+  }
+
   event_loop loop;
   durable::scheduler scheduler;
   std::function<void(durable::execution)> on_start;
@@ -159,10 +177,17 @@ void run_raw(const options& o, table& out) {
   const std::int64_t now = durable::clock::now().time_since_epoch().count();
   batches(0, o.pending, [&](const auto& ids) { raw.put(ids, far, payload); });
   auto before = steady::now();
-  batches(1'000'000'000, o.operations, [&](const auto& ids) { raw.put(ids, now, payload); });
+  batches(1'000'000'000, o.operations, [&](const auto& ids) { raw.put(ids, far, payload); });
   out.add("raw schedule", o.pending, static_cast<double>(o.operations) / seconds(steady::now() - before));
   before = steady::now();
   batches(1'000'000'000, o.operations, [&](const auto& ids) {
+    raw.cancel(ids, now);
+    raw.purge(0);
+  });
+  out.add("raw cancel", o.pending, static_cast<double>(o.operations) / seconds(steady::now() - before));
+  batches(2'000'000'000, o.operations, [&](const auto& ids) { raw.put(ids, now, payload); });
+  before = steady::now();
+  batches(2'000'000'000, o.operations, [&](const auto& ids) {
     raw.start_and_finish(ids, now);
     raw.purge(0);
   });
@@ -234,6 +259,9 @@ int run(const options& o) {
     auto before = steady::now();
     node.schedule(1'000'000'000, o.operations, far_away);
     out.add("schedule", o.pending, static_cast<double>(o.operations) / seconds(steady::now() - before));
+    before = steady::now();
+    node.cancel(1'000'000'000, o.operations);
+    out.add("cancel", o.pending, static_cast<double>(o.operations) / seconds(steady::now() - before));
 
     std::size_t finished = 0;
     node.on_start = [&](durable::execution run) { run.done([&](durable::finish_result) noexcept { ++finished; }); };

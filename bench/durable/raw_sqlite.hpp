@@ -80,6 +80,10 @@ class raw_sqlite {
     std::fprintf(stderr, "durable_bench: %s: %s\n", sql, sqlite3_errmsg(file_));
     std::exit(1);
   }
+  [[noreturn]] static void fail(const char* what) {
+    std::fprintf(stderr, "durable_bench: %s\n", what);
+    std::exit(1);
+  }
   sqlite3* file() const { return file_; }
 
   /// Inserts the tasks `ids`, due at `at`, in one transaction.
@@ -90,6 +94,20 @@ class raw_sqlite {
         "nothing returning rev"};
     execute("begin immediate");
     for (const std::string& id : ids) insert.bind(1, id).bind(2, at).bind(3, ++revision_).bind_blob(4, payload).run();
+    execute("commit");
+  }
+
+  /// Cancels the pending tasks `ids` in one transaction, leaving tombstones.
+  void cancel(const std::vector<std::string>& ids, std::int64_t now) {
+    raw_statement cancel{
+        file_,
+        "update tasks set state = 4, rev = ?2, ended = rev, gone = ?3, payload = null where id = ?1 and state = 0 "
+        "returning rev"};
+    execute("begin immediate");
+    for (const std::string& id : ids) {
+      const std::int64_t changed = cancel.bind(1, id).bind(2, ++revision_).bind(3, now).run();
+      if (changed != revision_) fail("a task is not pending");
+    }
     execute("commit");
   }
 

@@ -14,7 +14,7 @@ FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")
 WORKLOADS = ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause", "wait", "sparse")
 FLOOR = "floor"  # a workload without timers, whose subjects are FLOORS
 FENCED = "_fenced"  # behind the name of a workload
-DURABLE = ("schedule", "start+finish")  # operations of durable_bench; "raw " before the name: the same on bare SQLite
+DURABLE = ("schedule", "cancel", "start+finish")  # operations of durable_bench; "raw " before the name: the same on bare SQLite
 DURABLE_TIMES = ("fsync", "lateness", "one tick", "recovery", "callbacks")
 
 

@@ -26,7 +26,7 @@ LINES = {
     "libuv": ("#d9822b", "v"), "libevent": ("#d1477a", "D"), "libevent_common": ("#e58fb1", "d"), "libev": ("#3a9a4b", "P"),
     "asio": ("#9b59b6", "X"), "multimap": ("#a5794f", "<"), "priority_queue": ("#c9a227", ">"),
 }
-DURABLE_COLOURS = {"schedule": "#1f6feb", "start+finish": "#3a9a4b"}
+DURABLE_COLOURS = {"schedule": "#1f6feb", "cancel": "#d9822b", "start+finish": "#3a9a4b"}
 DASHED = {"store": (0, (6, 3)), "store_each": (0, (6, 3)), "chase": (0, (1, 2))}
 # arm and fire visit each object once, the others at random
 FLOORED = {"rearm": ("store", "chase"), "touch": ("store", "chase"), "lifecycle": ("store", "chase"),
