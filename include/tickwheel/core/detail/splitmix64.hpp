@@ -2,6 +2,7 @@
 // distributions of <random> do not promise. It is good enough to spread clients, but not for secrets.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -50,10 +51,10 @@ inline std::uint64_t seed_of(const void* self) noexcept {
 /// Returns `share` of `whole`, rounded down. It is one multiplication, so the result is the same on all machines with
 /// IEEE 754 doubles. Requires: `whole` is not negative; `share` is in 0..1.
 constexpr std::chrono::nanoseconds share_of(std::chrono::nanoseconds whole, double share) noexcept {
+  if (share >= 1) return whole;
   const double part = static_cast<double>(whole.count()) * share;
-  // a whole beyond 2^53 is rounded on the way, and the result may not fit
-  if (part >= static_cast<double>(whole.count())) return whole;
-  return std::chrono::nanoseconds{static_cast<std::int64_t>(part)};
+  // a whole beyond 2^53 is rounded on the way, perhaps up
+  return std::min(whole, std::chrono::nanoseconds{static_cast<std::int64_t>(part)});
 }
 
 }  // namespace tickwheel::detail
