@@ -87,6 +87,7 @@ class loop_driver final : public driver {
   void cancel_wakeup() noexcept override;
   void hold_loop(bool alive) noexcept override;
   bool owns(const uv_handle_t* handle) const noexcept override;
+  uv_loop_t* loop() const noexcept override { return &loop_; }
   void after_fork() noexcept override;
 
  private:

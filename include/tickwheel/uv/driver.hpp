@@ -15,6 +15,7 @@
 
 extern "C" {
 struct uv_handle_s;
+struct uv_loop_s;
 }
 
 namespace tickwheel {
@@ -106,6 +107,8 @@ class TICKWHEEL_API driver {
   virtual void hold_loop(bool alive) noexcept = 0;
   /// Returns true for a handle of the driver's own.
   virtual bool owns(const uv_handle_s*) const noexcept = 0;
+  /// Returns the libuv loop that it drives; null: there is none.
+  virtual uv_loop_s* loop() const noexcept { return nullptr; }
 
   /// Returns the client; null: none is bound.
   client* bound() const noexcept { return client_; }

@@ -157,6 +157,9 @@ class TICKWHEEL_API timer_service final {
   /// handles are closing then, so test uv_is_closing first.
   bool owns(const uv_handle_t* handle) const noexcept { return is_open() && timers().source().owns(handle); }
 
+  /// Returns the loop that it was opened on. Null: it is closed, or on a driver without a libuv loop, such as a `manual_driver`.
+  uv_loop_t* loop() const noexcept { return is_open() ? timers().source().loop() : nullptr; }
+
   /// Lets armed timers keep the loop alive, as libuv's do. Idempotent. Stays when the service is closed and opened again.
   void ref() noexcept;
   /// Lets armed timers no longer keep the loop alive.

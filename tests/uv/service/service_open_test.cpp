@@ -57,6 +57,21 @@ TEST(service_open, invalid_durations_work_and_wakeup_are_refused) {
   EXPECT_EQ(answer_to({.stall_grace = -1ns}), UV_EINVAL);
 }
 
+TEST(service_open, loop_is_known_while_it_is_open) {
+  timer_service timers;
+  EXPECT_EQ(timers.loop(), nullptr);
+  live_loop loop;
+  EXPECT_EQ(timers.open(loop), 0);
+  EXPECT_EQ(timers.loop(), loop.get());
+  timers.close();
+  EXPECT_EQ(timers.loop(), nullptr);
+
+  manual_driver time;
+  timer_service without_loop;
+  EXPECT_EQ(without_loop.open(time), 0);
+  EXPECT_EQ(without_loop.loop(), nullptr);
+}
+
 TEST(service_open, valid_options_have_no_problem) {
   EXPECT_EQ(service_options{}.problem(), nullptr);
   EXPECT_EQ((service_options{.geometry = wheel_geometry::hashed(1), .stall_grace = 0ns}.problem()), nullptr);
