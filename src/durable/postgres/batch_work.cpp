@@ -1,0 +1,123 @@
+#include "batch_work.hpp"
+
+#include "times.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+namespace tickwheel::durable::postgres {
+
+batch_work::batch_work(store_verb verb, store_call& call, std::size_t size) : work{verb, &call}, is_answered_(size) {
+  if (size == 0) return;
+  indices all(size);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  groups_.push_back(std::move(all));
+}
+
+void batch_work::on_ask(transaction& to) {
+  is_looking_ = groups_.empty();
+  if (is_looking_) {
+    current_ = std::exchange(rest_, {});
+    if (current_.empty()) {
+      (void)to.add(statement::read_clock);
+      return;
+    }
+    parameters::array ids{element_type::text, current_.size()};
+    for (const std::size_t i : current_) ids.add(id(i));
+    to.add(statement::look).add(std::move(ids));
+    return;
+  }
+  current_ = std::move(groups_.back());
+  groups_.pop_back();
+  write(to, current_);
+}
+
+void batch_work::on_committed(const transaction& of) {
+  const rows answered = of.of(0);
+  call()->now = from_database(answered.integer(0, 0));
+  if (is_looking_) {
+    if (!current_.empty()) on_looked(answered);
+  } else {
+    on_written(answered, current_);
+    if (!ignores_rest())
+      std::copy_if(current_.begin(), current_.end(), std::back_inserter(rest_),
+                   [this](std::size_t i) { return !is_answered_[i]; });
+  }
+  current_.clear();
+  if (!has_ended()) end_if_done();
+}
+
+void batch_work::on_looked(const rows& found) {
+  ++looks_;
+  indices again;
+  for (int r = 0; r != found.size(); ++r) {
+    const std::size_t i = current_[static_cast<std::size_t>(found.integer(r, 1) - 1)];
+    const known_row row{.exists = !found.is_null(r, 2),
+                        .state = static_cast<task_state>(found.integer(r, 2)),
+                        .rev = static_cast<revision>(found.integer(r, 3)),
+                        .ended = static_cast<revision>(found.integer(r, 4))};
+    if (decide(i, row))
+      answer(i);
+    else
+      again.push_back(i);
+  }
+  if (again.empty()) return;
+  groups_.push_back(std::move(again));
+  if (is_tired()) return on_given_up();
+  pause();
+}
+
+void batch_work::end_if_done() {
+  if (groups_.empty() && rest_.empty()) end();
+}
+
+bool batch_work::must_follow(const work& earlier) const {
+  for (std::size_t i = 0; i != is_answered_.size(); ++i)
+    if (earlier.is_about(id(i))) return true;
+  return false;
+}
+
+// A row is held for a moment by one client: few elements are left. Others count as all.
+bool batch_work::is_about(const std::string& wanted) const {
+  constexpr std::size_t few = 16;
+  std::size_t left = 0;
+  for (const indices& group : groups_)
+    for (const std::size_t i : group)
+      if (++left > few || id(i) == wanted) return true;
+  return !rest_.empty();
+}
+
+void batch_work::on_repeat() {
+  if (is_looking_)
+    rest_ = std::exchange(current_, {});
+  else
+    groups_.push_back(std::exchange(current_, {}));
+}
+
+// the group that failed is the last one
+void batch_work::on_refused() {
+  if (is_looking_) return on_given_up();
+  indices failed = std::move(groups_.back());
+  groups_.pop_back();
+  if (failed.size() > 1) {
+    const auto middle = failed.begin() + static_cast<std::ptrdiff_t>(failed.size() / 2);
+    groups_.emplace_back(middle, failed.end());
+    groups_.emplace_back(failed.begin(), middle);
+    return;
+  }
+  refuse(failed.front());
+  answer(failed.front());
+  end_if_done();
+}
+
+void batch_work::on_given_up() {
+  const bool some_are_answered = std::find(is_answered_.begin(), is_answered_.end(), true) != is_answered_.end();
+  if (!some_are_answered) return work::on_given_up();
+  for (std::size_t i = 0; i != is_answered_.size(); ++i)
+    if (!is_answered_[i] && !ignores_rest() && !leave(i)) return work::on_given_up();
+  end();
+}
+
+}  // namespace tickwheel::durable::postgres

@@ -1,0 +1,72 @@
+// The work of a call with many elements. One that the server refuses, or that another client holds, does not disturb the others.
+#pragma once
+
+#include "work.hpp"
+
+#include <tickwheel/durable/store.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tickwheel::durable::postgres {
+
+/// Writes its elements in one transaction. If the server refuses one of them, it splits the batch until that one is alone.
+///
+/// A write passes over elements that need none, and rows that another client holds. So it then looks at those that it passed over:
+/// each is answered by the state of its row, or written again.
+class batch_work : public work {
+ public:
+  using indices = std::vector<std::size_t>;
+
+  /// The state of an element's row.
+  struct known_row {
+    bool exists = false;  // and is not forgotten
+    task_state state{};
+    revision rev = 0;
+    revision ended = 0;
+  };
+
+ protected:
+  batch_work(store_verb verb, store_call& call, std::size_t size);
+
+  /// Adds the write of these elements.
+  virtual void write(transaction&, const indices&) = 0;
+  /// The write was committed. Calls `answer` for each element that was answered by it.
+  virtual void on_written(const rows&, const indices&) = 0;
+  /// Returns the id of an element.
+  virtual const std::string& id(std::size_t) const = 0;
+  /// Answers an element by the state of its row. Returns false if it shall be written again.
+  virtual bool decide(std::size_t, const known_row&) = 0;
+  /// The server refuses this element alone.
+  virtual void refuse(std::size_t) = 0;
+  /// Answers an element that could not be written. Returns false if there is no such answer.
+  virtual bool leave(std::size_t) { return false; }
+  /// Returns true if elements that were passed over need no answer.
+  virtual bool ignores_rest() const { return false; }
+
+  void answer(std::size_t i) { is_answered_[i] = true; }
+  bool must_follow(const work& earlier) const final;
+  bool is_about(const std::string&) const final;
+
+  /// Returns how often the batch has looked at rows.
+  std::size_t looks() const noexcept { return looks_; }
+
+ private:
+  void on_ask(transaction&) final;
+  void on_committed(const transaction&) final;
+  void on_repeat() final;
+  void on_refused() final;
+  void on_given_up() final;
+  void on_looked(const rows&);
+  void end_if_done();
+
+  std::vector<indices> groups_;  // to be written, each in a transaction
+  indices current_;              // in the transaction that was asked for last
+  indices rest_;                 // to be looked at
+  std::vector<bool> is_answered_;
+  std::size_t looks_ = 0;
+  bool is_looking_ = false;
+};
+
+}  // namespace tickwheel::durable::postgres

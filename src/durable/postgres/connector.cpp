@@ -1,0 +1,248 @@
+#include "connector.hpp"
+
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <uv.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+namespace tickwheel::durable::postgres {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr backoff_options between_tries{.base = 50ms, .cap = 2s};
+
+// from one look at backends that shall end to the next
+constexpr std::chrono::nanoseconds end_pause = 5ms;
+
+// tables are made by one of several nodes, and the others look again
+constexpr unsigned most_makes = 5;
+
+// scripts answer text
+std::int64_t integer(const rows& of, int row, int column) noexcept {
+  const std::string_view text = of.bytes(row, column);
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+bool boolean(const rows& of, int row, int column) noexcept { return of.bytes(row, column) == "t"; }
+
+int column(setting s) noexcept { return static_cast<int>(s); }
+
+}  // namespace
+
+connector::connector(timer_service& timers, uv_loop_t& loop, const std::string& conninfo, node_state& state,
+                     client& of) noexcept
+    : timers_{timers},
+      loop_{loop},
+      conninfo_{conninfo},
+      state_{state},
+      client_{of},
+      links_{{{*this, link_role::starts}, {*this, link_role::requests}, {*this, link_role::clock}}},
+      timer_{timers, *this},
+      pauses_{between_tries} {
+  timer_.unref();
+}
+
+void connector::start() noexcept {
+  if (step_ == step::stopped) try_to_connect();
+}
+
+void connector::stop() noexcept {
+  step_ = step::stopped;
+  timer_.cancel();
+  close_links();
+  has_warned_ = false;
+  pauses_.reset();
+}
+
+void connector::close_links() noexcept {
+  for (link& l : links_) l.close();
+  former_.insert(former_.end(), state_.backends.begin(), state_.backends.end());
+  state_.backends.clear();
+}
+
+// A timer_service that refuses the timer is closed, or has too many: the scheduler then closes.
+void connector::arm(std::chrono::nanoseconds delay) noexcept { (void)timer_.arm(delay); }
+
+void connector::try_to_connect() noexcept {
+  made_ = prepared_ = 0;
+  give_up_at_ = now() + state_.options.connect_timeout;
+  arm(state_.options.connect_timeout);
+  step_ = step::clock;
+  connect(link_role::clock);
+}
+
+void connector::connect(link_role role) noexcept {
+  // the user's own words come last, and count
+  const std::string patience =
+      std::to_string(std::chrono::ceil<std::chrono::milliseconds>(state_.options.answer_timeout).count());
+  const char* const keywords[] = {"target_session_attrs", "keepalives_idle",           "keepalives_interval", "keepalives_count",
+                                  "tcp_user_timeout",     "fallback_application_name", "dbname",              nullptr};
+  const char* const values[] = {"read-write", "5", "2", "3", patience.c_str(), "tickwheel", conninfo_.c_str(), nullptr};
+  of(role).connect(loop_, keywords, values);
+}
+
+void connector::run(step next, const std::string& script) noexcept {
+  step_ = next;
+  of(link_role::clock).run(script);
+}
+
+void connector::on_connected(link& on) noexcept {
+  if (on.server_version() < oldest_server)
+    return fail(failure::final(UV_ENOTSUP, "the server is PostgreSQL " + std::to_string(on.server_version() / 10000) +
+                                               "; it must be 14 or newer"));
+  if (on.role() == link_role::clock) step_ = step::settings;
+  on.run(settings_script(state_.options, on.role()));
+}
+
+void connector::on_script(link& on, const std::vector<result>& results, const failure& error) noexcept {
+  if (step_ == step::make) return on_made(error);
+  if (error.is_set()) {
+    if (step_ == step::meta && error.is_of("42") && error.sqlstate() != "42501")
+      return fail(failure::final(UV_EFTYPE, "schema " + state_.options.schema + " has tables of another application: " +
+                                                error.text()));
+    return fail(error);
+  }
+  const rows last{results.back()};
+  if (on.role() != link_role::clock) {
+    if (PQntuples(results.back().get()) != 0) return on_settings(on, last);
+    return on_other_script(on);
+  }
+  switch (step_) {
+    case step::settings:
+      return on_settings(on, last);
+    case step::look:
+      return on_looked(last);
+    case step::meta:
+      return on_meta(last);
+    case step::end:
+      if (integer(last, 0, 0) != 0) return arm(std::min<std::chrono::nanoseconds>(end_pause, give_up_at_ - now()));
+      former_.clear();
+      return end_former();
+    case step::lift:
+      return run(step::statements, prepare_script(link_role::clock) + "listen " + quoted_name(state_.options.schema));
+    case step::statements:
+      step_ = step::others;
+      connect(link_role::starts);
+      if (step_ == step::others) connect(link_role::requests);
+      return;
+    case step::number:
+      step_ = step::up;
+      timer_.cancel();
+      pauses_.reset();
+      return client_.on_up();
+    default:
+      return;
+  }
+}
+
+void connector::on_settings(link& on, const rows& found) noexcept {
+  if (found.bytes(0, column(setting::encoding)) != "UTF8")
+    return fail(failure::final(UV_ENOTSUP, "the encoding of the database is " +
+                                               std::string{found.bytes(0, column(setting::encoding))} +
+                                               "; it must be UTF8"));
+  state_.backends.emplace_back(integer(found, 0, column(setting::pid)), integer(found, 0, column(setting::started)));
+  if (on.role() != link_role::clock) return on.run(prepare_script(on.role()));
+  if (!std::exchange(has_warned_, true)) {
+    if (found.bytes(0, column(setting::fsync)) == "off")
+      client_.on_warning("fsync is off on the server: a crash of its machine loses tasks");
+    if (found.bytes(0, column(setting::full_page_writes)) == "off")
+      client_.on_warning("full_page_writes is off on the server: a crash of its machine may damage the tables");
+  }
+  run(step::look, look_script(state_.options));
+}
+
+void connector::on_looked(const rows& found) noexcept {
+  has_schema_ = boolean(found, 0, 0);
+  version_ = 0;
+  if (boolean(found, 0, 1)) return run(step::meta, meta_script(state_.options));
+  if (made_++ == most_makes)
+    return fail(failure::final(UV_EFTYPE, "schema " + state_.options.schema + " has tables of another application"));
+  run(step::make, make_script(state_.options, has_schema_, 0));
+}
+
+void connector::on_meta(const rows& found) noexcept {
+  const std::string schema = "schema " + state_.options.schema;
+  if (found.size() != 1) return fail(failure::final(UV_EFTYPE, schema + " is damaged: its table meta has no row"));
+  version_ = static_cast<int>(integer(found, 0, 0));
+  if (version_ > schema_version)
+    return fail(failure::final(UV_ENOTSUP, schema + " has version " + std::to_string(version_) +
+                                               "; this tickwheel knows up to " + std::to_string(schema_version)));
+  if (version_ < schema_version) {
+    if (made_++ == most_makes || version_ < 1)
+      return fail(failure::final(UV_EFTYPE, schema + " has version " + std::to_string(version_) + ", which is none"));
+    return run(step::make, make_script(state_.options, true, version_));
+  }
+  if (!boolean(found, 0, 2))
+    return fail({"42501", "this role may not use the tables of " + schema + ": " + advice_on_rights(state_.options)});
+  state_.partitions = static_cast<std::uint16_t>(integer(found, 0, 1));
+  end_former();
+}
+
+void connector::on_made(const failure& error) noexcept {
+  if (error.is_set() && !is_outdated(error)) {
+    if (error.sqlstate() == "42501")
+      return fail({"42501", "this role may not make schema " + state_.options.schema + ": " + error.text()});
+    return fail(error);
+  }
+  run(step::look, look_script(state_.options));
+}
+
+void connector::end_former() noexcept {
+  if (!former_.empty()) return run(step::end, end_script(former_));
+  client_.on_former_gone();
+  if (step_ != step::stopped) run(step::lift, lift_script());
+}
+
+void connector::on_other_script(link&) noexcept {
+  if (++prepared_ != link_roles - 1) return;
+  std::string script = "select 1";
+  if (state_.session != 0) {
+    script.clear();
+    for (const auto& [pid, started] : state_.backends)
+      script += "insert into links select session, " + std::to_string(pid) + ", " + std::to_string(started) +
+                " from nodes where session = " + std::to_string(state_.session) + ";";
+  }
+  run(step::number, script);
+}
+
+void connector::on_lost(link&, const failure& why) noexcept { drop(why); }
+
+void connector::drop(const failure& why) noexcept {
+  if (step_ != step::up) return fail(why);
+  close_links();
+  step_ = step::pausing;
+  arm(0ns);
+  client_.on_down(why);
+}
+
+void connector::on_notification(link&, const char* payload) noexcept {
+  if (step_ == step::up) client_.on_notification(payload);
+}
+
+void connector::fail(const failure& why) noexcept {
+  close_links();
+  step_ = step::pausing;
+  arm(pauses_.next());
+  client_.on_failed(why, why.uv_code());
+}
+
+void connector::on_timer() noexcept {
+  if (step_ == step::pausing) return try_to_connect();
+  if (now() >= give_up_at_) {
+    const std::string patience =
+        std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(state_.options.connect_timeout).count());
+    return fail({{}, "the server did not let us in within " + patience + " ms"});
+  }
+  arm(give_up_at_ - now());
+  if (step_ == step::end && of(link_role::clock).is_idle()) end_former();
+}
+
+}  // namespace tickwheel::durable::postgres

@@ -1,0 +1,113 @@
+// Makes the connections of a store, and makes them anew when one is lost.
+#pragma once
+
+#include "link.hpp"
+#include "node_state.hpp"
+
+#include <tickwheel/net/backoff.hpp>
+#include <tickwheel/uv/timer.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tickwheel::durable::postgres {
+
+/// Keeps three links connected, or none. Before they are used it ends the backends of all connections before, and waits until these
+/// are gone: what they were asked to do takes no effect afterwards.
+///
+/// *Thread safety:* the loop thread. *Errors:* `client`; the next try follows after a pause.
+class connector final : private link::client {
+ public:
+  class client {
+   public:
+    /// All links are set up. No former connection is left.
+    virtual void on_up() noexcept = 0;
+    /// A try has failed. `uv_code`: as `failure::uv_code`.
+    virtual void on_failed(const failure&, int uv_code) noexcept = 0;
+    /// All links are closed, because one was lost.
+    virtual void on_down(const failure&) noexcept = 0;
+    /// The backends of all former connections are gone.
+    virtual void on_former_gone() noexcept = 0;
+    virtual void on_transaction(link_role, transaction&) noexcept = 0;
+    virtual void on_notification(const char* payload) noexcept = 0;
+    /// The server has a setting that breaks a promise.
+    virtual void on_warning(const std::string&) noexcept = 0;
+
+   protected:
+    ~client() = default;
+  };
+
+  connector(timer_service&, uv_loop_t&, const std::string& conninfo, node_state&, client&) noexcept;
+  connector(const connector&) = delete;
+  connector& operator=(const connector&) = delete;
+
+  /// Connects, unless it does already.
+  void start() noexcept;
+  /// Closes all links, and calls nobody.
+  void stop() noexcept;
+  /// Gives the connections up, as if one was lost.
+  void drop(const failure&) noexcept;
+  bool is_up() const noexcept { return step_ == step::up; }
+
+  link& of(link_role role) noexcept { return links_[static_cast<std::size_t>(role)]; }
+
+ private:
+  enum class step {
+    stopped,
+    pausing,   // until the next try
+    clock,     // connects
+    settings,  // of the clock link
+    look,
+    meta,
+    make,
+    end,   // the former backends
+    lift,  // the counter of revisions
+    statements,
+    others,  // connects the other links
+    number,  // registers the links
+    up
+  };
+
+  void on_connected(link&) noexcept override;
+  void on_script(link&, const std::vector<result>&, const failure&) noexcept override;
+  void on_transaction(link& on, transaction& t) noexcept override { client_.on_transaction(on.role(), t); }
+  void on_lost(link&, const failure&) noexcept override;
+  void on_notification(link&, const char* payload) noexcept override;
+
+  void try_to_connect() noexcept;
+  void connect(link_role) noexcept;
+  void run(step, const std::string& script) noexcept;
+  void on_settings(link&, const rows&) noexcept;
+  void on_looked(const rows&) noexcept;
+  void on_meta(const rows&) noexcept;
+  void on_made(const failure&) noexcept;
+  void end_former() noexcept;
+  void on_other_script(link&) noexcept;
+  void fail(const failure&) noexcept;
+  void close_links() noexcept;
+  void on_timer() noexcept;
+  void arm(std::chrono::nanoseconds) noexcept;
+  tickwheel::clock::time_point now() const noexcept { return timers_.read_clock(); }
+
+  timer_service& timers_;
+  uv_loop_t& loop_;
+  const std::string& conninfo_;
+  node_state& state_;
+  client& client_;
+  std::array<link, link_roles> links_;
+  member_timer<&connector::on_timer> timer_;
+  backoff pauses_;
+  step step_ = step::stopped;
+  tickwheel::clock::time_point give_up_at_{};
+  bool has_schema_ = false;
+  bool has_warned_ = false;
+  int version_ = 0;
+  unsigned made_ = 0;          // times that this try has made tables
+  unsigned prepared_ = 0;      // other links
+  std::vector<std::pair<std::int64_t, std::int64_t>> former_;  // backends that may still be there
+};
+
+}  // namespace tickwheel::durable::postgres

@@ -1,0 +1,93 @@
+#include "failure.hpp"
+
+#include <uv.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace tickwheel::durable::postgres {
+
+namespace {
+
+constexpr std::size_t sqlstate_length = 5;
+
+bool is_sqlstate(std::string_view text) noexcept {
+  return text.size() == sqlstate_length && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isdigit(c) != 0 || std::isupper(c) != 0;
+         });
+}
+
+// In "FATAL:  28P01: text" the place of "28P01: ". npos: there is none.
+std::size_t find_sqlstate(std::string_view line) noexcept {
+  for (auto at = line.find(':'); at != std::string_view::npos; at = line.find(':', at + 1)) {
+    const auto begin = line.find_first_not_of(' ', at + 1);
+    if (begin == std::string_view::npos || begin == at + 1) continue;
+    const std::string_view rest = line.substr(begin);
+    if (is_sqlstate(rest.substr(0, sqlstate_length)) && rest.substr(sqlstate_length).starts_with(": ")) return begin;
+  }
+  return std::string_view::npos;
+}
+
+void append_line(std::string& text, std::string_view line) {
+  if (!text.empty()) text += "; ";
+  text += line;
+}
+
+std::string_view field(const PGresult& of, int which) noexcept {
+  const char* const text = PQresultErrorField(&of, which);
+  return text != nullptr ? std::string_view{text} : std::string_view{};
+}
+
+}  // namespace
+
+failure failure::of(const PGresult& result) {
+  std::string text{field(result, PG_DIAG_MESSAGE_PRIMARY)};
+  if (text.empty()) text = PQresultErrorMessage(&result);
+  for (const int more : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT})
+    if (const auto said = field(result, more); !said.empty()) append_line(text, said);
+  return {field(result, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
+}
+
+failure failure::of(const PGconn& connection) {
+  std::string_view message{PQerrorMessage(&connection)};
+  std::string state, text;
+  while (!message.empty()) {
+    const auto end = std::min(message.find('\n'), message.size());
+    std::string line{message.substr(0, end)};
+    message.remove_prefix(std::min(end + 1, message.size()));
+    if (line.starts_with("LOCATION:") || line.empty()) continue;
+    if (const auto at = find_sqlstate(line); at != std::string::npos) {
+      state = line.substr(at, sqlstate_length);  // of the last host that was tried
+      line.erase(at, sqlstate_length + 2);
+    }
+    append_line(text, line);
+  }
+  return {state, text.empty() ? "the connection was closed" : text};
+}
+
+failure failure::final(int uv_code, std::string text) {
+  failure made{{}, std::move(text)};
+  made.uv_code_ = uv_code;
+  return made;
+}
+
+remedy failure::what_helps() const noexcept {
+  constexpr std::array repeated{"40001", "40P01", "55P03", "57014"};
+  if (std::find(repeated.begin(), repeated.end(), state_) != repeated.end()) return remedy::repeat;
+  if (state_ == "25006") return remedy::reconnect;
+  // P0 and 44 are raised by triggers and by views with a condition
+  constexpr std::array of_an_element{"22", "23", "27", "44", "54", "P0"};
+  if (std::any_of(of_an_element.begin(), of_an_element.end(), [this](const char* c) { return is_of(c); }))
+    return remedy::split;
+  return remedy::none;
+}
+
+int failure::uv_code() const noexcept {
+  if (uv_code_ != 0) return uv_code_;
+  if (is_of("28") || state_ == "42501") return UV_EACCES;
+  if (state_ == "3D000") return UV_ENOENT;
+  return 0;
+}
+
+}  // namespace tickwheel::durable::postgres

@@ -1,0 +1,220 @@
+#include "link.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <chrono>
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace tickwheel::durable::postgres {
+
+void link::connect(uv_loop_t& loop, const char* const* keywords, const char* const* values) noexcept {
+  loop_ = &loop;
+  phase_ = phase::connecting;
+  connection_.reset(PQconnectStartParams(keywords, values, 1));
+  if (connection_ == nullptr) return lose({{}, "there is no memory for a connection"});
+  PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);  // a failure to connect then has its SQLSTATE
+  PQsetNoticeReceiver(
+      connection_.get(),
+      [](void* self, const PGresult* notice) {
+        const char* const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+        if (severity != nullptr && std::string_view{severity} == "FATAL")
+          static_cast<link*>(self)->farewell_ = failure::of(*notice);
+      },
+      this);
+  if (PQstatus(connection_.get()) == CONNECTION_BAD) return lose(failure::of(*connection_));
+  watch(UV_WRITABLE);
+}
+
+void link::close() noexcept {
+  ++openings_;
+  unwatch();
+  connection_.reset();
+  phase_ = phase::closed;
+  running_ = nullptr;
+  script_results_.clear();
+  script_error_ = {};
+  farewell_ = {};
+}
+
+void link::lose(failure why) noexcept {
+  if (running_ != nullptr && running_->error().is_of("57P")) why = running_->error();
+  if (farewell_.is_set()) why = std::exchange(farewell_, {});
+  close();
+  client_.on_lost(*this, why);
+}
+
+// PQconnectPoll may close the descriptor and open another one, also with the same number. So it is not watched meanwhile.
+void link::go_on_connecting() noexcept {
+  unwatch();
+  switch (PQconnectPoll(connection_.get())) {
+    case PGRES_POLLING_READING:
+      return watch(UV_READABLE);
+    case PGRES_POLLING_WRITING:
+      return watch(UV_WRITABLE);
+    case PGRES_POLLING_OK:
+      break;
+    default:
+      return lose(failure::of(*connection_));
+  }
+  if (PQsetnonblocking(connection_.get(), 1) != 0) return lose(failure::of(*connection_));
+  phase_ = phase::idle;
+  watch(UV_READABLE);
+  if (phase_ == phase::idle) client_.on_connected(*this);
+}
+
+void link::watch(int events) noexcept {
+  if (poll_ == nullptr) {
+    auto* const made = new (std::nothrow) uv_poll_t;
+    int error = made == nullptr ? UV_ENOMEM : uv_poll_init(loop_, made, PQsocket(connection_.get()));
+    if (error != 0) {
+      delete made;
+      return lose({{}, std::string{"the connection cannot be watched: "} + uv_strerror(error)});
+    }
+    made->data = this;
+    uv_unref(reinterpret_cast<uv_handle_t*>(made));
+    poll_ = made;
+    watched_ = 0;
+  }
+  if (watched_ == events) return;
+  const int error = uv_poll_start(poll_, events, [](uv_poll_t* handle, int, int) {
+    static_cast<link*>(handle->data)->on_ready();
+  });
+  if (error != 0) return lose({{}, std::string{"the connection cannot be watched: "} + uv_strerror(error)});
+  watched_ = events;
+}
+
+void link::unwatch() noexcept {
+  if (poll_ == nullptr) return;
+  uv_close(reinterpret_cast<uv_handle_t*>(std::exchange(poll_, nullptr)),
+           [](uv_handle_t* handle) { delete reinterpret_cast<uv_poll_t*>(handle); });
+}
+
+void link::on_ready() noexcept {
+  if (phase_ == phase::connecting) return go_on_connecting();
+  if (PQconsumeInput(connection_.get()) == 0) return lose(failure::of(*connection_));
+  const std::uint64_t opening = openings_;
+  take_results();
+  if (opening != openings_) return;
+  while (PGnotify* const notification = PQnotifies(connection_.get())) {
+    const std::string payload = notification->extra;
+    PQfreemem(notification);
+    client_.on_notification(*this, payload.c_str());
+    if (opening != openings_) return;
+  }
+  flush();
+}
+
+void link::flush() noexcept {
+  switch (PQflush(connection_.get())) {
+    case 0:
+      return watch(UV_READABLE);
+    case 1:
+      return watch(UV_READABLE | UV_WRITABLE);
+    default:
+      return lose(failure::of(*connection_));
+  }
+}
+
+void link::run(const std::string& script) noexcept {
+  phase_ = phase::script;
+  script_results_.clear();
+  script_error_ = {};
+  if (PQpipelineStatus(connection_.get()) != PQ_PIPELINE_OFF) PQexitPipelineMode(connection_.get());
+  if (PQsendQuery(connection_.get(), script.c_str()) == 0) return lose(failure::of(*connection_));
+  flush();
+}
+
+void link::run(transaction& of) noexcept {
+  phase_ = phase::pipeline;
+  running_ = &of;
+  PGconn* const c = connection_.get();
+  bool is_sent = PQpipelineStatus(c) != PQ_PIPELINE_OFF || PQenterPipelineMode(c) == 1;
+  std::vector<const char*> values;
+  std::vector<int> lengths, formats;
+  for (const transaction::step& step : of.steps()) {
+    const int count = step.values.size();
+    values.clear();
+    lengths.clear();
+    formats.assign(static_cast<std::size_t>(count), 1);
+    for (int i = 0; i < count; ++i) {
+      const std::string_view value = step.values.value(i);
+      values.push_back(value.data());
+      lengths.push_back(static_cast<int>(value.size()));
+    }
+    is_sent = is_sent && PQsendQueryPrepared(c, name_of(step.what), count, values.data(), lengths.data(), formats.data(),
+                                             1) == 1;
+  }
+  is_sent = is_sent && PQpipelineSync(c) == 1;
+  if (!is_sent) return lose(failure::of(*c));
+  flush();
+}
+
+void link::take_results() noexcept {
+  PGconn* const c = connection_.get();
+  const std::uint64_t opening = openings_;
+  while (opening == openings_ && is_running() && PQisBusy(c) == 0) {
+    // In a pipeline a null ends each statement, and the sync follows all of them.
+    if (!take_result(PQgetResult(c))) return;
+  }
+  // a server that ends the session says so while nothing runs
+  if (opening == openings_ && phase_ == phase::idle && PQstatus(c) == CONNECTION_BAD) lose(failure::of(*c));
+}
+
+// Returns false if there is no more to take.
+bool link::take_result(PGresult* taken) noexcept {
+  result r{taken};
+  if (phase_ == phase::script) {
+    if (r == nullptr) {
+      phase_ = phase::idle;
+      const auto results = std::exchange(script_results_, {});
+      const auto error = std::exchange(script_error_, {});
+      if (PQstatus(connection_.get()) == CONNECTION_BAD) {
+        lose(error.is_set() ? error : failure::of(*connection_));
+        return false;
+      }
+      client_.on_script(*this, results, error);
+      return false;
+    }
+    if (PQresultStatus(r.get()) == PGRES_FATAL_ERROR) script_error_ = failure::of(*r);
+    script_results_.push_back(std::move(r));
+    return true;
+  }
+  if (r == nullptr) {
+    if (PQstatus(connection_.get()) != CONNECTION_BAD) return true;
+    lose(failure::of(*connection_));
+    return false;
+  }
+  switch (PQresultStatus(r.get())) {
+    case PGRES_PIPELINE_SYNC: {
+      phase_ = phase::idle;
+      client_.on_transaction(*this, *std::exchange(running_, nullptr));
+      return false;
+    }
+    case PGRES_FATAL_ERROR:
+      running_->fail(failure::of(*r));
+      return true;
+    case PGRES_PIPELINE_ABORTED:
+      return true;
+    default:
+      running_->add(std::move(r));
+      return true;
+  }
+}
+
+bool link::wait(int milliseconds) noexcept {
+  using steady = std::chrono::steady_clock;
+  const auto deadline = steady::now() + std::chrono::milliseconds{milliseconds};
+  while (is_running()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady::now()).count();
+    if (left <= 0) return false;
+    const auto events = static_cast<short>((watched_ & UV_WRITABLE) != 0 ? POLLIN | POLLOUT : POLLIN);
+    std::array<pollfd, 1> ready{{{PQsocket(connection_.get()), events, 0}}};
+    if (::poll(ready.data(), 1, static_cast<int>(left)) > 0) on_ready();
+  }
+  return true;
+}
+
+}  // namespace tickwheel::durable::postgres

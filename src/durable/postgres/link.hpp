@@ -1,0 +1,98 @@
+// A connection on a libuv loop. It never waits.
+#pragma once
+
+#include "failure.hpp"
+#include "rows.hpp"
+#include "statements.hpp"
+#include "transaction.hpp"
+
+#include <libpq-fe.h>
+#include <uv.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tickwheel::durable::postgres {
+
+/// Connects, and then runs one script or transaction at a time.
+///
+/// A script is text without parameters, for setting the connection up. A transaction runs in pipeline mode: prepared statements,
+/// then a sync. Nothing that the server says of it is believed before the sync has been answered: rows arrive before their commit.
+///
+/// *Thread safety:* the loop thread. *Errors:* `client::on_lost`. *Lifetime:* a callback of the client may close it.
+class link {
+ public:
+  class client {
+   public:
+    virtual void on_connected(link&) noexcept = 0;
+    /// A script has ended. One that failed has an error, and its transaction may still be open.
+    virtual void on_script(link&, const std::vector<result>&, const failure& error) noexcept = 0;
+    /// The sync of a transaction was answered.
+    virtual void on_transaction(link&, transaction&) noexcept = 0;
+    /// The connection could not be made, or has ended. The link is closed.
+    virtual void on_lost(link&, const failure&) noexcept = 0;
+    /// Another client has sent a notification.
+    virtual void on_notification(link&, const char* payload) noexcept = 0;
+
+   protected:
+    ~client() = default;
+  };
+
+  link(client& of, link_role role) noexcept : client_{of}, role_{role} {}
+  ~link() { close(); }
+  link(const link&) = delete;
+  link& operator=(const link&) = delete;
+
+  link_role role() const noexcept { return role_; }
+
+  /// Connects. Null-terminated keywords and values, as PQconnectStartParams has them. Requires: it is closed.
+  void connect(uv_loop_t& loop, const char* const* keywords, const char* const* values) noexcept;
+  /// Ends the connection at once, and calls nobody. What was sent may still take effect.
+  void close() noexcept;
+
+  bool is_open() const noexcept { return connection_ != nullptr; }
+  /// Returns true if it is connected, and runs nothing.
+  bool is_idle() const noexcept { return is_open() && phase_ == phase::idle; }
+  /// Returns true if something was sent whose answer is not there.
+  bool is_running() const noexcept { return phase_ == phase::script || phase_ == phase::pipeline; }
+  int server_version() const noexcept { return PQserverVersion(connection_.get()); }
+
+  /// Requires: it is idle.
+  void run(const std::string& script) noexcept;
+  void run(transaction&) noexcept;
+
+  /// Waits for the answer of what runs, and calls the client as the loop would. Returns false if `milliseconds` have passed.
+  bool wait(int milliseconds) noexcept;
+
+ private:
+  enum class phase { closed, connecting, idle, script, pipeline };
+  struct finish {
+    void operator()(PGconn* c) const noexcept { PQfinish(c); }
+  };
+
+  void go_on_connecting() noexcept;
+  void watch(int events) noexcept;
+  void unwatch() noexcept;
+  void on_ready() noexcept;
+  void flush() noexcept;
+  void take_results() noexcept;
+  bool take_result(PGresult*) noexcept;
+  void lose(failure) noexcept;
+
+  client& client_;
+  const link_role role_;
+  uv_loop_t* loop_ = nullptr;
+  std::unique_ptr<PGconn, finish> connection_;
+  uv_poll_t* poll_ = nullptr;  // frees itself when it is closed
+  int watched_ = 0;            // the events
+  phase phase_ = phase::closed;
+  std::uint64_t openings_ = 0;  // changes when the link is closed
+  transaction* running_ = nullptr;
+  failure farewell_;  // the server's reason to end the session
+  std::vector<result> script_results_;
+  failure script_error_;
+};
+
+}  // namespace tickwheel::durable::postgres

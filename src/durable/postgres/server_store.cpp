@@ -1,0 +1,319 @@
+#include "server_store.hpp"
+
+#include "works.hpp"
+
+#include <tickwheel/core/detail/check.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <uv.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace tickwheel::durable {
+
+namespace postgres {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// `close` waits so long for what runs, and again for the end of the session
+constexpr int close_patience_ms = 500;
+
+constexpr std::size_t index_of(link_role role) noexcept { return static_cast<std::size_t>(role); }
+
+}  // namespace
+
+server_store::server_store(std::string conninfo, postgres_options options) : conninfo_{std::move(conninfo)} {
+  state_.options = std::move(options);
+}
+
+server_store::~server_store() { close(); }
+
+const char* server_store::invalid_field() {
+  if (conninfo_.find('\0') != std::string::npos) return "postgres_store: the conninfo has a NUL";
+  char* why = nullptr;
+  PQconninfoOption* const parsed = PQconninfoParse(conninfo_.c_str(), &why);
+  if (parsed == nullptr) {
+    invalid_ = std::string{"postgres_store: the conninfo is malformed: "} + (why != nullptr ? why : "out of memory");
+    while (invalid_.ends_with('\n')) invalid_.pop_back();
+    PQfreemem(why);
+    return invalid_.c_str();
+  }
+  PQconninfoFree(parsed);
+  return state_.options.problem();
+}
+
+int server_store::open(timer_service& timers) noexcept {
+  tickwheel::detail::require(timers_ == nullptr, "store::open of an open store");
+  const char* invalid = invalid_field();
+  uv_loop_t* const loop = timers.loop();
+  if (invalid == nullptr && loop == nullptr) invalid = "postgres_store: the timer_service is not on a libuv loop";
+  if (invalid != nullptr) {
+    state_.problem = invalid;
+    return UV_EINVAL;
+  }
+  timers_ = &timers;
+  state_.session = 0;
+  has_joined_ = is_busy_ = is_awake_ = has_doubts_ = false;
+  timer_.emplace(timers, *this);
+  timer_->unref();
+  connections_.emplace(timers, *loop, conninfo_, state_, static_cast<connector::client&>(*this));
+  return 0;
+}
+
+void server_store::close() noexcept {
+  if (timers_ == nullptr || is_closing_) return;
+  is_closing_ = true;
+  if (connections_->is_up()) leave();
+  connections_->stop();
+  for (lane& l : lanes_) l.clear();
+  timer_.reset();
+
+  // an answer that was not delivered had its effect
+  for (open_call& c : calls_) {
+    if (!c.of->has_ended())
+      c.of->lose();
+    else if (c.of->status() == store_status::ok)
+      c.of->end(only_reads(c.of->verb()) ? store_status::unavailable : store_status::unknown);
+  }
+  while (!calls_.empty()) {
+    const std::unique_ptr<work> first = std::move(calls_.front().of);
+    calls_.pop_front();
+    if (first->call() == nullptr) continue;
+    first->call()->status = first->status();
+    first->call()->on_answer(*first->call());
+  }
+  connections_.reset();
+  timers_ = nullptr;
+  is_closing_ = false;
+}
+
+// Waits for what runs, and ends the session, so that the node may join anew at once.
+void server_store::leave() noexcept {
+  std::string script;
+  for (const link_role role : {link_role::starts, link_role::requests, link_role::clock})
+    if (connections_->is_up()) (void)connections_->of(role).wait(close_patience_ms);
+  if (!connections_->is_up() || !connections_->of(link_role::clock).is_idle()) return;
+  const std::string session = std::to_string(state_.session);
+  const bool all_have_ended =
+      connections_->of(link_role::starts).is_idle() && connections_->of(link_role::requests).is_idle();
+  // a backend that hangs must not carry anything out later
+  if (!all_have_ended)
+    script += "select pg_terminate_backend(l.pid::integer, 200) from links l where l.session = " + session +
+              " and l.pid <> pg_backend_pid();";
+  script += "delete from nodes where session = " + session + "; update parts set session = null where session = " +
+            session + "; delete from links where session = " + session;
+  link& on = connections_->of(link_role::clock);
+  on.run(script);
+  if (on.wait(close_patience_ms) && on.is_idle()) state_.own_sessions.clear();
+}
+
+void server_store::join(join_call& call) noexcept {
+  if (timers_ == nullptr || is_closing_ || connections_->is_up()) return push(store_verb::join, call);
+  calls_.push_back({make_work(store_verb::join, call, state_), true});
+  is_busy_ = true;
+  connections_->start();
+  is_busy_ = false;
+  arm();
+}
+
+void server_store::push(store_verb verb, store_call& call) noexcept {
+  tickwheel::detail::require(timers_ != nullptr, "a verb of a closed store");
+  const bool can_be_sent = !is_closing_ && connections_->is_up() && (has_joined_ || verb == store_verb::join);
+  add(make_work(verb, call, state_), can_be_sent);
+}
+
+void server_store::add(std::unique_ptr<work> of, bool can_be_sent) noexcept {
+  work& added = *of;
+  calls_.push_back({std::move(of)});
+  if (!can_be_sent) {
+    added.lose();
+    if (!is_closing_) wake();
+    return;
+  }
+  lanes_[index_of(role_of(added.verb()))].push(added);
+  const bool was_busy = std::exchange(is_busy_, true);
+  pump(role_of(added.verb()));
+  is_busy_ = was_busy;
+  arm();
+}
+
+void server_store::pump(link_role role) noexcept {
+  if (!is_closing_ && connections_->is_up()) lanes_[index_of(role)].pump(connections_->of(role), now());
+}
+
+void server_store::pump() noexcept {
+  for (const link_role role : {link_role::starts, link_role::requests, link_role::clock}) pump(role);
+}
+
+void server_store::on_transaction(link_role role, transaction& done) noexcept {
+  lane& on = lanes_[index_of(role)];
+  work& of = on.take();
+  const auto patience = state_.options.repeat_timeout;
+  const failure error = done.error();
+  if (error.is_set())
+    of.fail(error, now(), patience);
+  else
+    of.take(done, now(), patience);
+  if (of.has_ended()) {
+    on.remove(of);
+    if (of.verb() == store_verb::join && of.status() == store_status::ok && state_.session != 0) has_joined_ = true;
+  }
+  if (error.is_set()) {
+    if (error.what_helps() == remedy::none)
+      report("a " + std::string{to_string(of.verb())} + " failed: " + error.text());
+    else
+      state_.problem = error.text();
+  }
+  if (is_closing_) return;
+  if (error.what_helps() == remedy::reconnect) return connections_->drop(error);
+  pump(role);
+  deliver();
+  arm();
+}
+
+void server_store::on_up() noexcept {
+  if (!std::exchange(last_line_, {}).empty()) report("connected");
+  last_line_.clear();
+  for (open_call& c : calls_)
+    if (std::exchange(c.waits_for_join, false)) lanes_[index_of(link_role::clock)].push(*c.of);
+  pump();
+  deliver();
+  arm();
+}
+
+void server_store::on_failed(const failure& why, int uv_code) noexcept {
+  report(why.text());
+  const bool is_final = uv_code != 0 && !has_joined_;
+  for (open_call& c : calls_) {
+    if (!std::exchange(c.waits_for_join, false)) continue;
+    if (is_final) static_cast<join_call&>(*c.of->call()).error = uv_code;
+    c.of->end(is_final ? store_status::ok : store_status::unavailable);
+  }
+  if (is_final) connections_->stop();
+  if (!is_closing_) wake();
+}
+
+void server_store::on_down(const failure& why) noexcept {
+  report("the connection is lost: " + why.text());
+  end_all();
+  if (is_closing_) return;
+  has_doubts_ = true;
+  doubt_until_ = now() + state_.options.repeat_timeout;
+  wake();
+}
+
+void server_store::end_all() noexcept {
+  for (lane& l : lanes_) l.clear();
+  for (open_call& c : calls_)
+    if (!c.of->has_ended() && !c.waits_for_join) c.of->lose();
+}
+
+void server_store::on_former_gone() noexcept {
+  has_doubts_ = false;
+  if (!is_closing_) wake();
+}
+
+void server_store::on_notification(const char* payload) noexcept {
+  if (is_closing_ || !has_joined_ || std::to_string(state_.session) != payload) return;
+  add(make_beat(state_.session), true);
+}
+
+void server_store::on_warning(const std::string& what) noexcept { report(what); }
+
+// The same line is written once.
+void server_store::report(const std::string& line) noexcept {
+  state_.problem = line;
+  if (line == last_line_) return;
+  last_line_ = line;
+  const std::string text = "postgres_store: " + line;
+  if (state_.options.log)
+    state_.options.log(text);
+  else
+    std::fprintf(stderr, "tickwheel: %s\n", text.c_str());
+}
+
+// Answers of one verb keep the order of its calls.
+void server_store::deliver() noexcept {
+  if (is_closing_) return;
+  if (is_busy_) return wake();
+  is_busy_ = true;
+  const bool holds_doubts = has_doubts_ && now() < doubt_until_;
+  std::array<bool, store_verbs> is_held{};
+  auto c = calls_.begin();
+  for (std::size_t left = calls_.size(); left != 0; --left) {
+    work& w = *c->of;
+    bool& held = is_held[static_cast<std::size_t>(w.verb())];
+    const bool is_ready = w.has_ended() && !(holds_doubts && w.status() == store_status::unknown);
+    if (w.call() != nullptr && (held || !is_ready)) {
+      held = true;
+      ++c;
+      continue;
+    }
+    if (!w.has_ended()) {
+      ++c;
+      continue;
+    }
+    const std::unique_ptr<work> ended = std::move(c->of);
+    c = calls_.erase(c);
+    if (ended->call() == nullptr) continue;
+    ended->call()->status = ended->status();
+    ended->call()->on_answer(*ended->call());
+  }
+  is_busy_ = false;
+}
+
+void server_store::wake() noexcept {
+  is_awake_ = true;
+  arm();
+}
+
+void server_store::arm() noexcept {
+  if (is_closing_) return;
+  if (is_awake_) return void(timer_->arm(0ns));
+  std::optional<steady_time> next;
+  const auto consider = [&](steady_time t) { next = next ? std::min(*next, t) : t; };
+  if (has_doubts_) consider(doubt_until_);
+  for (const lane& l : lanes_) {
+    if (l.active() != nullptr) consider(l.active_since() + state_.options.answer_timeout / 2 * 3);
+    if (const auto t = l.next_time()) consider(*t);
+  }
+  if (next)
+    (void)timer_->arm(std::max<std::chrono::nanoseconds>(*next - now(), 0ns));
+  else
+    timer_->cancel();
+}
+
+void server_store::on_timer() noexcept {
+  is_awake_ = false;
+  if (has_doubts_ && now() >= doubt_until_) has_doubts_ = false;
+  const auto is_silent = [&](const lane& l) {
+    return l.active() != nullptr && now() - l.active_since() >= state_.options.answer_timeout / 2 * 3;
+  };
+  if (std::any_of(lanes_.begin(), lanes_.end(), is_silent)) connections_->drop({{}, "the server does not answer"});
+  pump();
+  deliver();
+  arm();
+}
+
+}  // namespace postgres
+
+const char* postgres_options::problem() const noexcept {
+  constexpr std::chrono::nanoseconds shortest = std::chrono::milliseconds{10};
+  if (schema.empty() || schema.size() > 63) return "postgres_options::schema does not have 1 to 63 bytes";
+  if (schema.find('\0') != std::string::npos) return "postgres_options::schema has a NUL";
+  if (partitions == 0 || partitions > 1024) return "postgres_options::partitions is not 1 to 1,024";
+  if (connect_timeout < shortest) return "postgres_options::connect_timeout is less than 10 ms";
+  if (answer_timeout < shortest) return "postgres_options::answer_timeout is less than 10 ms";
+  if (repeat_timeout < shortest) return "postgres_options::repeat_timeout is less than 10 ms";
+  return nullptr;
+}
+
+std::unique_ptr<store> postgres_store(std::string conninfo, postgres_options options) {
+  return std::make_unique<postgres::server_store>(std::move(conninfo), std::move(options));
+}
+
+}  // namespace tickwheel::durable

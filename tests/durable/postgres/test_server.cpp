@@ -1,0 +1,184 @@
+#include "test_server.hpp"
+
+#include <libpq-fe.h>
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <thread>
+
+namespace conformance {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr uid_t nobody = 65'534;
+constexpr gid_t nogroup = 65'534;
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "test_server: %s\n", what.c_str());
+  std::exit(1);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+// 0: there is no such process
+pid_t parent_of(pid_t process) {
+  const std::string text = text_of("/proc/" + std::to_string(process) + "/stat");
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 > text.size()) return 0;
+  return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
+}
+
+}  // namespace
+
+std::optional<std::string> test_server::find_programs() {
+  std::vector<std::string> folders;
+  if (const char* const given = std::getenv("TICKWHEEL_TEST_POSTGRES")) folders.emplace_back(given);
+  for (int version = 30; version >= 14; --version)
+    folders.push_back("/usr/lib/postgresql/" + std::to_string(version) + "/bin");
+  folders.insert(folders.end(), {"/usr/local/bin", "/usr/bin"});
+  for (const std::string& folder : folders)
+    if (::access((folder + "/initdb").c_str(), X_OK) == 0 && ::access((folder + "/postgres").c_str(), X_OK) == 0)
+      return folder;
+  return std::nullopt;
+}
+
+test_server::test_server(const std::vector<std::string>& settings) {
+  const auto programs = find_programs();
+  if (!programs) fail("PostgreSQL's programs are missing: install the package postgresql");
+  programs_ = *programs;
+  // the path of a Unix socket is short
+  std::string name = "/tmp/tickwheel_postgres_XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) fail("cannot make a folder in /tmp");
+  folder_ = name;
+  if (::geteuid() == 0 && ::chown(folder_.c_str(), nobody, nogroup) != 0) fail("cannot give the folder to nobody");
+  const std::string output = folder_ + "/initdb.log";
+  if (run({programs_ + "/initdb", "-D", folder_ + "/data", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"},
+          output) != 0)
+    fail("initdb failed:\n" + text_of(output));
+  std::ofstream config{folder_ + "/data/postgresql.conf", std::ios::app};
+  config << "listen_addresses = ''\nunix_socket_directories = '" << folder_
+         << "'\nshared_buffers = 16MB\nmax_connections = 40\nautovacuum_naptime = 5s\nmax_wal_size = 256MB\n"
+            "log_line_prefix = '%m [%p] '\n";
+  for (const std::string& line : settings) config << line << '\n';
+  config.close();
+  start();
+}
+
+test_server::~test_server() {
+  kill();
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+pid_t test_server::spawn(const std::vector<std::string>& command, const std::string& output) const {
+  std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) fail("cannot fork");
+  if (child != 0) return child;
+  // the server dies with this program, also if that crashes
+  const bool is_root = ::geteuid() == 0;
+  if (is_root && (::setgroups(0, nullptr) != 0 || ::setgid(nogroup) != 0 || ::setuid(nobody) != 0)) ::_exit(126);
+  if (::prctl(PR_SET_PDEATHSIG, SIGQUIT) != 0 || ::getppid() != parent) ::_exit(126);
+  const int log = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int none = ::open("/dev/null", O_RDONLY);
+  ::dup2(none, 0);
+  ::dup2(log, 1);
+  ::dup2(log, 2);
+  ::close_range(3, ~0U, 0);
+  ::chdir("/");
+  ::setenv("LC_ALL", "C", 1);
+  ::execv(arguments[0], arguments.data());
+  ::_exit(127);
+}
+
+int test_server::run(const std::vector<std::string>& command, const std::string& output) const {
+  const pid_t child = spawn(command, output);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void test_server::start() {
+  server_ = spawn({programs_ + "/postgres", "-D", folder_ + "/data"}, folder_ + "/server.log");
+  wait_until_ready();
+}
+
+bool test_server::accepts_connections() const { return PQping(conninfo().c_str()) == PQPING_OK; }
+
+void test_server::wait_until_ready() const {
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (!accepts_connections()) {
+    if (std::chrono::steady_clock::now() > deadline) fail("the server does not start:\n" + log());
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+void test_server::stop() {
+  if (server_ < 0) return;
+  ::kill(server_, SIGINT);
+  ::waitpid(server_, nullptr, 0);
+  server_ = -1;
+}
+
+std::vector<pid_t> test_server::processes() const {
+  std::vector<pid_t> all{server_};
+  for (const auto& entry : fs::directory_iterator{"/proc"}) {
+    const pid_t process = static_cast<pid_t>(std::atol(entry.path().filename().c_str()));
+    if (process > 0 && parent_of(process) == server_) all.push_back(process);
+  }
+  return all;
+}
+
+void test_server::kill() {
+  if (server_ < 0) return;
+  for (const pid_t process : processes()) ::kill(process, SIGKILL);
+  ::waitpid(server_, nullptr, 0);
+  server_ = -1;
+}
+
+void test_server::freeze() const {
+  for (const pid_t process : processes()) ::kill(process, SIGSTOP);
+}
+
+void test_server::thaw() const {
+  for (const pid_t process : processes()) ::kill(process, SIGCONT);
+}
+
+std::string test_server::conninfo(const std::string& more) const {
+  return "host=" + folder_ + " user=tester dbname=postgres " + more;
+}
+
+std::string test_server::log() const { return text_of(folder_ + "/server.log"); }
+
+test_server& test_server::shared() {
+  static test_server one;
+  return one;
+}
+
+}  // namespace conformance

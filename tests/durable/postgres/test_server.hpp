@@ -1,0 +1,61 @@
+// A PostgreSQL server for the tests of one program, in a folder of its own.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace conformance {
+
+/// The exit code of a test that Meson counts as skipped.
+inline constexpr int skipped = 77;
+
+/// A data folder, and the server that runs on it. It listens on a Unix socket in its own folder only. It is stopped when the object
+/// is destroyed, and when this program dies.
+///
+/// A program that runs as root lets the user `nobody` own and run the server, because PostgreSQL refuses to run as root.
+class test_server {
+ public:
+  /// Returns the folder of PostgreSQL's programs. No value: they are not installed.
+  static std::optional<std::string> find_programs();
+
+  /// Makes the data folder, and starts the server. `settings`: further lines for postgresql.conf.
+  explicit test_server(const std::vector<std::string>& settings = {});
+  ~test_server();
+  test_server(const test_server&) = delete;
+  test_server& operator=(const test_server&) = delete;
+
+  void start();
+  /// Ends the server; its backends roll back what they do.
+  void stop();
+  /// Kills the server and its backends, as a crash of the machine does.
+  void kill();
+  /// Stops all processes of the server for a while, and lets them go on.
+  void freeze() const;
+  void thaw() const;
+
+  /// Returns a conninfo of a database. `more`: further words.
+  std::string conninfo(const std::string& more = {}) const;
+  const std::string& folder() const { return folder_; }
+  std::string log() const;
+
+  /// The server that the tests of this program share. Started by the first call.
+  static test_server& shared();
+
+ private:
+  pid_t spawn(const std::vector<std::string>& command, const std::string& output) const;
+  int run(const std::vector<std::string>& command, const std::string& output) const;
+  bool accepts_connections() const;
+  void wait_until_ready() const;
+  std::vector<pid_t> processes() const;
+
+  std::string programs_;
+  std::string folder_;
+  pid_t server_ = -1;
+};
+
+}  // namespace conformance
