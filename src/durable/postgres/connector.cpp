@@ -50,13 +50,19 @@ connector::connector(timer_service& timers, uv_loop_t& loop, const std::string& 
   timer_.unref();
 }
 
+// The timer stays armed, so that `max_armed` cannot refuse it later.
+int connector::open() noexcept {
+  const int error = timer_.arm(std::chrono::nanoseconds::max());
+  return error == UV_ENOBUFS ? UV_ENOMEM : error;
+}
+
 void connector::start() noexcept {
   if (step_ == step::stopped) try_to_connect();
 }
 
 void connector::stop() noexcept {
   step_ = step::stopped;
-  timer_.cancel();
+  arm(std::chrono::nanoseconds::max());
   close_links();
   has_warned_ = false;
   pauses_.reset();
@@ -64,11 +70,11 @@ void connector::stop() noexcept {
 
 void connector::close_links() noexcept {
   for (link& l : links_) l.close();
-  former_.insert(former_.end(), state_.backends.begin(), state_.backends.end());
+  state_.former_backends.insert(state_.former_backends.end(), state_.backends.begin(), state_.backends.end());
   state_.backends.clear();
 }
 
-// A timer_service that refuses the timer is closed, or has too many: the scheduler then closes.
+// A timer_service that refuses the timer is closed: the scheduler then closes.
 void connector::arm(std::chrono::nanoseconds delay) noexcept { (void)timer_.arm(delay); }
 
 void connector::try_to_connect() noexcept {
@@ -103,7 +109,9 @@ void connector::on_connected(link& on) noexcept {
 }
 
 void connector::on_script(link& on, const std::vector<result>& results, const failure& error) noexcept {
+  has_script_failed_ = error.is_set();
   if (step_ == step::make) return on_made(error);
+  if (step_ == step::up) return;  // the store says farewell
   if (error.is_set()) {
     if (step_ == step::meta && error.is_of("42") && error.sqlstate() != "42501")
       return fail(failure::final(UV_EFTYPE, "schema " + state_.options.schema + " has tables of another application: " +
@@ -124,7 +132,7 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
       return on_meta(last);
     case step::end:
       if (integer(last, 0, 0) != 0) return arm(std::min<std::chrono::nanoseconds>(end_pause, give_up_at_ - now()));
-      former_.clear();
+      state_.former_backends.clear();
       return end_former();
     case step::lift:
       return run(step::statements, prepare_script(link_role::clock) + "listen " + quoted_name(state_.options.schema));
@@ -135,7 +143,7 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
       return;
     case step::number:
       step_ = step::up;
-      timer_.cancel();
+      arm(std::chrono::nanoseconds::max());
       pauses_.reset();
       return client_.on_up();
     default:
@@ -196,7 +204,7 @@ void connector::on_made(const failure& error) noexcept {
 }
 
 void connector::end_former() noexcept {
-  if (!former_.empty()) return run(step::end, end_script(former_));
+  if (!state_.former_backends.empty()) return run(step::end, end_script(state_.former_backends));
   client_.on_former_gone();
   if (step_ != step::stopped) run(step::lift, lift_script());
 }
@@ -234,7 +242,13 @@ void connector::fail(const failure& why) noexcept {
   client_.on_failed(why, why.uv_code());
 }
 
+tickwheel::clock::time_point connector::now() noexcept {
+  if (timers_.is_open()) last_reading_ = timers_.read_clock();
+  return last_reading_;
+}
+
 void connector::on_timer() noexcept {
+  if (step_ == step::stopped || step_ == step::up) return arm(std::chrono::nanoseconds::max());
   if (step_ == step::pausing) return try_to_connect();
   if (now() >= give_up_at_) {
     const std::string patience =

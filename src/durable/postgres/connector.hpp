@@ -44,6 +44,8 @@ class connector final : private link::client {
   connector(const connector&) = delete;
   connector& operator=(const connector&) = delete;
 
+  /// Takes what it needs for later. Returns 0 or UV_ENOMEM.
+  int open() noexcept;
   /// Connects, unless it does already.
   void start() noexcept;
   /// Closes all links, and calls nobody.
@@ -51,6 +53,9 @@ class connector final : private link::client {
   /// Gives the connections up, as if one was lost.
   void drop(const failure&) noexcept;
   bool is_up() const noexcept { return step_ == step::up; }
+
+  /// Returns true if the last script of a link failed.
+  bool has_script_failed() const noexcept { return has_script_failed_; }
 
   link& of(link_role role) noexcept { return links_[static_cast<std::size_t>(role)]; }
 
@@ -90,7 +95,7 @@ class connector final : private link::client {
   void close_links() noexcept;
   void on_timer() noexcept;
   void arm(std::chrono::nanoseconds) noexcept;
-  tickwheel::clock::time_point now() const noexcept { return timers_.read_clock(); }
+  tickwheel::clock::time_point now() noexcept;
 
   timer_service& timers_;
   uv_loop_t& loop_;
@@ -102,12 +107,13 @@ class connector final : private link::client {
   backoff pauses_;
   step step_ = step::stopped;
   tickwheel::clock::time_point give_up_at_{};
+  tickwheel::clock::time_point last_reading_{};
   bool has_schema_ = false;
   bool has_warned_ = false;
+  bool has_script_failed_ = false;
   int version_ = 0;
   unsigned made_ = 0;          // times that this try has made tables
   unsigned prepared_ = 0;      // other links
-  std::vector<std::pair<std::int64_t, std::int64_t>> former_;  // backends that may still be there
 };
 
 }  // namespace tickwheel::durable::postgres

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <utility>
 
 namespace tickwheel::durable::postgres {
 
@@ -42,11 +43,11 @@ class lane {
     active_ = nullptr;
   }
   /// Returns when a work that pauses goes on.
-  std::optional<steady_time> next_time() const noexcept {
+  std::optional<steady_time> next_time(steady_time now) const noexcept {
     std::optional<steady_time> first;
     if (active_ != nullptr) return first;
     for (const work* const w : queue_)
-      if (!first || w->paused_until() < *first) first = w->paused_until();
+      if (w->paused_until() > now && (!first || w->paused_until() < *first)) first = w->paused_until();
     return first;
   }
 

@@ -1,5 +1,7 @@
 #include "schema.hpp"
 
+#include "client_functions.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,7 +23,7 @@ create table meta(
   one smallint primary key default 1 check (one = 1),
   version integer not null,
   partitions integer not null,
-  keep_finished bigint not null default 0,
+  keep_finished bigint not null default 300000000000,
   server bigint not null default 0);
 create sequence revisions as bigint;
 create table nodes(
@@ -169,7 +171,7 @@ std::string make_script(const postgres_options& options, bool has_schema, int ve
               " then raise exception 'another node was faster' using errcode = '42P07'; end if; end $$;";
   script += versions[static_cast<std::size_t>(version)];
   if (version == 0)
-    script += "insert into meta(version, partitions) values(1, PARTITIONS);"
+    script += std::string{client_functions} + "insert into meta(version, partitions) values(1, PARTITIONS);"
               "insert into parts(part) select generate_series(0, PARTITIONS - 1);";
   else
     script += "update meta set version = " + next + ";";

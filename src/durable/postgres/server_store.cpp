@@ -55,12 +55,20 @@ int server_store::open(timer_service& timers) noexcept {
     state_.problem = invalid;
     return UV_EINVAL;
   }
-  timers_ = &timers;
   state_.session = 0;
   has_joined_ = is_busy_ = is_awake_ = has_doubts_ = false;
   timer_.emplace(timers, *this);
   timer_->unref();
   connections_.emplace(timers, *loop, conninfo_, state_, static_cast<connector::client&>(*this));
+  // both timers stay armed, so that `max_armed` cannot refuse them later
+  int error = timer_->arm(std::chrono::nanoseconds::max());
+  if (error == 0) error = connections_->open();
+  if (error != 0) {
+    connections_.reset();
+    timer_.reset();
+    return error == UV_ENOBUFS ? UV_ENOMEM : error;
+  }
+  timers_ = &timers;
   return 0;
 }
 
@@ -108,7 +116,9 @@ void server_store::leave() noexcept {
             session + "; delete from links where session = " + session;
   link& on = connections_->of(link_role::clock);
   on.run(script);
-  if (on.wait(close_patience_ms) && on.is_idle()) state_.own_sessions.clear();
+  if (!on.wait(close_patience_ms) || !on.is_idle() || connections_->has_script_failed()) return;
+  state_.own_sessions.clear();
+  state_.backends.clear();
 }
 
 void server_store::join(join_call& call) noexcept {
@@ -266,6 +276,11 @@ void server_store::deliver() noexcept {
   is_busy_ = false;
 }
 
+steady_time server_store::now() noexcept {
+  if (timers_->is_open()) last_reading_ = timers_->read_clock();
+  return last_reading_;
+}
+
 void server_store::wake() noexcept {
   is_awake_ = true;
   arm();
@@ -275,16 +290,15 @@ void server_store::arm() noexcept {
   if (is_closing_) return;
   if (is_awake_) return void(timer_->arm(0ns));
   std::optional<steady_time> next;
+  const steady_time time = now();
   const auto consider = [&](steady_time t) { next = next ? std::min(*next, t) : t; };
   if (has_doubts_) consider(doubt_until_);
   for (const lane& l : lanes_) {
     if (l.active() != nullptr) consider(l.active_since() + state_.options.answer_timeout / 2 * 3);
-    if (const auto t = l.next_time()) consider(*t);
+    if (const auto t = l.next_time(time)) consider(*t);
   }
-  if (next)
-    (void)timer_->arm(std::max<std::chrono::nanoseconds>(*next - now(), 0ns));
-  else
-    timer_->cancel();
+  const auto delay = next ? std::max<std::chrono::nanoseconds>(*next - time, 0ns) : std::chrono::nanoseconds::max();
+  (void)timer_->arm(delay);
 }
 
 void server_store::on_timer() noexcept {

@@ -71,7 +71,7 @@ class server_store final : public store, private connector::client {
   void arm() noexcept;
   void on_timer() noexcept;
   void report(const std::string& line) noexcept;
-  steady_time now() const noexcept { return timers_->read_clock(); }
+  steady_time now() noexcept;
 
   const std::string conninfo_;
   node_state state_;
@@ -88,6 +88,7 @@ class server_store final : public store, private connector::client {
   bool is_busy_ = false;  // in a verb, or delivering
   bool is_awake_ = false;
   std::string last_line_;  // of a failed connection
+  steady_time last_reading_{};
 };
 
 }  // namespace tickwheel::durable::postgres

@@ -113,16 +113,22 @@ lateral (
     and t.state = 0
   order by t.at, t.id limit $5) x)";
 
-// $2: tasks up to this time; 0: up to now.
+// $2: tasks up to this time; 0: up to now. `offset 0` keeps the planner from reading the index of all partitions.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
+f as materialized (
+  select x.id from parts p, lateral (
+    select t.id from tasks t
+    where t.part = p.part and t.gone is null and t.state = 1
+      and t.at <= (select case when $2::bigint = 0 then now else $2::bigint end from n)
+      and not exists (select from nodes o where o.session = t.session)
+    offset 0) x
+  where p.session = $1 and exists (select from me) limit 1000),
 c as materialized (
   select t.id, next_period(t.due, t.period, (select now from n)) as next, t.stop, t.lost + 1 as lost,
     t.attempt >= $3::bigint as is_tired, t.period
-  from parts p join tasks t on t.part = p.part
-  where p.session = $1 and exists (select from me) and t.gone is null and t.state = 1
-    and t.at <= (select case when $2::bigint = 0 then now else $2::bigint end from n)
-    and not exists (select from nodes o where o.session = t.session)
-  limit 1000 for update of t skip locked),
+  from f join tasks t on t.id = f.id
+  where t.state = 1 and not exists (select from nodes o where o.session = t.session)
+  order by t.id for update of t skip locked),
 d as materialized (
   select c.*, case when stop then 4 when lost >= 3 or (is_tired and period = 0) then 2
     when is_tired and next is null then 3 else 0 end::smallint as state from c),

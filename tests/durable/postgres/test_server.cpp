@@ -82,6 +82,8 @@ test_server::test_server(const std::vector<std::string>& settings) {
             "log_line_prefix = '%m [%p] '\n";
   for (const std::string& line : settings) config << line << '\n';
   config.close();
+  // everybody may connect, and one role needs a password
+  std::ofstream{folder_ + "/data/pg_hba.conf"} << "local all secret scram-sha-256\nlocal all all trust\n";
   start();
 }
 

@@ -1,0 +1,178 @@
+// Which databases a postgres_store joins, and what it says of the others.
+#include "joining.hpp"
+
+#include <tickwheel/testing.hpp>
+
+#include <string>
+
+using namespace conformance;
+using durable::store_status;
+
+namespace {
+
+TEST(postgres_options, problem_names_the_invalid_field) {
+  using durable::postgres_options;
+  EXPECT_EQ(postgres_options{}.problem(), nullptr);
+  EXPECT_EQ((postgres_options{.schema = std::string(63, 's'), .partitions = 1024}.problem()), nullptr);
+  const auto problem_of = [](const postgres_options& o) { return std::string{o.problem()}; };
+  EXPECT_EQ(problem_of({.schema = ""}), "postgres_options::schema does not have 1 to 63 bytes");
+  EXPECT_EQ(problem_of({.schema = std::string(64, 's')}), "postgres_options::schema does not have 1 to 63 bytes");
+  EXPECT_EQ(problem_of({.schema = std::string{"a\0b", 3}}), "postgres_options::schema has a NUL");
+  EXPECT_EQ(problem_of({.partitions = 0}), "postgres_options::partitions is not 1 to 1,024");
+  EXPECT_EQ(problem_of({.partitions = 1025}), "postgres_options::partitions is not 1 to 1,024");
+  EXPECT_EQ(problem_of({.connect_timeout = 9ms}), "postgres_options::connect_timeout is less than 10 ms");
+  EXPECT_EQ(problem_of({.answer_timeout = 9ms}), "postgres_options::answer_timeout is less than 10 ms");
+  EXPECT_EQ(problem_of({.repeat_timeout = 9ms}), "postgres_options::repeat_timeout is less than 10 ms");
+}
+
+class postgres_open : public testing::Test {
+ protected:
+  std::string refused(const std::string& conninfo) {
+    const auto store = on.make_store(conninfo);
+    EXPECT_EQ(store->open(on.timers()), UV_EINVAL);
+    return std::string{store->problem()};
+  }
+  postgres_fixture on;
+};
+
+TEST_F(postgres_open, malformed_conninfo_is_refused) {
+  EXPECT_EQ(refused("nonsense=1"), "postgres_store: the conninfo is malformed: invalid connection option \"nonsense\"");
+  EXPECT_EQ(refused(std::string{"host=\0", 6}), "postgres_store: the conninfo has a NUL");
+}
+
+TEST_F(postgres_open, invalid_option_is_refused) {
+  on.options.repeat_timeout = 0ns;
+  EXPECT_EQ(refused(on.server.conninfo()), "postgres_options::repeat_timeout is less than 10 ms");
+}
+
+TEST_F(postgres_open, service_without_loop_is_refused) {
+  tickwheel::manual_service manual;
+  const auto store = on.make_store();
+  EXPECT_EQ(store->open(manual.timers), UV_EINVAL);
+  EXPECT_EQ(store->problem(), "postgres_store: the timer_service is not on a libuv loop");
+}
+
+class postgres_join : public testing::Test {
+ protected:
+  const psql& admin() const { return admin_; }
+  postgres_fixture on;
+
+ private:
+  psql admin_{on.server.conninfo()};
+};
+
+TEST_F(postgres_join, makes_schema_with_64_partitions) {
+  on.options.partitions = durable::postgres_options{}.partitions;
+  EXPECT_EQ(try_to_join(on).partitions, 64);
+  EXPECT_EQ(on.other().run("select count(*) from parts"), "64");
+}
+
+TEST_F(postgres_join, partitions_are_fixed_when_schema_is_made) {
+  EXPECT_EQ(try_to_join(on).partitions, 4);
+  on.options.partitions = 7;
+  EXPECT_EQ(try_to_join(on).partitions, 4);
+}
+
+TEST_F(postgres_join, nodes_that_come_together_make_one_schema) {
+  std::vector<std::unique_ptr<durable::store>> stores;
+  std::vector<asked<durable::join_call>> joins(4);
+  for (auto& join : joins) {
+    stores.push_back(on.make_store());
+    ASSERT_EQ(stores.back()->open(on.timers()), 0);
+    join.name = std::to_string(stores.size());
+    join.lease = 1h;
+    call(*stores.back(), join);
+  }
+  for (auto& join : joins) {
+    call_runner{on}.wait_for(join);
+    EXPECT_EQ(join.status, store_status::ok);
+    EXPECT_EQ(join.error, 0);
+  }
+  for (auto& store : stores) store->close();
+}
+
+TEST_F(postgres_join, schema_that_an_admin_made_is_used) {
+  admin().run("create role plain login; create schema " + on.schema() + " authorization plain");
+  const std::string as_plain = "host=" + on.server.folder() + " user=plain dbname=postgres";
+  EXPECT_EQ(try_to_join(on, as_plain).error, 0);
+  on.other().run("drop schema " + on.schema() + " cascade; drop role plain");
+}
+
+TEST_F(postgres_join, role_without_rights_is_refused) {
+  admin().run("drop role if exists plain; create role plain login");
+  const std::string as_plain = "host=" + on.server.folder() + " user=plain dbname=postgres";
+  expect_refused(try_to_join(on, as_plain), UV_EACCES, "this role may not make schema");
+  EXPECT_EQ(try_to_join(on).error, 0);
+  expect_refused(try_to_join(on, as_plain), UV_EACCES, "permission denied for schema");
+  admin().run("grant usage on schema " + on.schema() + " to plain; grant select on all tables in schema " + on.schema() +
+              " to plain");
+  expect_refused(try_to_join(on, as_plain), UV_EACCES, "grant usage on schema");
+  admin().run("grant select, insert, update, delete on all tables in schema " + on.schema() +
+              " to plain; grant usage, update, select on all sequences in schema " + on.schema() + " to plain");
+  EXPECT_EQ(try_to_join(on, as_plain).error, 0);
+  admin().run("drop owned by plain; drop role plain");
+}
+
+TEST_F(postgres_join, wrong_password_is_refused) {
+  admin().run("drop role if exists secret; create role secret login superuser password 'right'");
+  const std::string as_secret = "host=" + on.server.folder() + " user=secret dbname=postgres password=";
+  expect_refused(try_to_join(on, as_secret + "wrong"), UV_EACCES, "password authentication failed for user \"secret\"");
+  expect_refused(try_to_join(on, as_secret), UV_EACCES, "password authentication failed for user \"secret\"");
+  EXPECT_EQ(try_to_join(on, as_secret + "right").error, 0);
+}
+
+TEST_F(postgres_join, missing_database_and_role_are_refused) {
+  expect_refused(try_to_join(on, on.server.conninfo("dbname=nothing")), UV_ENOENT, "database \"nothing\" does not exist");
+  expect_refused(try_to_join(on, on.server.conninfo("user=nobody_here")), UV_EACCES, "role \"nobody_here\" does not exist");
+}
+
+TEST_F(postgres_join, database_of_another_encoding_is_refused) {
+  admin().run("drop database if exists latin");
+  admin().run("create database latin encoding 'LATIN1' template template0 locale 'C'");
+  expect_refused(try_to_join(on, on.server.conninfo("dbname=latin")), UV_ENOTSUP, "the encoding of the database is LATIN1");
+}
+
+TEST_F(postgres_join, newer_schema_is_refused) {
+  EXPECT_EQ(try_to_join(on).error, 0);
+  on.other().run("update meta set version = 2");
+  expect_refused(try_to_join(on), UV_ENOTSUP, "has version 2; this tickwheel knows up to 1");
+}
+
+TEST_F(postgres_join, tables_of_another_application_are_refused) {
+  admin().run("create schema " + on.schema() + "; create table " + on.schema() + ".meta(key text)");
+  expect_refused(try_to_join(on), UV_EFTYPE, "has tables of another application");
+  admin().run("drop table " + on.schema() + ".meta; create table " + on.schema() + ".tasks(key text)");
+  expect_refused(try_to_join(on), UV_EFTYPE, "has tables of another application");
+  EXPECT_EQ(admin().run("select count(*) from pg_class where relnamespace = '" + on.schema() + "'::regnamespace"), "1")
+      << "something was left behind";
+}
+
+TEST_F(postgres_join, refused_connection_is_an_outage) {
+  const join_answer a = try_to_join(on, "host=" + on.server.folder() + "/nowhere");
+  EXPECT_EQ(a.status, store_status::unavailable);
+  EXPECT_NE(a.problem.find("No such file or directory"), std::string::npos) << a.problem;
+  EXPECT_EQ(on.log.size(), 1U);
+}
+
+TEST_F(postgres_join, read_only_server_is_passed_over) {
+  admin().run("drop database if exists readonly");
+  admin().run("create database readonly");
+  admin().run("alter database readonly set default_transaction_read_only = on");
+  const join_answer a = try_to_join(on, on.server.conninfo("dbname=readonly"));
+  EXPECT_EQ(a.status, store_status::unavailable);
+  EXPECT_NE(a.problem.find("session is read-only"), std::string::npos) << a.problem;
+}
+
+TEST_F(postgres_join, name_is_free_when_its_lease_has_run_out) {
+  node first{on}, second{on};
+  ASSERT_EQ(first.join(1h, "b", 300ms), 0);
+  const auto before = std::chrono::steady_clock::now();
+  on.advance(400ms);
+  EXPECT_EQ(second.join(1h, "b"), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
+  asked<durable::renew_call> c;
+  first.renew(c);
+  EXPECT_TRUE(c.is_buried);
+}
+
+}  // namespace

@@ -1,0 +1,324 @@
+// What a postgres_store answers when a connection, a server or another client stands in its way.
+#include "joining.hpp"
+
+#include <deque>
+#include <string>
+
+using namespace conformance;
+using durable::cancel_result;
+using durable::finish_result;
+using durable::revision;
+using durable::schedule_result;
+using durable::store_status;
+using durable::task_state;
+
+namespace {
+
+/// A node on the shared server, and another client.
+class postgres_client : public testing::Test {
+ protected:
+  void SetUp() override {
+    on.options.repeat_timeout = 400ms;
+    own = std::make_unique<node>(on);
+    own->start();
+  }
+  void TearDown() override { own->close(); }
+
+  durable::task due(const std::string& id) const {
+    return {.id = id, .due = durable::clock::time_point{1s}, .payload = "data"};
+  }
+  /// Calls until the store answers `ok` again.
+  template <class Call>
+  void run_until_ok(asked<Call>& c) {
+    for (int tries = 0; tries < 1000; ++tries) {
+      c.answers = 0;
+      call_runner{on}.run(own->store(), c);
+      if (c.status == store_status::ok) return;
+      on.turn();
+    }
+    ADD_FAILURE() << "it never answered ok again: " << own->store().problem();
+  }
+  void wait_until_back() {
+    asked<durable::get_call> c;
+    run_until_ok(c);
+  }
+  /// Ends the backends of the store, and returns how many there were.
+  std::string end_backends() {
+    return on.other().run("select count(pg_terminate_backend(pid::integer)) from links");
+  }
+
+  postgres_fixture on;
+  std::unique_ptr<node> own;
+};
+
+class postgres_lock : public postgres_client {};
+
+TEST_F(postgres_lock, cancel_passes_over_a_row_that_is_held) {
+  own->put(due("held"));
+  own->put(due("free"));
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::cancel_call> c;
+  c.ids = {"held", "free"};
+  own->run(c);
+  EXPECT_EQ(c.results, (std::vector{cancel_result::unavailable, cancel_result::cancelled}));
+  on.other().run("rollback");
+  EXPECT_EQ(own->cancel("held"), cancel_result::cancelled);
+}
+
+TEST_F(postgres_lock, held_row_is_written_when_it_is_free) {
+  on.options.repeat_timeout = 10s;
+  own->close();
+  own = std::make_unique<node>(on);
+  own->start();
+  own->put(due("held"));
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::cancel_call> c;
+  c.ids = {"held"};
+  call(own->store(), c);
+  for (int turns = 0; turns < 10; ++turns) on.turn();
+  EXPECT_FALSE(c.is_answered());
+  EXPECT_EQ(own->put(due("other")).result, schedule_result::scheduled) << "others need not wait";
+  on.other().run("rollback");
+  call_runner{on}.wait_for(c);
+  EXPECT_EQ(c.results, std::vector{cancel_result::cancelled});
+}
+
+TEST_F(postgres_lock, requests_for_a_held_id_keep_their_order) {
+  own->put(due("held"));
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::cancel_call> cancel;
+  cancel.ids = {"held"};
+  call(own->store(), cancel);
+  for (int turns = 0; turns < 5; ++turns) on.turn();
+  asked<durable::put_call> keep;
+  keep.items.push_back({due("held"), durable::on_conflict::keep});
+  call(own->store(), keep);
+  asked<durable::list_call> list;
+  list.state = task_state::cancelled;
+  list.limit = 10;
+  call(own->store(), list);
+  for (int turns = 0; turns < 3; ++turns) on.turn();
+  EXPECT_FALSE(keep.is_answered());
+  EXPECT_FALSE(list.is_answered());
+  on.other().run("rollback");
+  call_runner{on}.wait_for(list);
+  EXPECT_EQ(cancel.results, std::vector{cancel_result::cancelled});
+  EXPECT_EQ(keep.results.at(0).result, schedule_result::ended);
+  EXPECT_EQ(list.results.size(), 1U);
+}
+
+TEST_F(postgres_lock, begin_passes_over_a_row_that_is_held) {
+  const revision held = own->put(due("held")).rev, free = own->put(due("free")).rev;
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::begin_call> c;
+  c.session = own->session();
+  c.items = {{"held", held}, {"free", free}};
+  own->run(c);
+  ASSERT_EQ(c.starts.size(), 1U);
+  EXPECT_EQ(c.starts[0].index, 1U);
+  on.other().run("rollback");
+  EXPECT_TRUE(own->begin("held", held));
+}
+
+TEST_F(postgres_lock, finish_of_a_held_row_is_never_stale) {
+  own->put(due("held"));
+  own->put(due("free"));
+  const revision held = own->begin("held").token, free = own->begin("free").token;
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::finish_call> c;
+  c.items.push_back({.id = "held", .token = held, .how = durable::outcome::done});
+  c.items.push_back({.id = "free", .token = free, .how = durable::outcome::done});
+  call_runner{on}.run(own->store(), c);
+  EXPECT_EQ(c.status, store_status::unknown) << "one is finished, and one is not";
+  on.other().run("rollback");
+  c.answers = 0;
+  own->run(c);
+  EXPECT_EQ(c.results, std::vector(2, finish_result::finished));
+}
+
+TEST_F(postgres_lock, put_waits_for_the_id_that_another_client_inserts) {
+  on.other().run("begin");
+  EXPECT_EQ(on.other().run("select tickwheel_schedule('t', now(), 'theirs')"), "scheduled");
+  asked<durable::put_call> c;
+  c.items.push_back({due("t"), durable::on_conflict::keep});
+  c.items.push_back({due("u"), durable::on_conflict::keep});
+  own->run(c);
+  EXPECT_EQ(c.status, store_status::ok);
+  on.other().run("commit");
+  EXPECT_EQ(own->put(due("t")).result, schedule_result::exists);
+  EXPECT_EQ(own->get("t")->what.payload, "theirs");
+}
+
+class postgres_outage : public postgres_client {};
+
+TEST_F(postgres_outage, lost_connections_are_made_anew) {
+  own->put(due("t"));
+  const revision token = own->begin("t").token;
+  EXPECT_EQ(end_backends(), "3");
+  wait_until_back();
+  asked<durable::renew_call> c;
+  own->renew(c);
+  EXPECT_FALSE(c.is_buried) << "the session is the same";
+  EXPECT_EQ(c.partitions.size(), 4U);
+  EXPECT_EQ(own->done("t", token), finish_result::finished);
+  ASSERT_EQ(on.log.size(), 2U);
+  EXPECT_NE(on.log[0].find("the connection is lost: terminating connection due to administrator command"),
+            std::string::npos)
+      << on.log[0];
+  EXPECT_EQ(on.log[1], "postgres_store: connected");
+  EXPECT_EQ(on.other().run("select count(*) from links l join pg_stat_activity a on a.pid = l.pid"), "3");
+}
+
+TEST_F(postgres_outage, one_lost_link_is_made_anew) {
+  for (const char* const query : {"%list%", "%begin%"}) {
+    (void)query;
+    const std::string pid = on.other().run("select pid from links order by random() limit 1");
+    on.other().run("select pg_terminate_backend(" + pid + ")");
+    wait_until_back();
+    own->put(due("t" + pid));
+    EXPECT_TRUE(own->get("t" + pid));
+  }
+}
+
+TEST_F(postgres_outage, calls_in_flight_are_unknown_and_reads_unavailable) {
+  own->put(due("held"));
+  on.other().run("begin; lock table tasks in access exclusive mode");
+  asked<durable::put_call> put, second;
+  put.items.push_back({due("t"), durable::on_conflict::keep});
+  second.items.push_back({due("u"), durable::on_conflict::keep});
+  asked<durable::load_call> load;
+  load.ranges.push_back({0, {}, {}});
+  load.page = 1;
+  call(own->store(), put);
+  call(own->store(), second);
+  call(own->store(), load);
+  for (int turns = 0; turns < 3; ++turns) on.turn();
+  const psql killer{on.server.conninfo("options='-c search_path=\"" + on.options.schema + "\"'")};
+  killer.run("select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'");
+  call_runner runner{on};
+  runner.wait_for(put);
+  runner.wait_for(second);
+  runner.wait_for(load);
+  EXPECT_EQ(put.status, store_status::unknown);
+  EXPECT_EQ(second.status, store_status::unavailable) << "it was never sent";
+  EXPECT_EQ(load.status, store_status::unavailable);
+  on.other().run("rollback");
+  wait_until_back();
+  EXPECT_FALSE(own->get("t")) << "it took effect after it was answered";
+  EXPECT_FALSE(own->get("u"));
+}
+
+// The client's side is cut off, and the server does not notice: the backend would carry the call out later.
+TEST_F(postgres_outage, call_given_up_takes_no_effect_later) {
+  on.options.answer_timeout = 200ms;
+  own->close();
+  own = std::make_unique<node>(on);
+  own->start();
+  on.other().run("begin; lock table tasks in access exclusive mode");
+  // the backend waits for longer than its client
+  on.other().run("alter role tester set lock_timeout = 0");
+  asked<durable::put_call> put;
+  put.items.push_back({due("t"), durable::on_conflict::keep});
+  call_runner{on}.run(own->store(), put);
+  EXPECT_NE(put.status, store_status::ok);
+  on.other().run("rollback; alter role tester reset lock_timeout");
+  wait_until_back();
+  EXPECT_FALSE(own->get("t"));
+}
+
+/// A server of its own, which the test stops.
+class postgres_server : public testing::Test {
+ protected:
+  test_server server;
+  postgres_fixture on{server};
+};
+
+TEST_F(postgres_server, crash_keeps_what_was_answered) {
+  on.options.connect_timeout = 2s;
+  node own{on};
+  own.start();
+  own.put({.id = "t", .due = durable::clock::time_point{1s}, .payload = "data"});
+  own.put({.id = "u", .due = durable::clock::time_point{1s}, .payload = "data"});
+  const revision token = own.begin("t").token;
+  server.kill();
+  asked<durable::put_call> put;
+  put.items.push_back({{.id = "v", .due = durable::clock::time_point{1s}}, durable::on_conflict::keep});
+  call_runner{on}.run(own.store(), put);
+  EXPECT_NE(put.status, store_status::ok);
+  for (int turns = 0; turns < 20; ++turns) on.turn();
+  server.start();
+  asked<durable::get_call> get;
+  get.ids = {"t", "u"};
+  for (int tries = 0; tries < 1000; ++tries) {
+    get.answers = 0;
+    call_runner{on}.run(own.store(), get);
+    if (get.status == store_status::ok) break;
+    on.turn();
+  }
+  ASSERT_EQ(get.status, store_status::ok) << own.store().problem();
+  EXPECT_EQ(get.results.at(0).value().state, task_state::running);
+  EXPECT_EQ(get.results.at(1).value().state, task_state::pending);
+  EXPECT_EQ(own.done("t", token), finish_result::finished);
+  const revision later = own.begin("u").token;
+  EXPECT_GT(later, token);
+  own.close();
+}
+
+TEST_F(postgres_server, frozen_server_is_given_up) {
+  on.options.answer_timeout = 100ms;
+  on.options.connect_timeout = 200ms;
+  on.options.repeat_timeout = 100ms;
+  node own{on};
+  own.start();
+  server.freeze();
+  asked<durable::put_call> put, second;
+  put.items.push_back({{.id = "t", .due = durable::clock::time_point{1s}}, durable::on_conflict::keep});
+  second.items.push_back({{.id = "u", .due = durable::clock::time_point{1s}}, durable::on_conflict::keep});
+  call_runner{on}.run(own.store(), put);
+  EXPECT_EQ(put.status, store_status::unknown);
+  call_runner{on}.run(own.store(), second);
+  EXPECT_EQ(second.status, store_status::unavailable);
+  server.thaw();
+  asked<durable::get_call> get;
+  get.ids = {"t", "u"};
+  for (int tries = 0; tries < 1000 && get.status != store_status::ok; ++tries) {
+    get.answers = 0;
+    call_runner{on}.run(own.store(), get);
+    on.turn();
+  }
+  ASSERT_EQ(get.status, store_status::ok) << own.store().problem();
+  EXPECT_FALSE(get.results.at(1)) << "it was never sent";
+  own.close();
+}
+
+TEST_F(postgres_server, close_while_it_is_frozen_does_not_hang) {
+  node own{on};
+  own.start();
+  server.freeze();
+  asked<durable::put_call> put;
+  put.items.push_back({{.id = "t", .due = durable::clock::time_point{1s}}, durable::on_conflict::keep});
+  call(own.store(), put);
+  const auto before = std::chrono::steady_clock::now();
+  own.close();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
+  EXPECT_EQ(put.status, store_status::unknown);
+  server.thaw();
+}
+
+TEST(postgres_setting, unsafe_server_is_named_in_a_line) {
+  test_server unsafe{{"fsync = off", "full_page_writes = off"}};
+  postgres_fixture on{unsafe};
+  EXPECT_EQ(try_to_join(on).error, 0);
+  ASSERT_EQ(on.log.size(), 2U);
+  EXPECT_EQ(on.log[0], "postgres_store: fsync is off on the server: a crash of its machine loses tasks");
+  EXPECT_EQ(on.log[1], "postgres_store: full_page_writes is off on the server: a crash of its machine may damage the tables");
+}
+
+TEST(postgres_setting, next_host_is_taken_if_one_is_read_only) {
+  test_server standby{{"default_transaction_read_only = on"}};
+  postgres_fixture on;
+  const std::string both = "host=" + standby.folder() + "," + on.server.folder() + " user=tester dbname=postgres";
+  EXPECT_EQ(try_to_join(on, both).error, 0);
+}
+
+}  // namespace
