@@ -10,7 +10,7 @@ fail() {
 
 # dpkg-dev tells Meson where Debian keeps libraries. Without it `meson install` uses a lib64 that is on no path.
 build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libboost-dev libmimalloc-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libcli11-dev libsqlite3-dev)
+  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql)
 # the libraries that the benchmarks compare with, and the one that writes their figures
 bench_packages=("${build_packages[@]}" libevent-dev libev-dev nlohmann-json3-dev)
 
@@ -33,6 +33,11 @@ needs() {
   fi
   echo "dev: installing ${missing[*]}"
   "${as_root[@]}" apt-get -qq update
+  # Tests start servers of their own. Debian would start one more, unless its settings say otherwise before the installation.
+  if [[ " ${missing[*]} " == *" postgresql "* ]]; then
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql-common >/dev/null
+    "${as_root[@]}" sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
+  fi
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 

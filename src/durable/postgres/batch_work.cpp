@@ -114,7 +114,7 @@ void batch_work::on_refused() {
 
 void batch_work::on_given_up() {
   const bool some_are_answered = std::find(is_answered_.begin(), is_answered_.end(), true) != is_answered_.end();
-  if (!some_are_answered) return work::on_given_up();
+  if (!some_are_answered) return end(store_status::unavailable);
   for (std::size_t i = 0; i != is_answered_.size(); ++i)
     if (!is_answered_[i] && !ignores_rest() && !leave(i)) return work::on_given_up();
   end();

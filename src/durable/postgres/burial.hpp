@@ -10,8 +10,8 @@
 
 namespace tickwheel::durable::postgres {
 
-/// Ends a session in several transactions. First its backends: one whose client is stopped may hold locks for ever. When they are
-/// gone, the session is deleted and its partitions are free.
+/// Ends a session in several transactions. First those of its backends that do something: one whose client is stopped may hold
+/// locks for ever. When they are gone, the session is deleted and its partitions are free.
 class burial {
  public:
   static constexpr std::uint64_t any_beat = 0;  // of no session

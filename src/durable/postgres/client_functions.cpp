@@ -91,7 +91,9 @@ begin
   elsif known = 3 then
     return 'finished';
   elsif known <> 4 then
-    update tasks t set state = 4, rev = nextval('revisions'), gone = now, payload = null where t.id = tickwheel_cancel.id;
+    update tasks t set state = 4, rev = nextval('revisions'), gone = now, payload = null,
+      at = case when known = 2 then t.due else t.at end
+    where t.id = tickwheel_cancel.id;
   end if;
   return 'cancelled';
 end $$;

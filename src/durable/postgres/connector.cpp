@@ -45,6 +45,7 @@ connector::connector(timer_service& timers, uv_loop_t& loop, const std::string& 
       state_{state},
       client_{of},
       links_{{{*this, link_role::starts}, {*this, link_role::requests}, {*this, link_role::clock}}},
+      names_{loop, *this},
       timer_{timers, *this},
       pauses_{between_tries} {
   timer_.unref();
@@ -69,6 +70,7 @@ void connector::stop() noexcept {
 }
 
 void connector::close_links() noexcept {
+  names_.stop();
   for (link& l : links_) l.close();
   state_.former_backends.insert(state_.former_backends.end(), state_.backends.begin(), state_.backends.end());
   state_.backends.clear();
@@ -81,18 +83,40 @@ void connector::try_to_connect() noexcept {
   made_ = prepared_ = 0;
   give_up_at_ = now() + state_.options.connect_timeout;
   arm(state_.options.connect_timeout);
+  step_ = step::names;
+  names_.start(conninfo_);
+}
+
+void connector::on_resolved(const host_list& hosts) noexcept {
+  hosts_ = hosts;
   step_ = step::clock;
   connect(link_role::clock);
 }
 
+void connector::on_unresolved(const std::string& why) noexcept { fail({{}, why}); }
+
 void connector::connect(link_role role) noexcept {
-  // the user's own words come last, and count
+  // a later word counts: the user's own, and then the addresses of the hosts
   const std::string patience =
       std::to_string(std::chrono::ceil<std::chrono::milliseconds>(state_.options.answer_timeout).count());
-  const char* const keywords[] = {"target_session_attrs", "keepalives_idle",           "keepalives_interval", "keepalives_count",
-                                  "tcp_user_timeout",     "fallback_application_name", "dbname",              nullptr};
-  const char* const values[] = {"read-write", "5", "2", "3", patience.c_str(), "tickwheel", conninfo_.c_str(), nullptr};
-  of(role).connect(loop_, keywords, values);
+  std::vector<std::pair<const char*, const char*>> words{
+      {"target_session_attrs", "read-write"}, {"keepalives_idle", "5"},
+      {"keepalives_interval", "2"},           {"keepalives_count", "3"},
+      {"tcp_user_timeout", patience.c_str()}, {"fallback_application_name", "tickwheel"},
+      {"dbname", conninfo_.c_str()}};
+  if (!hosts_.hosts.empty()) {
+    words.emplace_back("host", hosts_.hosts.c_str());
+    words.emplace_back("hostaddr", hosts_.addresses.c_str());
+    words.emplace_back("port", hosts_.ports.c_str());
+  }
+  std::vector<const char*> keywords, values;
+  for (const auto& [keyword, value] : words) {
+    keywords.push_back(keyword);
+    values.push_back(value);
+  }
+  keywords.push_back(nullptr);
+  values.push_back(nullptr);
+  of(role).connect(loop_, keywords.data(), values.data());
 }
 
 void connector::run(step next, const std::string& script) noexcept {
@@ -114,8 +138,8 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
   if (step_ == step::up) return;  // the store says farewell
   if (error.is_set()) {
     if (step_ == step::meta && error.is_of("42") && error.sqlstate() != "42501")
-      return fail(failure::final(UV_EFTYPE, "schema " + state_.options.schema + " has tables of another application: " +
-                                                error.text()));
+      return fail(failure::final(
+          UV_EFTYPE, "schema " + state_.options.schema + " has tables of another application: " + error.text()));
     return fail(error);
   }
   const rows last{results.back()};
@@ -156,7 +180,14 @@ void connector::on_settings(link& on, const rows& found) noexcept {
     return fail(failure::final(UV_ENOTSUP, "the encoding of the database is " +
                                                std::string{found.bytes(0, column(setting::encoding))} +
                                                "; it must be UTF8"));
-  state_.backends.emplace_back(integer(found, 0, column(setting::pid)), integer(found, 0, column(setting::started)));
+  const std::int64_t pid = integer(found, 0, column(setting::pid));
+  const std::int64_t server = integer(found, 0, column(setting::server));
+  if (pid != on.pid())
+    return fail(
+        failure::final(UV_ENOTSUP, "a pooler stands before the server; a node must connect to the server itself"));
+  state_.backends.emplace_back(pid, integer(found, 0, column(setting::started)));
+  if (on.role() != link_role::clock && server != server_) return fail({{}, "the hosts lead to different servers"});
+  server_ = server;
   if (on.role() != link_role::clock) return on.run(prepare_script(on.role()));
   if (!std::exchange(has_warned_, true)) {
     if (found.bytes(0, column(setting::fsync)) == "off")

@@ -1,6 +1,7 @@
 // Makes the connections of a store, and makes them anew when one is lost.
 #pragma once
 
+#include "host_names.hpp"
 #include "link.hpp"
 #include "node_state.hpp"
 
@@ -19,7 +20,7 @@ namespace tickwheel::durable::postgres {
 /// are gone: what they were asked to do takes no effect afterwards.
 ///
 /// *Thread safety:* the loop thread. *Errors:* `client`; the next try follows after a pause.
-class connector final : private link::client {
+class connector final : private link::client, private host_names::client {
  public:
   class client {
    public:
@@ -63,6 +64,7 @@ class connector final : private link::client {
   enum class step {
     stopped,
     pausing,   // until the next try
+    names,     // of the hosts
     clock,     // connects
     settings,  // of the clock link
     look,
@@ -81,6 +83,9 @@ class connector final : private link::client {
   void on_transaction(link& on, transaction& t) noexcept override { client_.on_transaction(on.role(), t); }
   void on_lost(link&, const failure&) noexcept override;
   void on_notification(link&, const char* payload) noexcept override;
+
+  void on_resolved(const host_list&) noexcept override;
+  void on_unresolved(const std::string& why) noexcept override;
 
   void try_to_connect() noexcept;
   void connect(link_role) noexcept;
@@ -103,6 +108,8 @@ class connector final : private link::client {
   node_state& state_;
   client& client_;
   std::array<link, link_roles> links_;
+  host_names names_;
+  host_list hosts_;
   member_timer<&connector::on_timer> timer_;
   backoff pauses_;
   step step_ = step::stopped;
@@ -112,8 +119,9 @@ class connector final : private link::client {
   bool has_warned_ = false;
   bool has_script_failed_ = false;
   int version_ = 0;
-  unsigned made_ = 0;          // times that this try has made tables
-  unsigned prepared_ = 0;      // other links
+  std::int64_t server_ = 0;  // the time of its start
+  unsigned made_ = 0;        // times that this try has made tables
+  unsigned prepared_ = 0;    // other links
 };
 
 }  // namespace tickwheel::durable::postgres

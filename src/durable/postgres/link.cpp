@@ -79,9 +79,8 @@ void link::watch(int events) noexcept {
     watched_ = 0;
   }
   if (watched_ == events) return;
-  const int error = uv_poll_start(poll_, events, [](uv_poll_t* handle, int, int) {
-    static_cast<link*>(handle->data)->on_ready();
-  });
+  const int error =
+      uv_poll_start(poll_, events, [](uv_poll_t* handle, int, int) { static_cast<link*>(handle->data)->on_ready(); });
   if (error != 0) return lose({{}, std::string{"the connection cannot be watched: "} + uv_strerror(error)});
   watched_ = events;
 }
@@ -144,8 +143,8 @@ void link::run(transaction& of) noexcept {
       values.push_back(value.data());
       lengths.push_back(static_cast<int>(value.size()));
     }
-    is_sent = is_sent && PQsendQueryPrepared(c, name_of(step.what), count, values.data(), lengths.data(), formats.data(),
-                                             1) == 1;
+    is_sent = is_sent &&
+              PQsendQueryPrepared(c, name_of(step.what), count, values.data(), lengths.data(), formats.data(), 1) == 1;
   }
   is_sent = is_sent && PQpipelineSync(c) == 1;
   if (!is_sent) return lose(failure::of(*c));

@@ -59,6 +59,9 @@ class link {
   bool is_running() const noexcept { return phase_ == phase::script || phase_ == phase::pipeline; }
   int server_version() const noexcept { return PQserverVersion(connection_.get()); }
 
+  /// Returns the backend's process, as the server said when the connection was made.
+  int pid() const noexcept { return PQbackendPID(connection_.get()); }
+
   /// Requires: it is idle.
   void run(const std::string& script) noexcept;
   void run(transaction&) noexcept;

@@ -21,7 +21,7 @@ struct node_state {
   session_number session = 0;                // of the last join; 0: none
   std::vector<session_number> own_sessions;  // all that this store asked for, and that may still be there
   std::vector<std::pair<std::int64_t, std::int64_t>> backends;  // of the links that are open: pid and time of its start
-  std::vector<partition_number> owned;                         // as of the last renewal
+  std::vector<partition_number> owned;                          // as of the last renewal
   std::vector<std::pair<std::int64_t, std::int64_t>> former_backends;  // that may still be there
   bool recovers_all = true;  // the next recovery also reads tasks that are not due
   std::string problem;

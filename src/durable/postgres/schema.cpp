@@ -66,8 +66,9 @@ create function next_period(due bigint, period bigint, now bigint) returns bigin
 create function partition_of(id text) returns smallint language sql immutable as
   'select ((hashtextextended(id collate "C", 0) & 9223372036854775807) % PARTITIONS)::smallint';
 
--- Ends backends, and returns how many are still there.
-create function end_backends(pids bigint[], started bigint[]) returns bigint language plpgsql volatile as $$
+-- Ends backends, and returns how many are still there. `busy`: only those that do something. One that waits for its client holds no
+-- lock, and what it is told later is checked then.
+create function end_backends(pids bigint[], started bigint[], busy boolean) returns bigint language plpgsql volatile as $$
 declare
   backend bigint;
   remaining bigint := 0;
@@ -75,6 +76,7 @@ begin
   for backend in
     select a.pid from unnest(pids, started) u(pid, started) join pg_stat_activity a on a.pid = u.pid
     where a.pid <> pg_backend_pid()
+      and not (busy and a.state is not distinct from 'idle')
       and (a.backend_start is null or (extract(epoch from a.backend_start) * 1000000)::bigint = u.started)
   loop
     remaining := remaining + 1;
@@ -149,7 +151,9 @@ std::string look_script(const postgres_options& options) {
 
 std::string meta_script(const postgres_options& options) {
   const std::string schema = quoted_name(options.schema);
-  std::string rights = "has_sequence_privilege(" + quoted_text(schema + ".revisions") + ", 'update')";
+  const std::string counter = quoted_text(schema + ".revisions");
+  std::string rights =
+      "has_sequence_privilege(" + counter + ", 'select') and has_sequence_privilege(" + counter + ", 'update')";
   const auto need = [&](const char* table, const char* right) {
     rights += " and has_table_privilege(" + quoted_text(schema + "." + table) + ", '" + right + "')";
   };
@@ -161,8 +165,9 @@ std::string meta_script(const postgres_options& options) {
 
 std::string make_script(const postgres_options& options, bool has_schema, int version) {
   const std::string schema = quoted_name(options.schema);
-  std::string script = "begin; set local statement_timeout = 0; set local lock_timeout = 0; select pg_advisory_xact_lock(" +
-                       lock_number(options) + ");";
+  std::string script =
+      "begin; set local statement_timeout = 0; set local lock_timeout = 0; select pg_advisory_xact_lock(" +
+      lock_number(options) + ");";
   if (!has_schema) script += "create schema if not exists " + schema + ";";
   script += "set local search_path = " + schema + ";";
   const std::string next = std::to_string(version + 1);
@@ -171,7 +176,8 @@ std::string make_script(const postgres_options& options, bool has_schema, int ve
               " then raise exception 'another node was faster' using errcode = '42P07'; end if; end $$;";
   script += versions[static_cast<std::size_t>(version)];
   if (version == 0)
-    script += std::string{client_functions} + "insert into meta(version, partitions) values(1, PARTITIONS);"
+    script += std::string{client_functions} +
+              "insert into meta(version, partitions) values(1, PARTITIONS);"
               "insert into parts(part) select generate_series(0, PARTITIONS - 1);";
   else
     script += "update meta set version = " + next + ";";
@@ -187,23 +193,27 @@ bool is_outdated(const failure& f) {
 
 std::string advice_on_rights(const postgres_options& options) {
   const std::string schema = quoted_name(options.schema);
-  return "grant usage on schema " + schema + ", select, insert, update and delete on all tables, and update on all sequences in it";
+  return "grant usage on schema " + schema +
+         ", select, insert, update and delete on all tables, and select and update on all sequences in it";
 }
 
 std::string settings_script(const postgres_options& options, link_role role) {
   // A client's settings, and those of its role, may stand in the way of the store.
-  std::string script = "set client_encoding = 'UTF8'; set client_min_messages = error; set search_path = " +
-                       quoted_name(options.schema) +
-                       "; select set_config('synchronous_commit', 'on', false) where "
-                       "current_setting('synchronous_commit') <> 'remote_apply'; "
-                       "set default_transaction_isolation = 'read committed'; set default_transaction_deferrable = off; "
-                       "set idle_in_transaction_session_timeout = 0; set idle_session_timeout = 0; "
-                       "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off; set jit = off; "
-                       "set plan_cache_mode = force_generic_plan; ";
+  std::string script =
+      "set client_encoding = 'UTF8'; set client_min_messages = error; set search_path = " +
+      quoted_name(options.schema) +
+      "; select set_config('synchronous_commit', 'on', false) where "
+      "current_setting('synchronous_commit') <> 'remote_apply'; "
+      "set default_transaction_isolation = 'read committed'; set default_transaction_deferrable = off; "
+      "set idle_in_transaction_session_timeout = 0; set idle_session_timeout = 0; "
+      "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off; set jit = off; "
+      "set plan_cache_mode = force_generic_plan; ";
   script += "set statement_timeout = " + milliseconds(options.answer_timeout) + ";";
   script += std::string{"set lock_timeout = "} + (role == link_role::requests ? "200;" : "1000;");
   return script +
-         "select pid, (extract(epoch from backend_start) * 1000000)::bigint, current_setting('fsync'), "
+         "select pid, (extract(epoch from backend_start) * 1000000)::bigint, (extract(epoch from "
+         "pg_postmaster_start_time()) * "
+         "1000000)::bigint, current_setting('fsync'), "
          "current_setting('full_page_writes'), current_setting('server_encoding') "
          "from pg_stat_activity where pid = pg_backend_pid()";
 }
@@ -224,7 +234,7 @@ std::string end_script(const std::vector<std::pair<std::int64_t, std::int64_t>>&
     pids += (pids.empty() ? "" : ",") + std::to_string(pid);
     started += (started.empty() ? "" : ",") + std::to_string(start);
   }
-  return "select end_backends('{" + pids + "}', '{" + started + "}')";
+  return "select end_backends('{" + pids + "}', '{" + started + "}', false)";
 }
 
 }  // namespace tickwheel::durable::postgres

@@ -36,7 +36,7 @@ bool is_outdated(const failure&);
 std::string advice_on_rights(const postgres_options&);
 
 /// The columns of the last result of `settings_script`.
-enum class setting { pid, started, fsync, full_page_writes, encoding };
+enum class setting { pid, started, server, fsync, full_page_writes, encoding };
 /// Returns a script that gives a new connection its settings.
 std::string settings_script(const postgres_options&, link_role);
 /// Returns a script that prepares the statements of a link. Requires: the tables are there.

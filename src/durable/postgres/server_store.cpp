@@ -112,8 +112,9 @@ void server_store::leave() noexcept {
   if (!all_have_ended)
     script += "select pg_terminate_backend(l.pid::integer, 200) from links l where l.session = " + session +
               " and l.pid <> pg_backend_pid();";
-  script += "delete from nodes where session = " + session + "; update parts set session = null where session = " +
-            session + "; delete from links where session = " + session;
+  script += "delete from nodes where session = " + session +
+            "; update parts set session = null where session = " + session +
+            "; delete from links where session = " + session;
   link& on = connections_->of(link_role::clock);
   on.run(script);
   if (!on.wait(close_patience_ms) || !on.is_idle() || connections_->has_script_failed()) return;

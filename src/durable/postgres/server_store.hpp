@@ -75,7 +75,7 @@ class server_store final : public store, private connector::client {
 
   const std::string conninfo_;
   node_state state_;
-  std::string invalid_;  // an invalid conninfo in words
+  std::string invalid_;              // an invalid conninfo in words
   timer_service* timers_ = nullptr;  // null: closed
   std::optional<connector> connections_;
   std::optional<member_timer<&server_store::on_timer>> timer_;

@@ -16,7 +16,7 @@ constexpr unsigned on_all = on(link_role::starts) | on(link_role::requests) | on
 // The session, if it is a member. The lock excludes its burial until this transaction has ended.
 #define TICKWHEEL_ME "me as (select session from nodes where session = $1 for key share), "
 // The columns of a `task_info`.
-#define TICKWHEEL_INFO                                                                            \
+#define TICKWHEEL_INFO                                                                             \
   "t.id, t.state, case when t.state < 2 then t.at else 9223372036854775807 end, t.due, t.period, " \
   "t.attempt, t.lost, t.stop, coalesce(t.error, ''), coalesce(t.payload, '')"
 #define TICKWHEEL_KNOWN "(t.gone is null or t.gone > (select forgotten from n))"
@@ -74,7 +74,7 @@ w as (
   insert into tasks as t(id, part, at, due, period, rev, payload)
   select u.id, partition_of(u.id), u.due, u.due, u.period, nextval('revisions'), u.payload
   from u left join tasks k on k.id = u.id where k.id is null or u.id in (select l.id from l)
-  order by u.id
+  order by u.id collate "C"
   on conflict (id) do update set state = 0, part = excluded.part, at = excluded.at, due = excluded.due,
     period = excluded.period, rev = excluded.rev, payload = excluded.payload, session = null, attempt = 0, lost = 0,
     stop = false, gone = null, error = null,
@@ -90,7 +90,8 @@ c as materialized (
   select t.id, u.i, t.state from unnest($1::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
   where t.state < 3 order by t.id for update of t skip locked),
 w as (
-  update tasks t set state = 4, rev = nextval('revisions'), gone = (select now from n), payload = null
+  update tasks t set state = 4, rev = nextval('revisions'), gone = (select now from n), payload = null,
+    at = case when c.state = 2 then t.due else t.at end
   from c where t.id = c.id and c.state <> 1),
 s as (update tasks t set stop = true from c where t.id = c.id and c.state = 1 and not t.stop)
 select n.now, c.i, c.state from n left join c on true)";
@@ -168,46 +169,51 @@ constexpr std::array texts{
                    on_all},
     statement_text{statement::begin, "begin", begin_sql, on(link_role::starts)},
     statement_text{statement::finish, "finish", finish_sql, on(link_role::starts)},
-    statement_text{statement::release, "release",
-                   "with next as (select session from nodes where session = $3 for key share) "
-                   "update parts set session = (select session from next) where part = any($2::smallint[]) and session = $1",
-                   on(link_role::starts)},
+    statement_text{
+        statement::release, "release",
+        "with next as (select session from nodes where session = $3 for key share) "
+        "update parts set session = (select session from next) where part = any($2::smallint[]) and session = $1",
+        on(link_role::starts)},
     statement_text{statement::put, "put", put_sql, on(link_role::requests)},
     statement_text{statement::cancel, "cancel", cancel_sql, on(link_role::requests)},
     statement_text{statement::revive, "revive", revive_sql, on(link_role::requests)},
-    statement_text{
-        statement::get, "get",
-        TICKWHEEL_NOW "x as (select 1) select n.now, u.i, " TICKWHEEL_INFO
-                      " from n cross join unnest($1::text[]) with ordinality u(id, i) join tasks t on t.id = u.id "
-                      "where t.gone is null or t.gone > n.forgotten",
-        on(link_role::requests)},
+    statement_text{statement::get, "get",
+                   TICKWHEEL_NOW
+                   "x as (select 1) select n.now, u.i, " TICKWHEEL_INFO
+                   " from n cross join unnest($1::text[]) with ordinality u(id, i) join tasks t on t.id = u.id "
+                   "where t.gone is null or t.gone > n.forgotten",
+                   on(link_role::requests)},
     statement_text{statement::list, "list",
-                   TICKWHEEL_NOW "x as (select 1) select n.now, 0, " TICKWHEEL_INFO
-                                 " from n cross join lateral (select * from tasks t where t.state = $1::bigint and t.id > $2::text "
-                                 "and " TICKWHEEL_KNOWN " order by t.id limit $3) t order by t.id",
+                   TICKWHEEL_NOW
+                   "x as (select 1) select n.now, 0, " TICKWHEEL_INFO
+                   " from n cross join lateral (select * from tasks t where t.state = $1::bigint and t.id > $2::text "
+                   "and " TICKWHEEL_KNOWN " order by t.id limit $3) t order by t.id",
                    on(link_role::requests)},
     statement_text{statement::list_dead, "list_dead",
-                   TICKWHEEL_NOW "x as (select 1) select n.now, 0, " TICKWHEEL_INFO
-                                 " from n cross join lateral (select * from tasks t where t.at = 9223372036854775807 and "
-                                 "t.state = 2 and t.id > $1::text order by t.id limit $2) t order by t.id",
-                   on(link_role::requests)},
-    statement_text{statement::purge, "purge",
                    TICKWHEEL_NOW
-                   "d as (delete from tasks t where t.id = any(array(select g.id from tasks g where g.gone is not null and "
-                   "g.gone <= (select forgotten from n) order by g.gone limit $1 for update skip locked)) returning 1) "
-                   "select n.now, (select count(*) from d) from n",
+                   "x as (select 1) select n.now, 0, " TICKWHEEL_INFO
+                   " from n cross join lateral (select * from tasks t where t.at = 9223372036854775807 and "
+                   "t.state = 2 and t.id > $1::text order by t.id limit $2) t order by t.id",
                    on(link_role::requests)},
+    statement_text{
+        statement::purge, "purge",
+        TICKWHEEL_NOW
+        "d as (delete from tasks t where t.id = any(array(select g.id from tasks g where g.gone is not null and "
+        "g.gone <= (select forgotten from n) order by g.gone limit $1 for update skip locked)) returning 1) "
+        "select n.now, (select count(*) from d) from n",
+        on(link_role::requests)},
     statement_text{statement::find_name, "find_name",
                    TICKWHEEL_NOW "x as (select 1) select n.now, o.session, o.beat, o.expires, o.lease from n "
                                  "left join nodes o on o.name = $1",
                    on(link_role::clock)},
     statement_text{statement::new_session, "new_session", "select nextval('revisions')", on(link_role::clock)},
-    statement_text{
-        statement::join, "join",
-        TICKWHEEL_NOW "w as (insert into nodes(session, name, beat, expires, lease, keep_finished, is_starting) "
-                      "select $1::bigint, $2::text, 1, n.now + $3::bigint, $3::bigint, $4::bigint, true from n on conflict (name) do nothing returning session) "
-                      "select n.now, w.session from n left join w on true",
-        on(link_role::clock)},
+    statement_text{statement::join, "join",
+                   TICKWHEEL_NOW
+                   "w as (insert into nodes(session, name, beat, expires, lease, keep_finished, is_starting) "
+                   "select $1::bigint, $2::text, 1, n.now + $3::bigint, $3::bigint, $4::bigint, true from n on "
+                   "conflict (name) do nothing returning session) "
+                   "select n.now, w.session from n left join w on true",
+                   on(link_role::clock)},
     statement_text{statement::keep_meta, "keep_meta", "update meta set keep_finished = $1", on(link_role::clock)},
     statement_text{statement::register_links, "register_links",
                    "insert into links(session, pid, started) select o.session, u.pid, u.started "
@@ -218,29 +224,34 @@ constexpr std::array texts{
                                  "is_starting = $3 from n where o.session = $1 returning o.session) "
                                  "select n.now, w.session from n left join w on true",
                    on(link_role::clock)},
-    statement_text{statement::nodes, "nodes",
-                   "select o.session, o.beat, o.expires, o.is_starting, (select count(*) from parts p where p.session = "
-                   "o.session) from nodes o order by o.session",
-                   on(link_role::clock)},
+    statement_text{
+        statement::nodes, "nodes",
+        "select o.session, o.beat, o.expires, o.is_starting, (select count(*) from parts p where p.session = "
+        "o.session) from nodes o order by o.session",
+        on(link_role::clock)},
     statement_text{statement::partitions, "partitions",
                    "select part, session is not null from parts where session = $1 or session is null order by part",
                    on(link_role::clock)},
     statement_text{statement::count_dead, "count_dead",
                    "select count(*) from tasks where at = 9223372036854775807 and state = 2", on(link_role::clock)},
-    statement_text{statement::beat, "beat", "update nodes set beat = beat + 1 where session = $1", on(link_role::clock)},
-    statement_text{statement::ask_node, "ask_node", "select pg_notify(current_schema()::text, $1::text)", on(link_role::clock)},
+    statement_text{statement::beat, "beat", "update nodes set beat = beat + 1 where session = $1",
+                   on(link_role::clock)},
+    statement_text{statement::ask_node, "ask_node", "select pg_notify(current_schema()::text, $1::text)",
+                   on(link_role::clock)},
     statement_text{statement::end_links, "end_links",
-                   "select coalesce(end_backends(array_agg(l.pid), array_agg(l.started)), 0) from links l "
+                   "select coalesce(end_backends(array_agg(l.pid), array_agg(l.started), true), 0) from links l "
                    "join nodes o on o.session = l.session where l.session = $1 and $2::bigint in (o.beat, 0)",
                    on(link_role::clock)},
     statement_text{statement::bury, "bury",
-                   TICKWHEEL_NOW "d as (delete from nodes where session = $1 and $2::bigint in (beat, 0) returning session) "
-                                 "select n.now, exists (select from d) or not exists (select from nodes where session = "
-                                 "$1) from n",
+                   TICKWHEEL_NOW
+                   "d as (delete from nodes where session = $1 and $2::bigint in (beat, 0) returning session) "
+                   "select n.now, exists (select from d) or not exists (select from nodes where session = "
+                   "$1) from n",
                    on(link_role::clock)},
-    statement_text{statement::free_partitions, "free_partitions",
-                   "update parts set session = null where session = $1 and not exists (select from nodes where session = $1)",
-                   on(link_role::clock)},
+    statement_text{
+        statement::free_partitions, "free_partitions",
+        "update parts set session = null where session = $1 and not exists (select from nodes where session = $1)",
+        on(link_role::clock)},
     statement_text{statement::forget_links, "forget_links",
                    "delete from links l where not exists (select from nodes o where o.session = l.session)",
                    on(link_role::clock)},

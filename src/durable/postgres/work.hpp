@@ -80,8 +80,8 @@ class work {
     has_ended_ = true;
   }
 
-  /// Returns true if this work must wait for `earlier`, which pauses.
-  virtual bool must_follow(const work& /*earlier*/) const { return true; }
+  /// Returns true if this work must wait for `earlier`, which pauses. There is no order among the verbs of the clock link.
+  virtual bool must_follow(const work& /*earlier*/) const { return role_of(verb_) != link_role::clock; }
   /// Returns true if it has an element of this id that is not answered. True for all ids if it cannot tell.
   virtual bool is_about(const std::string& /*id*/) const { return true; }
 

@@ -20,7 +20,9 @@ class client_functions : public testing::Test {
     std::string why;
     EXPECT_TRUE(on.validate(&why)) << why;
   }
-  std::string schedule(const std::string& arguments) { return on.other().run("select tickwheel_schedule(" + arguments + ")"); }
+  std::string schedule(const std::string& arguments) {
+    return on.other().run("select tickwheel_schedule(" + arguments + ")");
+  }
   std::string cancel(const std::string& id) { return on.other().run("select tickwheel_cancel('" + id + "')"); }
   std::string done(const std::string& id, revision token) {
     return on.other().run("select tickwheel_done('" + id + "', " + std::to_string(token) + ")");
@@ -97,8 +99,8 @@ TEST_F(client_functions, bad_input_raises_22023) {
     expect_invalid(std::string{"tickwheel_cancel("} + id + ")");
     expect_invalid(std::string{"tickwheel_done("} + id + ", 1)");
   }
-  for (const char* const due : {"null", "'infinity'", "'-infinity'", "'1970-01-01 00:00:00+00'", "'1969-01-01'",
-                                "'2200-01-01 00:00:00+00'"})
+  for (const char* const due :
+       {"null", "'infinity'", "'-infinity'", "'1970-01-01 00:00:00+00'", "'1969-01-01'", "'2200-01-01 00:00:00+00'"})
     expect_invalid(std::string{"tickwheel_schedule('t', "} + due + ", 'data')");
   for (const char* const payload : {"null", "decode(repeat('00', 65537), 'hex')"})
     expect_invalid(std::string{"tickwheel_schedule('t', now(), "} + payload + ")");
@@ -109,7 +111,8 @@ TEST_F(client_functions, bad_input_raises_22023) {
 }
 
 TEST_F(client_functions, schedule_takes_values_at_the_edges) {
-  EXPECT_EQ(schedule("repeat('x', 255), '1970-01-01 00:00:00.000001+00', decode(repeat('00', 65536), 'hex')"), "scheduled");
+  EXPECT_EQ(schedule("repeat('x', 255), '1970-01-01 00:00:00.000001+00', decode(repeat('00', 65536), 'hex')"),
+            "scheduled");
   EXPECT_EQ(schedule("'u', '2199-12-31 23:59:59.999999+00', ''"), "scheduled");
   EXPECT_EQ(own.get(std::string(255, 'x'))->what.due, durable::clock::time_point{1us});
   EXPECT_EQ(own.get(std::string(255, 'x'))->what.payload.size(), 65'536U);

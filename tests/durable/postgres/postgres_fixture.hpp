@@ -62,9 +62,11 @@ class psql {
 /// A schema, a libuv loop, and a clock that the test moves.
 class postgres_fixture final : public store_fixture {
  public:
-  explicit postgres_fixture(test_server& on = test_server::shared()) : server{on} {
+  /// `is_shared`: the schema is that of the fixture before, without its rows.
+  explicit postgres_fixture(test_server& on = test_server::shared(), bool is_shared = false)
+      : server{on}, is_shared_{is_shared} {
     static int made = 0;
-    options.schema = "test " + std::to_string(::getpid()) + " " + std::to_string(++made);
+    options.schema = is_shared ? "shared" : "test \"" + std::to_string(++made) + "\" 's";
     options.partitions = 4;
     options.log = [this](std::string_view line) { log.emplace_back(line); };
     EXPECT_EQ(timers_.open(loop_), 0);
@@ -74,8 +76,14 @@ class postgres_fixture final : public store_fixture {
     patience_.cancel();
     hold_ = {};
     timers_.close();
-    other_.reset();
-    psql{server.conninfo()}.run("drop schema if exists " + schema() + " cascade");
+    if (!is_shared_) {
+      other().run("drop schema if exists " + schema() + " cascade");
+      return;
+    }
+    shift_clock(-shift_);
+    other().run(
+        "drop function if exists refuse cascade; delete from tasks; delete from nodes; delete from links; update "
+        "parts set session = null");
   }
 
   std::unique_ptr<durable::store> make_store() override { return make_store(server.conninfo()); }
@@ -93,9 +101,11 @@ class postgres_fixture final : public store_fixture {
   bool can_shift_clock() const override { return true; }
   void shift_clock(std::chrono::nanoseconds by) override {
     shift_ += by;
-    other().run("create or replace function now_ns() returns bigint language sql volatile as 'select (extract(epoch from "
-                "clock_timestamp()) * 1000000)::bigint * 1000 + " +
-                std::to_string(shift_.count()) + "'");
+    if (by == 0ns) return;
+    other().run(
+        "create or replace function now_ns() returns bigint language sql volatile as 'select (extract(epoch from "
+        "clock_timestamp()) * 1000000)::bigint * 1000 + " +
+        std::to_string(shift_.count()) + "'");
   }
   bool can_refuse() const override { return true; }
   void refuse_payload(const std::string& payload) override {
@@ -105,13 +115,20 @@ class postgres_fixture final : public store_fixture {
   }
   bool validate(std::string* why) override {
     *why = other().run(
-        "select coalesce(string_agg(id, ', '), '') from tasks where part <> partition_of(id) or (session is not null) <> "
-        "(state = 1) or (gone is not null) <> (state > 2) or (state = 2) <> (at = 9223372036854775807) or (stop and state "
+        "select coalesce(string_agg(id, ', '), '') from tasks where part <> partition_of(id) or (session is not null) "
+        "<> "
+        "(state = 1) or (gone is not null) <> (state > 2) or (state = 2) <> (at = 9223372036854775807) or (stop and "
+        "state "
         "<> 1) or (state > 2 and payload is not null) or attempt < 0 or lost > 3");
     return why->empty();
   }
 
-  std::string schema() const { return '"' + options.schema + '"'; }
+  /// Returns the name of the schema as an identifier.
+  std::string schema() const {
+    std::string quoted = "\"";
+    for (const char c : options.schema) quoted.append(c == '"' ? 2 : 1, c);
+    return quoted + '"';
+  }
   /// Another program's connection, in the schema.
   const psql& other() {
     if (other_ == nullptr) {
@@ -126,6 +143,7 @@ class postgres_fixture final : public store_fixture {
   std::vector<std::string> log;
 
  private:
+  const bool is_shared_;
   std::unique_ptr<psql> other_;
   std::chrono::nanoseconds shift_{};
   live_loop loop_;

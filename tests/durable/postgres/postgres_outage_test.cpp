@@ -43,9 +43,7 @@ class postgres_client : public testing::Test {
     run_until_ok(c);
   }
   /// Ends the backends of the store, and returns how many there were.
-  std::string end_backends() {
-    return on.other().run("select count(pg_terminate_backend(pid::integer)) from links");
-  }
+  std::string end_backends() { return on.other().run("select count(pg_terminate_backend(pid::integer)) from links"); }
 
   postgres_fixture on;
   std::unique_ptr<node> own;
@@ -63,6 +61,16 @@ TEST_F(postgres_lock, cancel_passes_over_a_row_that_is_held) {
   EXPECT_EQ(c.results, (std::vector{cancel_result::unavailable, cancel_result::cancelled}));
   on.other().run("rollback");
   EXPECT_EQ(own->cancel("held"), cancel_result::cancelled);
+}
+
+TEST_F(postgres_lock, call_for_a_held_row_alone_is_unavailable) {
+  own->put(due("held"));
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::cancel_call> c;
+  c.ids = {"held"};
+  call_runner{on}.run(own->store(), c);
+  EXPECT_EQ(c.status, store_status::unavailable);
+  on.other().run("rollback");
 }
 
 TEST_F(postgres_lock, held_row_is_written_when_it_is_free) {
@@ -193,8 +201,8 @@ TEST_F(postgres_outage, calls_in_flight_are_unknown_and_reads_unavailable) {
   call(own->store(), second);
   call(own->store(), load);
   for (int turns = 0; turns < 3; ++turns) on.turn();
-  const psql killer{on.server.conninfo("options='-c search_path=\"" + on.options.schema + "\"'")};
-  killer.run("select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'");
+  psql{on.server.conninfo()}.run(
+      "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'");
   call_runner runner{on};
   runner.wait_for(put);
   runner.wait_for(second);
@@ -311,7 +319,17 @@ TEST(postgres_setting, unsafe_server_is_named_in_a_line) {
   EXPECT_EQ(try_to_join(on).error, 0);
   ASSERT_EQ(on.log.size(), 2U);
   EXPECT_EQ(on.log[0], "postgres_store: fsync is off on the server: a crash of its machine loses tasks");
-  EXPECT_EQ(on.log[1], "postgres_store: full_page_writes is off on the server: a crash of its machine may damage the tables");
+  EXPECT_EQ(on.log[1],
+            "postgres_store: full_page_writes is off on the server: a crash of its machine may damage the tables");
+}
+
+TEST(postgres_setting, host_names_are_resolved) {
+  postgres_fixture on;
+  const std::string both = "host=localhost," + on.server.folder() + " port=1,5432 user=tester dbname=postgres";
+  EXPECT_EQ(try_to_join(on, both).error, 0);
+  const join_answer a = try_to_join(on, "host=localhost port=1 user=tester dbname=postgres");
+  EXPECT_EQ(a.status, store_status::unavailable);
+  EXPECT_NE(a.problem.find("Connection refused"), std::string::npos) << a.problem;
 }
 
 TEST(postgres_setting, next_host_is_taken_if_one_is_read_only) {

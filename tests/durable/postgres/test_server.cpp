@@ -73,7 +73,8 @@ test_server::test_server(const std::vector<std::string>& settings) {
   folder_ = name;
   if (::geteuid() == 0 && ::chown(folder_.c_str(), nobody, nogroup) != 0) fail("cannot give the folder to nobody");
   const std::string output = folder_ + "/initdb.log";
-  if (run({programs_ + "/initdb", "-D", folder_ + "/data", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"},
+  if (run({programs_ + "/initdb", "-D", folder_ + "/data", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale",
+           "-N"},
           output) != 0)
     fail("initdb failed:\n" + text_of(output));
   std::ofstream config{folder_ + "/data/postgresql.conf", std::ios::app};

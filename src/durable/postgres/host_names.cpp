@@ -1,0 +1,145 @@
+#include "host_names.hpp"
+
+#include <libpq-fe.h>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tickwheel::durable::postgres {
+
+namespace {
+
+struct free_options {
+  void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
+};
+using options = std::unique_ptr<PQconninfoOption, free_options>;
+
+// Empty: there is no such option, or it has no value.
+std::string value_of(const options& of, std::string_view keyword) {
+  for (const PQconninfoOption* o = of.get(); o != nullptr && o->keyword != nullptr; ++o)
+    if (o->keyword == keyword && o->val != nullptr) return o->val;
+  return {};
+}
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const auto comma = list.find(',');
+    parts.emplace_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+bool is_address(const std::string& host) noexcept {
+  std::array<unsigned char, sizeof(in6_addr)> ignored{};
+  return ::inet_pton(AF_INET, host.c_str(), ignored.data()) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), ignored.data()) == 1;
+}
+
+// a path, an abstract socket, or the default
+bool is_local(const std::string& host) noexcept { return host.empty() || host[0] == '/' || host[0] == '@'; }
+
+void append(std::string& list, const std::string& value, bool is_first) {
+  if (!is_first) list += ',';
+  list += value;
+}
+
+}  // namespace
+
+void host_names::start(const std::string& conninfo) {
+  stop();
+  read_hosts(conninfo);
+  if (std::none_of(hosts_.begin(), hosts_.end(), [](const host& h) { return h.is_name; }))
+    return client_.on_resolved({});
+  next_ = 0;
+  problem_.clear();
+  resolve_next();
+}
+
+void host_names::stop() noexcept {
+  if (running_ != nullptr) std::exchange(running_, nullptr)->owner = nullptr;
+}
+
+void host_names::read_hosts(const std::string& conninfo) {
+  hosts_.clear();
+  const options given{PQconninfoParse(conninfo.c_str(), nullptr)};
+  const options defaults{PQconndefaults()};  // of the environment
+  const auto value = [&](std::string_view keyword) {
+    const std::string own = value_of(given, keyword);
+    return own.empty() ? value_of(defaults, keyword) : own;
+  };
+  if (!value("hostaddr").empty() || value("host").empty()) return;
+  const auto names = split(value("host"));
+  const auto ports = split(value("port"));
+  if (ports.size() != 1 && ports.size() != names.size()) return;  // libpq says what is wrong
+  for (std::size_t i = 0; i != names.size(); ++i)
+    hosts_.push_back({.name = names[i],
+                      .port = ports[ports.size() == 1 ? 0 : i],
+                      .addresses = {},
+                      .is_name = !is_local(names[i]) && !is_address(names[i])});
+}
+
+void host_names::resolve_next() {
+  while (next_ != hosts_.size() && !hosts_[next_].is_name) ++next_;
+  if (next_ == hosts_.size()) return finish();
+  auto asked = std::make_unique<request>();
+  asked->owner = this;
+  asked->handle.data = asked.get();
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  const int error = uv_getaddrinfo(
+      &loop_, &asked->handle,
+      [](uv_getaddrinfo_t* handle, int status, addrinfo* found) {
+        const std::unique_ptr<request> done{static_cast<request*>(handle->data)};
+        const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list{found, &uv_freeaddrinfo};
+        if (done->owner == nullptr) return;
+        done->owner->running_ = nullptr;
+        done->owner->on_answer(status, found);
+      },
+      hosts_[next_].name.c_str(), nullptr, &hints);
+  if (error != 0) return on_answer(error, nullptr);
+  running_ = asked.release();
+}
+
+void host_names::on_answer(int error, const addrinfo* found) {
+  host& of = hosts_[next_++];
+  for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const int converted = a->ai_family == AF_INET6
+                              ? uv_ip6_name(reinterpret_cast<const sockaddr_in6*>(a->ai_addr), text.data(), text.size())
+                              : uv_ip4_name(reinterpret_cast<const sockaddr_in*>(a->ai_addr), text.data(), text.size());
+    if (converted == 0) of.addresses.emplace_back(text.data());
+  }
+  if (error != 0) {
+    if (!problem_.empty()) problem_ += "; ";
+    problem_ += "the host name " + of.name + " cannot be resolved: " + uv_strerror(error);
+  }
+  resolve_next();
+}
+
+// Each address of a name becomes a host of its own. Names without an address are left out.
+void host_names::finish() {
+  host_list all;
+  bool is_first = true;
+  for (const host& h : hosts_) {
+    const auto add = [&](const std::string& address) {
+      append(all.hosts, h.name, is_first);
+      append(all.addresses, address, is_first);
+      append(all.ports, h.port, is_first);
+      is_first = false;
+    };
+    if (!h.is_name) add({});
+    for (const std::string& address : h.addresses) add(address);
+  }
+  if (is_first) return client_.on_unresolved(problem_);
+  client_.on_resolved(all);
+}
+
+}  // namespace tickwheel::durable::postgres

@@ -1,0 +1,70 @@
+// Resolves the host names of a conninfo. libpq would block the loop for that.
+#pragma once
+
+#include <uv.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tickwheel::durable::postgres {
+
+/// The hosts of a conninfo, as libpq has them: lists with commas.
+struct host_list {
+  std::string hosts, addresses, ports;
+};
+
+/// Asks libuv's thread pool for the addresses of the names in a conninfo.
+///
+/// *Thread safety:* the loop thread. *Lifetime:* it may be destroyed while a name is being resolved. The loop stays alive until the
+/// system's resolver has returned.
+class host_names {
+ public:
+  class client {
+   public:
+    /// Empty hosts: libpq takes those of the conninfo. It need not resolve any, unless they come from a service file.
+    virtual void on_resolved(const host_list&) noexcept = 0;
+    /// No host has an address.
+    virtual void on_unresolved(const std::string& why) noexcept = 0;
+
+   protected:
+    ~client() = default;
+  };
+
+  host_names(uv_loop_t& loop, client& of) noexcept : loop_{loop}, client_{of} {}
+  ~host_names() { stop(); }
+  host_names(const host_names&) = delete;
+  host_names& operator=(const host_names&) = delete;
+
+  /// Calls the client, perhaps within this call.
+  void start(const std::string& conninfo);
+  /// Calls nobody any more.
+  void stop() noexcept;
+
+ private:
+  struct host {
+    std::string name, port;
+    std::vector<std::string> addresses;  // empty: it is no name, or has none
+    bool is_name = false;
+  };
+  struct request {
+    uv_getaddrinfo_t handle{};
+    host_names* owner = nullptr;  // null: nobody waits for the answer
+  };
+
+  void read_hosts(const std::string& conninfo);
+  void resolve_next();
+  void on_answer(int error, const addrinfo* found);
+  void finish();
+
+  uv_loop_t& loop_;
+  client& client_;
+  std::vector<host> hosts_;
+  std::size_t next_ = 0;
+  std::string problem_;
+  request* running_ = nullptr;  // frees itself
+};
+
+}  // namespace tickwheel::durable::postgres

@@ -1,0 +1,139 @@
+// Schedulers on one database: they share its tasks, and outlive its connections.
+#include "postgres_fixture.hpp"
+
+#include <tickwheel/durable/durable.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace conformance;
+using durable::execution;
+using durable::schedule_result;
+using durable::scheduler;
+
+namespace {
+
+class postgres_cluster : public testing::Test {
+ protected:
+  struct member {
+    member(postgres_fixture& on, durable::scheduler_options o) : of{on.timers(), on.make_store(), std::move(o)} {}
+    scheduler of;
+    int ready = 1;
+    std::map<std::string, int> started;
+  };
+  std::unique_ptr<member> make(const std::string& name, std::chrono::nanoseconds lease = 10s) {
+    auto m = std::make_unique<member>(
+        on, durable::scheduler_options{
+                .name = name, .lease = lease, .poll = 20ms, .max_attempts = 100, .retry = {20ms, 50ms}});
+    member& self = *m;
+    m->of.on_due([&self](execution run) noexcept {
+      ++self.started[std::string{run.id()}];
+      run.done();
+    });
+    return m;
+  }
+  void open(member& m) {
+    ASSERT_EQ(m.of.open([&m](int error) noexcept { m.ready = error; }), 0);
+    wait_until([&] { return m.ready != 1; });
+  }
+  void wait_until(const std::function<bool()>& holds) {
+    for (const auto deadline = std::chrono::steady_clock::now() + 20s; !holds();) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      on.turn();
+    }
+  }
+  void schedule(member& by, const std::string& id, std::chrono::nanoseconds in) {
+    ++asked_;
+    ASSERT_EQ(by.of.schedule({.id = id, .due = durable::clock::now() + in},
+                             [&](schedule_result r) noexcept {
+                               --asked_;
+                               confirmed_ += r == schedule_result::scheduled || r == schedule_result::exists;
+                             }),
+              0);
+  }
+
+  postgres_fixture on;
+  int asked_ = 0, confirmed_ = 0;
+};
+
+TEST_F(postgres_cluster, two_nodes_share_the_tasks) {
+  const auto a = make("a"), b = make("b");
+  open(*a);
+  open(*b);
+  ASSERT_EQ(a->ready, 0);
+  ASSERT_EQ(b->ready, 0);
+  wait_until([&] { return a->of.stats().partitions == 2 && b->of.stats().partitions == 2; });
+  for (int i = 0; i < 200; ++i) schedule(i % 2 == 0 ? *a : *b, "t" + std::to_string(i), 100ms);
+  wait_until([&] { return a->started.size() + b->started.size() == 200; });
+  EXPECT_GT(a->started.size(), 20U);
+  EXPECT_GT(b->started.size(), 20U);
+  for (const auto& m : {a.get(), b.get()})
+    for (const auto& [id, times] : m->started) EXPECT_EQ(times, 1) << id;
+  a->of.close();
+  b->of.close();
+}
+
+TEST_F(postgres_cluster, lost_connections_lose_no_task) {
+  const auto a = make("a");
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 40; ++i)
+      schedule(*a, std::to_string(round) + "." + std::to_string(i), std::chrono::milliseconds{i * 5});
+    for (int turns = 0; turns < 5; ++turns) on.turn();
+    on.other().run("select pg_terminate_backend(pid::integer) from links");
+  }
+  wait_until([&] { return asked_ == 0; });
+  wait_until([&] { return on.other().run("select count(*) from tasks where state < 2") == "0"; });
+  EXPECT_GE(static_cast<int>(a->started.size()), confirmed_);
+  EXPECT_EQ(on.other().run("select count(*) from tasks where state <> 3"), "0");
+  a->of.close();
+}
+
+TEST_F(postgres_cluster, buried_node_is_replaced_and_its_tasks_start) {
+  const auto b = make("b", 400ms);
+  {
+    // a node that joins, starts a task, and is not heard of again
+    node silent{on};
+    silent.start(1h, "a", 400ms);
+    silent.put({.id = "t", .due = durable::clock::time_point{1s}});
+    silent.begin("t");
+    open(*b);
+    ASSERT_EQ(b->ready, 0);
+    wait_until([&] { return b->started.contains("t"); });
+    EXPECT_EQ(b->of.stats().partitions, 4U);
+  }
+  b->of.close();
+}
+
+TEST_F(postgres_cluster, name_of_a_living_scheduler_is_refused) {
+  const auto first = make("a"), second = make("a");
+  open(*first);
+  ASSERT_EQ(first->ready, 0);
+  open(*second);
+  EXPECT_EQ(second->ready, UV_EEXIST);
+  first->of.close();
+  open(*second);
+  EXPECT_EQ(second->ready, 0) << second->of.problem();
+  second->of.close();
+}
+
+TEST_F(postgres_cluster, open_waits_for_the_server) {
+  test_server late;
+  late.stop();
+  postgres_fixture other{late};
+  scheduler s{other.timers(), other.make_store(), {.name = "a"}};
+  int ready = 1;
+  ASSERT_EQ(s.open([&](int error) noexcept { ready = error; }), 0);
+  for (int turns = 0; turns < 10; ++turns) other.turn();
+  EXPECT_EQ(ready, 1);
+  late.start();
+  for (int turns = 0; ready == 1 && turns < 500; ++turns) other.turn();
+  EXPECT_EQ(ready, 0) << s.problem();
+  s.close();
+}
+
+}  // namespace
