@@ -46,7 +46,7 @@ void batch_work::on_committed(const transaction& of) {
                    [this](std::size_t i) { return !is_answered_[i]; });
   }
   current_.clear();
-  if (!has_ended()) end_if_done();
+  end_if_done();
 }
 
 void batch_work::on_looked(const rows& found) {
@@ -64,13 +64,15 @@ void batch_work::on_looked(const rows& found) {
       again.push_back(i);
   }
   if (again.empty()) return;
+  if (is_tired()) return abandon(again);
   groups_.push_back(std::move(again));
-  if (is_tired()) return on_given_up();
   pause();
 }
 
 void batch_work::end_if_done() {
-  if (groups_.empty() && rest_.empty()) end();
+  if (!groups_.empty() || !rest_.empty()) return;
+  if (has_abandoned_ && answered_ == 0) return end(store_status::unavailable);
+  end(has_unanswered_ ? store_status::unknown : store_status::ok);
 }
 
 bool batch_work::must_follow(const work& earlier) const {
@@ -96,28 +98,49 @@ void batch_work::on_repeat() {
     groups_.push_back(std::exchange(current_, {}));
 }
 
-// the group that failed is the last one
+// The group that failed is the last one. Its first half is written next.
+void batch_work::split() {
+  indices& last = groups_.back();
+  const auto middle = last.begin() + static_cast<std::ptrdiff_t>(last.size() / 2);
+  indices first{last.begin(), middle};
+  last.erase(last.begin(), middle);
+  groups_.push_back(std::move(first));
+}
+
+void batch_work::on_contended() {
+  if (!is_looking_ && groups_.back().size() > 1) split();
+}
+
+void batch_work::on_tired() {
+  if (is_looking_) return on_given_up();
+  abandon(groups_.back());
+  groups_.pop_back();
+  end_if_done();
+}
+
 void batch_work::on_refused() {
   if (is_looking_) return on_given_up();
-  indices failed = std::move(groups_.back());
+  if (groups_.back().size() > 1) return split();
+  const std::size_t alone = groups_.back().front();
   groups_.pop_back();
-  if (failed.size() > 1) {
-    const auto middle = failed.begin() + static_cast<std::ptrdiff_t>(failed.size() / 2);
-    groups_.emplace_back(middle, failed.end());
-    groups_.emplace_back(failed.begin(), middle);
-    return;
-  }
-  refuse(failed.front());
-  answer(failed.front());
+  refuse(alone);
+  answer(alone);
   end_if_done();
 }
 
 void batch_work::on_given_up() {
-  const bool some_are_answered = std::find(is_answered_.begin(), is_answered_.end(), true) != is_answered_.end();
-  if (!some_are_answered) return end(store_status::unavailable);
-  for (std::size_t i = 0; i != is_answered_.size(); ++i)
-    if (!is_answered_[i] && !ignores_rest() && !leave(i)) return work::on_given_up();
-  end();
+  for (const indices& group : groups_) abandon(group);
+  groups_.clear();
+  abandon(rest_);
+  rest_.clear();
+  end_if_done();
+}
+
+void batch_work::abandon(const indices& group) {
+  for (const std::size_t i : group) {
+    has_abandoned_ = true;
+    has_unanswered_ |= !leave(i) && !ignores_rest();
+  }
 }
 
 }  // namespace tickwheel::durable::postgres

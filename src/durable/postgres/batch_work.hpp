@@ -11,7 +11,8 @@
 
 namespace tickwheel::durable::postgres {
 
-/// Writes its elements in one transaction. If the server refuses one of them, it splits the batch until that one is alone.
+/// Writes its elements in one transaction. If the server refuses one of them, or the transaction waits for a lock, it splits the
+/// batch until that element is alone.
 ///
 /// A write passes over elements that need none, and rows that another client holds. So it then looks at those that it passed over:
 /// each is answered by the state of its row, or written again.
@@ -40,12 +41,15 @@ class batch_work : public work {
   virtual bool decide(std::size_t, const known_row&) = 0;
   /// The server refuses this element alone.
   virtual void refuse(std::size_t) = 0;
-  /// Answers an element that could not be written. Returns false if there is no such answer.
+  /// Answers an element that was not written. Returns false if there is no such answer.
   virtual bool leave(std::size_t) { return false; }
   /// Returns true if elements that were passed over need no answer.
   virtual bool ignores_rest() const { return false; }
 
-  void answer(std::size_t i) { is_answered_[i] = true; }
+  void answer(std::size_t i) {
+    is_answered_[i] = true;
+    ++answered_;
+  }
   bool must_follow(const work& earlier) const final;
   bool is_about(const std::string&) const final;
 
@@ -56,15 +60,22 @@ class batch_work : public work {
   void on_ask(transaction&) final;
   void on_committed(const transaction&) final;
   void on_repeat() final;
+  void on_contended() final;
+  void on_tired() final;
   void on_refused() final;
   void on_given_up() final;
   void on_looked(const rows&);
+  void split();
+  void abandon(const indices&);
   void end_if_done();
 
   std::vector<indices> groups_;  // to be written, each in a transaction
   indices current_;              // in the transaction that was asked for last
   indices rest_;                 // to be looked at
   std::vector<bool> is_answered_;
+  std::size_t answered_ = 0;
+  bool has_abandoned_ = false;   // elements that were not written
+  bool has_unanswered_ = false;  // and there is no answer for one
   std::size_t looks_ = 0;
   bool is_looking_ = false;
 };

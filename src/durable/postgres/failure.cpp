@@ -13,9 +13,10 @@ namespace {
 constexpr std::size_t sqlstate_length = 5;
 
 bool is_sqlstate(std::string_view text) noexcept {
-  return text.size() == sqlstate_length && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isdigit(c) != 0 || std::isupper(c) != 0;
-         });
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  const auto is_part = [&](unsigned char c) { return is_digit(c) || std::isupper(c) != 0; };
+  return text.size() == sqlstate_length && std::all_of(text.begin(), text.end(), is_part) &&
+         std::any_of(text.begin(), text.end(), is_digit);  // unlike FATAL
 }
 
 // In "FATAL:  28P01: text" the place of "28P01: ". npos: there is none.
@@ -63,6 +64,7 @@ failure failure::of(const PGconn& connection) {
     }
     append_line(text, line);
   }
+  if (state.empty() && PQconnectionNeedsPassword(&connection) == 1) state = "28P01";
   return {state, text.empty() ? "the connection was closed" : text};
 }
 

@@ -20,8 +20,12 @@ void work::fail(const failure& why, steady_time now, std::chrono::nanoseconds pa
   switch (why.what_helps()) {
     case remedy::repeat:
       on_repeat();
-      if (is_tired()) return on_given_up();
-      return pause();
+      if (is_tired())
+        on_tired();
+      else
+        on_contended();
+      if (!has_ended()) pause();
+      return;
     case remedy::split:
       on_repeat();
       return on_refused();

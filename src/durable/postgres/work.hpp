@@ -90,9 +90,13 @@ class work {
   virtual void on_committed(const transaction&) = 0;
   /// The transaction that failed shall be asked for again.
   virtual void on_repeat() {}
+  /// The transaction that failed waited for a lock, or was cancelled. It shall be asked for again.
+  virtual void on_contended() {}
+  /// The transaction that failed was repeated for long enough.
+  virtual void on_tired() { on_given_up(); }
   /// The server refuses an element.
   virtual void on_refused() { on_given_up(); }
-  /// The transaction that failed is not repeated any more.
+  /// The transaction that failed is not repeated, nor is another one.
   virtual void on_given_up() { end(doubt()); }
 
   void pause(std::chrono::nanoseconds delay) noexcept { paused_until_ = now_ + delay; }

@@ -68,6 +68,7 @@ class postgres_fixture final : public store_fixture {
     static int made = 0;
     options.schema = is_shared ? "shared" : "test \"" + std::to_string(++made) + "\" 's";
     options.partitions = 4;
+    options.connect_timeout = 15s;  // on a machine that is busy
     options.log = [this](std::string_view line) { log.emplace_back(line); };
     EXPECT_EQ(timers_.open(loop_), 0);
     hold_ = timers_.hold();  // a loop that nothing holds does not poll
