@@ -21,13 +21,14 @@ struct postgres_options {
   std::uint16_t partitions = 64;
   /// The time for a connection to be made and set up. Then the next try follows. At least 10 ms.
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds{5};
-  /// The time for an answer of the server. Then the connections are given up, and made anew. At least 10 ms.
+  /// The server cancels a statement after this time. If it has not answered after one and a half of it, the connections are given
+  /// up and made anew. At least 10 ms.
   std::chrono::nanoseconds answer_timeout = std::chrono::seconds{10};
-  /// How long a call is repeated whose transaction the server rolled back: a deadlock, a lock that another client holds, a statement
-  /// that was cancelled. At least 10 ms.
+  /// How long a call is repeated whose transaction the server rolled back: a deadlock, a lock that another client holds, a
+  /// statement that was cancelled. At least 10 ms.
   std::chrono::nanoseconds repeat_timeout = std::chrono::seconds{5};
-  /// Gets a line for each event that an operator wants to know: a connection is lost, cannot be made, or is back. Called on the loop,
-  /// and must not call the store. Empty: lines go to stderr.
+  /// Gets a line for each event that an operator wants to know: a connection is lost, cannot be made, or is back. Called on the
+  /// loop, and must not call the store. Empty: lines go to stderr.
   std::function<void(std::string_view line)> log = {};
 
   /// Returns a message that names the first invalid field, or null if all fields are valid.
@@ -37,7 +38,24 @@ struct postgres_options {
 /// Returns a store that keeps its tasks in the PostgreSQL database of `conninfo`, a string or a URI as libpq documents them. The
 /// server is PostgreSQL 14 or newer, and its encoding is UTF-8.
 ///
-/// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop.
+/// A node connects to the server itself, with three connections. It ends its own former connections before it uses new ones. No
+/// call waits for the server on the loop: libuv's thread pool resolves host names. The loop stays alive until that has ended.
+///
+/// The options of libpq count, with these defaults: `target_session_attrs=read-write`, and TCP keepalives after 5 seconds. With
+/// several hosts the first one that can write is taken.
+///
+/// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop. The first `join`
+/// answers:
+/// UV_EACCES: wrong password, an unknown role, or a role without the rights to make or use the tables.
+/// UV_ENOENT: there is no such database.
+/// UV_EEXIST: a living node has the name.
+/// UV_ENOTSUP: the server is too old, its encoding is not UTF-8, a pooler stands before it, or a newer tickwheel made the schema.
+/// UV_EFTYPE: the schema has tables of another application.
+///
+/// Other failures are outages, and the store connects again after a pause that grows to two seconds: a refused connection, a
+/// standby, a full disk, a server that restarts. A call that was sent is then `unknown`, and any other `unavailable`. A statement
+/// timeout, a deadlock or a lock that another client holds is repeated for `repeat_timeout`; then the call, or its element, is
+/// `unavailable`.
 TICKWHEEL_API std::unique_ptr<store> postgres_store(std::string conninfo, postgres_options options = {});
 
 }  // namespace tickwheel::durable

@@ -14,8 +14,8 @@ namespace tickwheel::durable::postgres {
 /// Writes its elements in one transaction. If the server refuses one of them, or the transaction waits for a lock, it splits the
 /// batch until that element is alone.
 ///
-/// A write passes over elements that need none, and rows that another client holds. So it then looks at those that it passed over:
-/// each is answered by the state of its row, or written again.
+/// A write passes over elements that need none, and rows that another client holds. So it then looks at those that it passed
+/// over: each is answered by the state of its row, or written again.
 class batch_work : public work {
  public:
   using indices = std::vector<std::size_t>;

@@ -87,8 +87,11 @@ void connector::try_to_connect() noexcept {
   names_.start(conninfo_);
 }
 
-void connector::on_resolved(const host_list& hosts) noexcept {
-  hosts_ = hosts;
+// libpq takes the first host that answers. One that never does must not keep it from the others: each try begins with another.
+void connector::on_resolved(host_list hosts) noexcept {
+  hosts_ = std::move(hosts);
+  if (!hosts_.empty())
+    std::rotate(hosts_.begin(), hosts_.begin() + static_cast<std::ptrdiff_t>(tries_ % hosts_.size()), hosts_.end());
   step_ = step::clock;
   connect(link_role::clock);
 }
@@ -104,10 +107,17 @@ void connector::connect(link_role role) noexcept {
       {"keepalives_interval", "2"},           {"keepalives_count", "3"},
       {"tcp_user_timeout", patience.c_str()}, {"fallback_application_name", "tickwheel"},
       {"dbname", conninfo_.c_str()}};
-  if (!hosts_.hosts.empty()) {
-    words.emplace_back("host", hosts_.hosts.c_str());
-    words.emplace_back("hostaddr", hosts_.addresses.c_str());
-    words.emplace_back("port", hosts_.ports.c_str());
+  std::string hosts, addresses, ports;
+  for (const host_address& h : hosts_) {
+    const char* const comma = &h == &hosts_.front() ? "" : ",";
+    hosts += comma + h.host;
+    addresses += comma + h.address;
+    ports += comma + h.port;
+  }
+  if (!hosts_.empty()) {
+    words.emplace_back("host", hosts.c_str());
+    words.emplace_back("hostaddr", addresses.c_str());
+    words.emplace_back("port", ports.c_str());
   }
   std::vector<const char*> keywords, values;
   for (const auto& [keyword, value] : words) {
@@ -268,6 +278,7 @@ void connector::on_notification(link&, const char* payload) noexcept {
 
 void connector::fail(const failure& why) noexcept {
   close_links();
+  ++tries_;
   step_ = step::pausing;
   arm(pauses_.next());
   client_.on_failed(why, why.uv_code());

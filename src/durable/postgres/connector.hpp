@@ -16,8 +16,8 @@
 
 namespace tickwheel::durable::postgres {
 
-/// Keeps three links connected, or none. Before they are used it ends the backends of all connections before, and waits until these
-/// are gone: what they were asked to do takes no effect afterwards.
+/// Keeps three links connected, or none. Before they are used it ends the backends of all connections before, and waits until
+/// these are gone: what they were asked to do takes no effect afterwards.
 ///
 /// *Thread safety:* the loop thread. *Errors:* `client`; the next try follows after a pause.
 class connector final : private link::client, private host_names::client {
@@ -84,7 +84,7 @@ class connector final : private link::client, private host_names::client {
   void on_lost(link&, const failure&) noexcept override;
   void on_notification(link&, const char* payload) noexcept override;
 
-  void on_resolved(const host_list&) noexcept override;
+  void on_resolved(host_list) noexcept override;
   void on_unresolved(const std::string& why) noexcept override;
 
   void try_to_connect() noexcept;
@@ -120,6 +120,7 @@ class connector final : private link::client, private host_names::client {
   bool has_script_failed_ = false;
   int version_ = 0;
   std::int64_t server_ = 0;  // the time of its start
+  std::size_t tries_ = 0;    // that have failed
   unsigned made_ = 0;        // times that this try has made tables
   unsigned prepared_ = 0;    // other links
 };

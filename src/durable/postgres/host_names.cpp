@@ -45,11 +45,6 @@ bool is_address(const std::string& host) noexcept {
 // a path, an abstract socket, or the default
 bool is_local(const std::string& host) noexcept { return host.empty() || host[0] == '/' || host[0] == '@'; }
 
-void append(std::string& list, const std::string& value, bool is_first) {
-  if (!is_first) list += ',';
-  list += value;
-}
-
 }  // namespace
 
 void host_names::start(const std::string& conninfo) {
@@ -74,15 +69,20 @@ void host_names::read_hosts(const std::string& conninfo) {
     const std::string own = value_of(given, keyword);
     return own.empty() ? value_of(defaults, keyword) : own;
   };
-  if (!value("hostaddr").empty() || value("host").empty()) return;
-  const auto names = split(value("host"));
-  const auto ports = split(value("port"));
-  if (ports.size() != 1 && ports.size() != names.size()) return;  // libpq says what is wrong
-  for (std::size_t i = 0; i != names.size(); ++i)
-    hosts_.push_back({.name = names[i],
-                      .port = ports[ports.size() == 1 ? 0 : i],
-                      .addresses = {},
-                      .is_name = !is_local(names[i]) && !is_address(names[i])});
+  const std::string addresses = value("hostaddr");
+  if (addresses.empty() && value("host").empty()) return;
+  const auto names = split(value("host")), given_addresses = split(addresses), ports = split(value("port"));
+  const std::size_t count = addresses.empty() ? names.size() : given_addresses.size();
+  const bool fits = (addresses.empty() || value("host").empty() || names.size() == count) &&
+                    (ports.size() == 1 || ports.size() == count);
+  if (!fits) return;  // libpq says what is wrong
+  for (std::size_t i = 0; i != count; ++i) {
+    host& h = hosts_.emplace_back();
+    h.name = i < names.size() ? names[i] : std::string{};
+    h.port = ports[ports.size() == 1 ? 0 : i];
+    h.is_name = addresses.empty() && !is_local(h.name) && !is_address(h.name);
+    if (!addresses.empty()) h.addresses.push_back(given_addresses[i]);
+  }
 }
 
 void host_names::resolve_next() {
@@ -127,19 +127,12 @@ void host_names::on_answer(int error, const addrinfo* found) {
 // Each address of a name becomes a host of its own. Names without an address are left out.
 void host_names::finish() {
   host_list all;
-  bool is_first = true;
   for (const host& h : hosts_) {
-    const auto add = [&](const std::string& address) {
-      append(all.hosts, h.name, is_first);
-      append(all.addresses, address, is_first);
-      append(all.ports, h.port, is_first);
-      is_first = false;
-    };
-    if (!h.is_name) add({});
-    for (const std::string& address : h.addresses) add(address);
+    for (const std::string& address : h.addresses) all.push_back({h.name, address, h.port});
+    if (h.addresses.empty() && !h.is_name) all.push_back({h.name, {}, h.port});
   }
-  if (is_first) return client_.on_unresolved(problem_);
-  client_.on_resolved(all);
+  if (all.empty() && !hosts_.empty()) return client_.on_unresolved(problem_);
+  client_.on_resolved(std::move(all));
 }
 
 }  // namespace tickwheel::durable::postgres

@@ -1,4 +1,4 @@
-// Resolves the host names of a conninfo. libpq would block the loop for that.
+// The hosts of a conninfo, with their addresses. libpq would block the loop while it resolves a name.
 #pragma once
 
 #include <uv.h>
@@ -11,21 +11,24 @@
 
 namespace tickwheel::durable::postgres {
 
-/// The hosts of a conninfo, as libpq has them: lists with commas.
-struct host_list {
-  std::string hosts, addresses, ports;
+/// A host to connect to.
+struct host_address {
+  std::string host;     // its name, for TLS and passwords; or the folder of a Unix socket
+  std::string address;  // empty: libpq takes `host`, which is no name
+  std::string port;
 };
+using host_list = std::vector<host_address>;
 
 /// Asks libuv's thread pool for the addresses of the names in a conninfo.
 ///
-/// *Thread safety:* the loop thread. *Lifetime:* it may be destroyed while a name is being resolved. The loop stays alive until the
-/// system's resolver has returned.
+/// *Thread safety:* the loop thread. *Lifetime:* it may be destroyed while a name is being resolved. The loop stays alive until
+/// the system's resolver has returned.
 class host_names {
  public:
   class client {
    public:
-    /// Empty hosts: libpq takes those of the conninfo. It need not resolve any, unless they come from a service file.
-    virtual void on_resolved(const host_list&) noexcept = 0;
+    /// None: libpq takes those of the conninfo. It need not resolve any, unless they come from a service file.
+    virtual void on_resolved(host_list) noexcept = 0;
     /// No host has an address.
     virtual void on_unresolved(const std::string& why) noexcept = 0;
 
@@ -46,8 +49,8 @@ class host_names {
  private:
   struct host {
     std::string name, port;
-    std::vector<std::string> addresses;  // empty: it is no name, or has none
-    bool is_name = false;
+    std::vector<std::string> addresses;
+    bool is_name = false;  // to be resolved
   };
   struct request {
     uv_getaddrinfo_t handle{};

@@ -20,8 +20,8 @@ constexpr std::chrono::nanoseconds look_pause = 20ms;
 
 /// Ends the former sessions of this store, takes the name, and registers the session.
 ///
-/// Another session may have the name. A notification asks its store for a beat. If one comes, the node lives. Otherwise it is buried
-/// as soon as any node may do that: it was silent for half of its lease, which has run out, or for all of it.
+/// Another session may have the name. A notification asks its store for a beat. If one comes, the node lives. Otherwise it is
+/// buried as soon as any node may do that: it was silent for half of its lease, which has run out, or for all of it.
 class join_work final : public work {
  public:
   join_work(join_call& c, node_state& of) : work{store_verb::join, &c}, state_{of} {

@@ -19,7 +19,8 @@ namespace tickwheel::durable::postgres {
 /// Connects, and then runs one script or transaction at a time.
 ///
 /// A script is text without parameters, for setting the connection up. A transaction runs in pipeline mode: prepared statements,
-/// then a sync. Nothing that the server says of it is believed before the sync has been answered: rows arrive before their commit.
+/// then a sync. Nothing that the server says of it is believed before the sync has been answered: rows arrive before their
+/// commit.
 ///
 /// *Thread safety:* the loop thread. *Errors:* `client::on_lost`. *Lifetime:* a callback of the client may close it.
 class link {

@@ -11,7 +11,8 @@ namespace tickwheel::durable::postgres {
 
 namespace {
 
-// Times are nanoseconds since 1970. `state` is a task_state. `rev` of a running row is its token. A dead row has the largest `at`.
+// Times are nanoseconds since 1970. `state` is a task_state. `rev` of a running row is its token. A dead row has the largest
+// `at`.
 //
 // No index has the state in its condition: `begin` then changes no index, and PostgreSQL can keep the new version of a row on
 // the same page (a HOT update).
@@ -66,8 +67,8 @@ create function next_period(due bigint, period bigint, now bigint) returns bigin
 create function partition_of(id text) returns smallint language sql immutable as
   'select ((hashtextextended(id collate "C", 0) & 9223372036854775807) % PARTITIONS)::smallint';
 
--- Ends backends, and returns how many are still there. `busy`: only those that do something. One that waits for its client holds no
--- lock, and what it is told later is checked then.
+-- Ends backends, and returns how many are still there. `busy`: only those that do something. One that waits for its client holds
+-- no lock, and what it is told later is checked then.
 create function end_backends(pids bigint[], started bigint[], busy boolean) returns bigint language plpgsql volatile as $$
 declare
   backend bigint;

@@ -43,7 +43,8 @@ std::string settings_script(const postgres_options&, link_role);
 std::string prepare_script(link_role);
 /// Returns a script that lifts the counter of revisions to the server's clock. Requires: the tables are there.
 std::string lift_script();
-/// Returns a script that ends backends, given as pairs of (pid, time of its start). Its last result says how many are still there.
+/// Returns a script that ends backends, given as pairs of (pid, time of its start). Its last result says how many are still
+/// there.
 std::string end_script(const std::vector<std::pair<std::int64_t, std::int64_t>>& backends);
 
 }  // namespace tickwheel::durable::postgres

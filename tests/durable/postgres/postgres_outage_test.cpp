@@ -1,7 +1,12 @@
 // What a postgres_store answers when a connection, a server or another client stands in its way.
 #include "joining.hpp"
 
-#include <deque>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <string>
 
 using namespace conformance;
@@ -329,6 +334,32 @@ TEST(postgres_setting, host_names_are_resolved) {
   const join_answer a = try_to_join(on, "host=localhost port=1 user=tester dbname=postgres");
   EXPECT_EQ(a.status, store_status::unavailable);
   EXPECT_NE(a.problem.find("Connection refused"), std::string::npos) << a.problem;
+}
+
+TEST(postgres_setting, silent_host_does_not_hide_the_next) {
+  postgres_fixture on;
+  const std::string folder = on.server.folder() + "/silent";
+  ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
+  const int silent = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::snprintf(name.sun_path, sizeof name.sun_path, "%s/.s.PGSQL.5432", folder.c_str());
+  ASSERT_EQ(::bind(silent, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  ASSERT_EQ(::listen(silent, 10), 0);
+  on.options.connect_timeout = 3s;
+  const auto store = on.make_store("host=" + folder + "," + on.server.folder() + " user=tester dbname=postgres");
+  ASSERT_EQ(store->open(on.timers()), 0);
+  asked<durable::join_call> first, second;
+  first.name = second.name = "a";
+  first.lease = second.lease = 1h;
+  call_runner{on}.run(*store, first);
+  EXPECT_EQ(first.status, store_status::unavailable);
+  EXPECT_EQ(store->problem(), "the server did not let us in within 3000 ms");
+  call_runner{on}.run(*store, second);
+  EXPECT_EQ(second.status, store_status::ok);
+  EXPECT_EQ(second.error, 0);
+  store->close();
+  ::close(silent);
 }
 
 TEST(postgres_setting, next_host_is_taken_if_one_is_read_only) {

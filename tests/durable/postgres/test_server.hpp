@@ -14,8 +14,8 @@ namespace conformance {
 /// The exit code of a test that Meson counts as skipped.
 inline constexpr int skipped = 77;
 
-/// A data folder, and the server that runs on it. It listens on a Unix socket in its own folder only. It is stopped when the object
-/// is destroyed, and when this program dies.
+/// A data folder, and the server that runs on it. It listens on a Unix socket in its own folder only. It is stopped when the
+/// object is destroyed, and when this program dies.
 ///
 /// A program that runs as root lets the user `nobody` own and run the server, because PostgreSQL refuses to run as root.
 class test_server {
