@@ -494,7 +494,8 @@ bool task_model::on_read(int number, const shown_row* shown) {
   is_seen = std::any_of(s.all.begin(), s.all.end(), fitting) || is_seen;
   forget(number);
   if (asked.what == verb::look || !asked.is_exact) return is_seen;
-  // nothing else has happened since the call: only the rows that fit are left
+  // nothing else has happened since the call: only the rows that fit are left, but other reads may have seen those before
+  note(s.all);
   std::erase_if(s.all, [&](const possible_row& row) { return !fitting(row); });
   if (s.all.empty()) return false;
   rows_ = std::move(s.all);
