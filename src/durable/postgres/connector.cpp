@@ -254,7 +254,8 @@ void connector::on_other_script(link&) noexcept {
   if (++prepared_ != link_roles - 1) return;
   std::string script = "select 1";
   if (state_.session != 0) {
-    script.clear();
+    // the former ones are gone
+    script = "delete from links where session = " + std::to_string(state_.session) + ";";
     for (const auto& [pid, started] : state_.backends)
       script += "insert into links select session, " + std::to_string(pid) + ", " + std::to_string(started) +
                 " from nodes where session = " + std::to_string(state_.session) + ";";
