@@ -47,6 +47,11 @@ class test_server {
   static test_server& shared();
 
  private:
+  struct new_data {};
+  /// Makes a data folder that others are copied from, and starts no server.
+  explicit test_server(new_data);
+
+  void make_folder();
   pid_t spawn(const std::vector<std::string>& command, const std::string& output) const;
   int run(const std::vector<std::string>& command, const std::string& output) const;
   bool accepts_connections() const;
