@@ -36,6 +36,7 @@ class postgres_cluster : public testing::Test {
     return m;
   }
   void open(member& m) {
+    m.ready = 1;
     ASSERT_EQ(m.of.open([&m](int error) noexcept { m.ready = error; }), 0);
     wait_until([&] { return m.ready != 1; });
   }
