@@ -45,7 +45,7 @@ std::string_view field(const PGresult& of, int which) noexcept {
 failure failure::of(const PGresult& result) {
   std::string text{field(result, PG_DIAG_MESSAGE_PRIMARY)};
   if (text.empty()) text = PQresultErrorMessage(&result);
-  for (const int more : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT})
+  for (const char more : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT})
     if (const auto said = field(result, more); !said.empty()) append_line(text, said);
   return {field(result, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
 }

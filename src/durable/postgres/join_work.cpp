@@ -138,7 +138,7 @@ class join_work final : public work {
       step_ = step::find;
       return;
     }
-    join_call& c = as<join_call>();
+    auto& c = as<join_call>();
     c.now = from_database(joined.integer(0, 0));
     c.session = state_.session = session_;
     c.partitions = state_.partitions;

@@ -38,7 +38,7 @@ class renew_work final : public work {
     (void)to.add(statement::count_dead);
   }
   void on_committed(const transaction& of) override {
-    renew_call& c = as<renew_call>();
+    auto& c = as<renew_call>();
     c.now = from_database(of.of(0).integer(0, 0));
     c.nodes.clear();
     c.partitions.clear();
@@ -102,7 +102,7 @@ class acquire_work final : public work {
     to.add(statement::acquire).add(static_cast<std::int64_t>(c.session)).add(std::int64_t{c.limit});
   }
   void on_committed(const transaction& of) override {
-    acquire_call& c = as<acquire_call>();
+    auto& c = as<acquire_call>();
     const rows taken = of.of(0);
     c.now = from_database(taken.integer(0, 0));
     c.partitions.clear();
@@ -138,7 +138,7 @@ class load_work final : public work {
         .add(limit_of(c.page));
   }
   void on_committed(const transaction& of) override {
-    load_call& c = as<load_call>();
+    auto& c = as<load_call>();
     c.now = from_database(of.of(0).integer(0, 0));
     c.rows.clear();
     const rows found = of.of(1);
@@ -195,7 +195,7 @@ class recover_work final : public work {
         .add(static_cast<std::int64_t>(c.max_attempts));
   }
   void on_committed(const transaction& of) override {
-    recover_call& c = as<recover_call>();
+    auto& c = as<recover_call>();
     const rows answered = of.of(0);
     c.now = from_database(answered.integer(0, 0));
     if (std::exchange(gives_back_, false)) return;

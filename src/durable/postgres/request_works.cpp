@@ -4,6 +4,7 @@
 #include "times.hpp"
 #include "works.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -182,16 +183,15 @@ class get_work final : public work {
 
  private:
   bool must_follow(const work& earlier) const override {
-    for (const std::string& id : as<get_call>().ids)
-      if (earlier.is_about(id)) return true;
-    return false;
+    const auto& ids = as<get_call>().ids;
+    return std::any_of(ids.begin(), ids.end(), [&](const std::string& id) { return earlier.is_about(id); });
   }
   void on_ask(transaction& to) override {
     (void)to.add(statement::read_clock);
     to.add(statement::get).add(ids_of(as<get_call>().ids));
   }
   void on_committed(const transaction& of) override {
-    get_call& c = as<get_call>();
+    auto& c = as<get_call>();
     c.now = from_database(of.of(0).integer(0, 0));
     c.results.assign(c.ids.size(), std::nullopt);
     const rows found = of.of(1);
@@ -215,7 +215,7 @@ class list_work final : public work {
     values.add_text(c.after).add(static_cast<std::int64_t>(c.limit));
   }
   void on_committed(const transaction& of) override {
-    list_call& c = as<list_call>();
+    auto& c = as<list_call>();
     c.now = from_database(of.of(0).integer(0, 0));
     c.results.clear();
     const rows found = of.of(1);
@@ -235,7 +235,7 @@ class purge_work final : public work {
     to.add(statement::purge).add(static_cast<std::int64_t>(as<purge_call>().limit));
   }
   void on_committed(const transaction& of) override {
-    purge_call& c = as<purge_call>();
+    auto& c = as<purge_call>();
     c.now = from_database(of.of(0).integer(0, 0));
     c.purged = static_cast<std::size_t>(of.of(0).integer(0, 1));
     end();

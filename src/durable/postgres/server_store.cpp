@@ -164,6 +164,7 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
   lane& on = lanes_[index_of(role)];
   work& of = on.take();
   const auto patience = state_.options.repeat_timeout;
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it outlives `done`
   const failure error = done.error();
   if (error.is_set())
     of.fail(error, now(), patience);
