@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -50,8 +49,6 @@ bool is_local(const std::string& host) noexcept { return host.empty() || host[0]
 void host_names::start(const std::string& conninfo) {
   stop();
   read_hosts(conninfo);
-  if (std::none_of(hosts_.begin(), hosts_.end(), [](const host& h) { return h.is_name; }))
-    return client_.on_resolved({});
   next_ = 0;
   problem_.clear();
   resolve_next();
