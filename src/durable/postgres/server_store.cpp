@@ -56,7 +56,7 @@ int server_store::open(timer_service& timers) noexcept {
     return UV_EINVAL;
   }
   state_.session = 0;
-  has_joined_ = is_busy_ = is_awake_ = has_doubts_ = false;
+  has_joined_ = is_lost_ = is_busy_ = is_awake_ = has_doubts_ = false;
   timer_.emplace(timers, *this);
   timer_->unref();
   connections_.emplace(timers, *loop, conninfo_, state_, static_cast<connector::client&>(*this));
@@ -188,7 +188,7 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
 }
 
 void server_store::on_up() noexcept {
-  if (!std::exchange(last_line_, {}).empty()) report("connected");
+  if (std::exchange(is_lost_, false)) report("connected");
   last_line_.clear();
   for (open_call& c : calls_)
     if (std::exchange(c.waits_for_join, false)) lanes_[index_of(link_role::clock)].push(*c.of);
@@ -198,6 +198,7 @@ void server_store::on_up() noexcept {
 }
 
 void server_store::on_failed(const failure& why, int uv_code) noexcept {
+  is_lost_ = true;
   report(why.text());
   const bool is_final = uv_code != 0 && !has_joined_;
   for (open_call& c : calls_) {
@@ -210,6 +211,7 @@ void server_store::on_failed(const failure& why, int uv_code) noexcept {
 }
 
 void server_store::on_down(const failure& why) noexcept {
+  is_lost_ = true;
   report("the connection is lost: " + why.text());
   end_all();
   if (is_closing_) return;

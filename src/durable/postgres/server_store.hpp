@@ -84,6 +84,7 @@ class server_store final : public store, private connector::client {
   steady_time doubt_until_{};  // until then calls that may have had an effect wait for the end of their backends
   bool has_doubts_ = false;
   bool has_joined_ = false;
+  bool is_lost_ = false;  // since the last line that said `connected`
   bool is_closing_ = false;
   bool is_busy_ = false;  // in a verb, or delivering
   bool is_awake_ = false;

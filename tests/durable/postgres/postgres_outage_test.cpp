@@ -262,6 +262,7 @@ TEST_F(postgres_server, crash_keeps_what_was_answered) {
   server.start();
   asked<durable::get_call> get;
   get.ids = {"t", "u"};
+  get.status = store_status::unavailable;
   for (int tries = 0; tries < 1000; ++tries) {
     get.answers = 0;
     call_runner{on}.run(own.store(), get);
@@ -293,6 +294,7 @@ TEST_F(postgres_server, frozen_server_is_given_up) {
   server.thaw();
   asked<durable::get_call> get;
   get.ids = {"t", "u"};
+  get.status = store_status::unavailable;
   for (int tries = 0; tries < 1000 && get.status != store_status::ok; ++tries) {
     get.answers = 0;
     call_runner{on}.run(own.store(), get);
