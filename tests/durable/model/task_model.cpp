@@ -108,12 +108,14 @@ struct task_model::search {
       possible_row& known = rows[i];
       if (known.hash != row.hash || !known.is_like(row)) continue;
       const span due = hull(known.due, row.due), at = hull(known.at, row.at), gone = hull(known.gone, row.gone);
-      const nanos since = std::min(known.since, row.since);
-      if (due == known.due && at == known.at && gone == known.gone && since == known.since) return;
+      const nanos since = std::min(known.since, row.since), begun = std::min(known.begun, row.begun);
+      if (due == known.due && at == known.at && gone == known.gone && since == known.since && begun == known.begun)
+        return;
       known.due = due;
       known.at = at;
       known.gone = gone;
       known.since = since;
+      known.begun = begun;
       if (is_done != nullptr) (*is_done)[i] = false;
       return;
     }
@@ -180,6 +182,7 @@ void task_model::expand(search& s, const possible_row& row) const {
       ++next.attempts;
       next.holder = static_cast<int>(m);
       next.token = 0;
+      next.begun = row.since;
       s.add(std::move(next));
     }
   }
@@ -191,7 +194,8 @@ void task_model::expand(search& s, const possible_row& row) const {
       become(next, row_state::pending, clock);
       s.add(std::move(next));
     }
-    if (!holder.is_open || row.since <= holder.gone_at) {
+    // A request that was answered since then does not mean that it was started in the next session.
+    if (!holder.is_open || row.begun <= holder.gone_at) {
       possible_row next = row;
       if (row.token == 0 && holder.is_open) {
         const late_start late{row.holder, row.attempts, row.content};
@@ -223,6 +227,7 @@ void task_model::become(possible_row& row, row_state to, span clock) const {
   row.stop = false;
   row.holder = -1;
   row.token = 0;
+  row.begun = 0;
   if (to != row_state::pending) row.is_first = false;
   if (to == row_state::dead || is_over(to)) row.at = {never, never};
   if (is_over(to)) row.gone = clock;

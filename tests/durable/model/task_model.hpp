@@ -135,6 +135,7 @@ struct possible_row {
   std::uint64_t ended = 0;  ///< the token of the last start that was answered
   span due, at, gone;
   nanos since = 0;  ///< it is like this at this time of the manual clock, or later
+  nanos begun = 0;  ///< of a running row: it was started at this time, or later
   std::array<mark, 8> marks{};
   std::uint8_t marked = 0;
   std::uint64_t hash = 0;  ///< of all but the times
