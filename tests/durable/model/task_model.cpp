@@ -177,7 +177,7 @@ void task_model::expand(search& s, const possible_row& row) const {
       if (!facts_.members[m].is_open || !facts_.members[m].starts) continue;
       possible_row next = row;
       next.state = row_state::running;
-      if (next.is_first) next.due.hi = std::min(next.due.hi, clock.hi);
+      if (next.is_first) next.due.hi = latest_due(next, clock.hi);
       next.at.hi = std::min(next.at.hi, clock.hi);
       ++next.attempts;
       next.holder = static_cast<int>(m);
@@ -218,6 +218,14 @@ void task_model::expand(search& s, const possible_row& row) const {
     become(next, row_state::none, clock);
     s.add(std::move(next));
   }
+}
+
+// Returns the latest time at which the row may be due and not after `now`. Its periods begin a multiple of the period apart: if
+// the end of the span is no beginning of a period, the next period is later than the end says.
+nanos task_model::latest_due(const possible_row& row, nanos now) const {
+  const nanos period = facts_.contents[static_cast<std::size_t>(row.content)].period;
+  if (row.due.hi <= now || period == 0) return std::min(row.due.hi, now);
+  return row.due.lo + (now - row.due.lo) / period * period;
 }
 
 // Sets the new state of a row; `at` is the caller's if it is pending.

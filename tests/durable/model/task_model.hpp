@@ -186,6 +186,7 @@ class task_model {
   void apply(search&, const possible_row&, const request&) const;
   void end_start(search&, possible_row, const request&, span clock) const;
   void next_period(possible_row&, span clock) const;
+  nanos latest_due(const possible_row&, nanos now) const;
   void become(possible_row&, row_state, span clock) const;
   bool may_be_expired(const possible_row&, span clock) const;
   bool may_be_known(const possible_row&, span clock) const;

@@ -61,4 +61,17 @@ TEST_F(task_model_test, row_started_after_burial_is_not_recovered) {
   EXPECT_FALSE(may_be_pending(due + period));
 }
 
+TEST_F(task_model_test, unseen_start_keeps_phase_of_periods) {
+  ASSERT_TRUE(ask(verb::keep, 0, answer::scheduled));
+  of.members[0].gone_at = never;
+  of.now = due + 19 * ms;
+  ASSERT_TRUE(ask(verb::replace, 1, answer::running));  // the first period, or the second one
+  model.on_close(0);
+  of.members[0].is_open = false;
+  of.now = due + 28 * ms;
+  ASSERT_TRUE(ask(verb::replace, 1, answer::running));
+  EXPECT_TRUE(may_be_pending(due + 3 * period));
+  EXPECT_FALSE(may_be_pending(due + 2 * period));
+}
+
 }  // namespace
