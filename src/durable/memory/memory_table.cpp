@@ -133,7 +133,8 @@ void memory_table::undo(const change& c) {
     nodes_.erase(of_node->session);
     if (of_node->before) nodes_.emplace(of_node->session, *of_node->before);
   } else if (const auto* const of_owner = std::get_if<owner_change>(&c)) {
-    owners_[of_owner->partition] = of_owner->before;
+    // A node that was buried meanwhile owns nothing.
+    owners_[of_owner->partition] = member(of_owner->before) != nullptr ? of_owner->before : 0;
   }
 }
 
@@ -242,10 +243,10 @@ void memory_table::remove(session_number session) {
   const node* const gone = member(session);
   if (gone == nullptr) return;
   last_keep_finished_ = gone->keep_finished;
-  note_node(session, gone->name);
-  nodes_.erase(session);
   for (partition_number p = 0; p < partitions(); ++p)
     if (owners_[p] == session) set_owner(p, 0);
+  note_node(session, gone->name);  // after its partitions: `undo` goes backwards, and gives them to members alone
+  nodes_.erase(session);
 }
 
 void memory_table::acquire(acquire_call& c) {

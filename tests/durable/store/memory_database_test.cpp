@@ -533,6 +533,60 @@ TEST_F(memory_database, crash_keeps_a_burial_after_which_the_name_joined_again) 
   c.close();
 }
 
+TEST_F(memory_database, lost_release_of_a_buried_node_frees_partition) {
+  node b{fixture};
+  b.start(1h, "b");
+  database.answer_after(store_verb::release, 10s);
+  asked<durable::release_call> release;
+  release.session = a.session();
+  release.to = b.session();
+  release.partitions = {0};
+  a.store().release(release);
+  turn();
+  ASSERT_EQ(database.owner_of(0), b.session());
+  asked<durable::bury_call> bury;
+  bury.session = a.session();
+  bury.beat = database.nodes().at(0).beat;
+  b.run(bury);
+  ASSERT_TRUE(bury.is_buried);
+  database.crash("a", false);
+  EXPECT_EQ(database.owner_of(0), 0U);
+  a.close();
+  b.close();
+}
+
+TEST_F(memory_database, lost_release_of_a_living_node_gives_partition_back) {
+  node b{fixture};
+  b.start(1h, "b");
+  database.answer_after(store_verb::release, 10s);
+  asked<durable::release_call> release;
+  release.session = a.session();
+  release.to = b.session();
+  release.partitions = {0};
+  a.store().release(release);
+  turn();
+  database.crash("a", false);
+  EXPECT_EQ(database.owner_of(0), a.session());
+  a.close();
+  b.close();
+}
+
+TEST_F(memory_database, lost_burial_gives_partitions_back) {
+  node b{fixture};
+  b.start(1h, "b");
+  database.answer_after(store_verb::bury, 10s);
+  asked<durable::bury_call> bury;
+  bury.session = a.session();
+  bury.beat = database.nodes().at(0).beat;
+  b.store().bury(bury);
+  turn();
+  ASSERT_EQ(database.owner_of(0), 0U);
+  database.crash("b", false);
+  EXPECT_EQ(database.session_of("a"), a.session());
+  EXPECT_EQ(database.owner_of(0), a.session());
+  b.close();
+}
+
 TEST_F(memory_database, crash_rolls_several_writes_of_a_row_back) {
   database.answer_after(store_verb::put, 10s);
   database.answer_after(store_verb::cancel, 10s);
