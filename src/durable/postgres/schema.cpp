@@ -232,8 +232,9 @@ std::string lift_script() { return "select lift_revisions()"; }
 std::string end_script(const std::vector<std::pair<std::int64_t, std::int64_t>>& backends) {
   std::string pids, started;
   for (const auto& [pid, start] : backends) {
-    pids += (pids.empty() ? "" : ",") + std::to_string(pid);
-    started += (started.empty() ? "" : ",") + std::to_string(start);
+    const char* const separator = pids.empty() ? "" : ",";
+    pids.append(separator).append(std::to_string(pid));
+    started.append(separator).append(std::to_string(start));
   }
   return "select end_backends('{" + pids + "}', '{" + started + "}', false)";
 }
