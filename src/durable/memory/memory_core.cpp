@@ -161,6 +161,17 @@ void memory_core::confirm(const store_call& c) {
   }
 }
 
+bool memory_core::bury(session_number session) {
+  const bool is_member = table.member(session) != nullptr;
+  bury_call burial{nullptr};
+  burial.status = store_status::ok;
+  table.note_in(&unconfirmed_.emplace_back(unconfirmed{&burial, nullptr, {}, {}}).writes);
+  table.remove(session);
+  table.note_in(nullptr);
+  confirm(burial);
+  return is_member;
+}
+
 void memory_core::crash(const std::function<bool(const memory_node&)>& crashes, bool keep_unconfirmed) {
   for (memory_node* const n : open_nodes)
     if (crashes(*n)) n->crash();

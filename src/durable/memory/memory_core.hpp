@@ -70,6 +70,9 @@ class memory_core {
   /// The answer of a call was delivered: it is never rolled back.
   void confirm(const store_call&);
 
+  /// Another node buries this one: that is never rolled back, and neither are the writes before it that it needs.
+  bool bury(session_number);
+
   void crash(const std::function<bool(const memory_node&)>& crashes, bool keep_unconfirmed);
   void fail_over();
 

@@ -107,11 +107,7 @@ void memory_database::fail_join(int error) noexcept { core_->join_error = error;
 
 void memory_database::refuse(std::function<bool(const task&)> refuses) { core_->refuses = std::move(refuses); }
 
-bool memory_database::bury(session_number session) {
-  const bool is_member = core_->table.member(session) != nullptr;
-  core_->table.remove(session);
-  return is_member;
-}
+bool memory_database::bury(session_number session) { return core_->bury(session); }
 
 void memory_database::crash(bool keep_unconfirmed) {
   core_->crash([](const detail::memory_node&) { return true; }, keep_unconfirmed);

@@ -571,6 +571,20 @@ TEST_F(memory_database, lost_release_of_a_living_node_gives_partition_back) {
   b.close();
 }
 
+TEST_F(memory_database, lost_renewal_does_not_undo_a_burial) {
+  database.answer_after(store_verb::renew, 10s);
+  asked<durable::renew_call> renew;
+  renew.session = a.session();
+  renew.lease = 1h;
+  a.store().renew(renew);
+  turn();
+  EXPECT_TRUE(database.bury(a.session()));
+  database.crash(false);
+  EXPECT_EQ(database.session_of("a"), 0U);
+  EXPECT_EQ(database.owner_of(0), 0U);
+  a.close();
+}
+
 TEST_F(memory_database, lost_burial_gives_partitions_back) {
   node b{fixture};
   b.start(1h, "b");
