@@ -8,7 +8,7 @@
 
 namespace tickwheel::durable::postgres {
 
-/// What helps against a failure.
+/// The remedy for a failure.
 enum class remedy {
   repeat,     ///< the same transaction may succeed a little later
   split,      ///< one element of the batch is refused: the others may succeed

@@ -1,4 +1,4 @@
-// What the works of one store share.
+// The state that all works of one store share.
 #pragma once
 
 #include "schema.hpp"

@@ -28,7 +28,7 @@ class last_problem {
   std::string text_;
 };
 
-/// What the loop, the writer and the reader of one store share.
+/// The state that the loop, the writer and the reader of one store share.
 struct store_state {
   using read_clock = std::function<clock::time_point()>;
 

@@ -15,7 +15,7 @@
 
 namespace tickwheel::durable::sqlite {
 
-/// What the verbs of one transaction share.
+/// The state that the verbs of one transaction share.
 ///
 /// A transaction first runs its elements as they are. If the database refuses one, `start_over` is thrown, and the transaction
 /// runs again with a savepoint around each element. A savepoint copies each page that its element changes.

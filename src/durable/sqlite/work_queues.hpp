@@ -18,7 +18,7 @@ namespace tickwheel::durable::sqlite {
 /// *Thread safety:* as each function says.
 class work_queues {
  public:
-  /// What the writer shall do. All may be empty.
+  /// The writer's next work. All may be empty.
   struct writing {
     call_list starts;    // in one transaction with the requests
     call_list requests;  // at most 1,000 elements or 4 MiB

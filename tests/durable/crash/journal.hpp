@@ -41,7 +41,7 @@ namespace crash {
 
 using nanoseconds = std::int64_t;
 
-/// What a request asks for.
+/// The verb of a request.
 enum class verb : std::uint8_t { keep, replace, cancel, revive, get, done, again, fail, bury };
 
 /// A request that the parent has ordered, or a finish that a handler has asked for.

@@ -29,7 +29,7 @@ struct verdict {
   std::size_t tokens_twice = 0;  ///< starts with a token that another start had
 };
 
-/// Which lines a judge reads. The first judge reads all but the rows of lists. The second compares these rows with what the first has
+/// The lines that a judge reads. The first judge reads all but the rows of lists. The second compares these rows with what the first has
 /// found out.
 enum class judging { events, events_and_lists };
 

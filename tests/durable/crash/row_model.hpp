@@ -1,4 +1,4 @@
-// What can be known about the row of one task: all states in which the store may have it, as the state table of the durable layer
+// All that is known about the row of one task: all states in which the store may have it, as the state table of the durable layer
 // says. The model knows nothing of the code of a store.
 #pragma once
 

@@ -8,7 +8,7 @@ namespace crash {
 /// Returns what the wall clock shows, in nanoseconds since 1970.
 std::int64_t wall_now() noexcept;
 
-/// What other threads may have seen while the wall clock was set.
+/// The times that other threads may have seen while the wall clock was set.
 struct clock_step {
   std::int64_t latest_before = 0;   ///< no clock has shown a later time before the step
   std::int64_t earliest_after = 0;  ///< no clock has shown an earlier time after it

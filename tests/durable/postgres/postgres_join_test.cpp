@@ -1,4 +1,4 @@
-// Which databases a postgres_store joins, and what it says of the others.
+// A postgres_store joins some databases, and says why it refuses others.
 #include "joining.hpp"
 
 #include <tickwheel/testing.hpp>

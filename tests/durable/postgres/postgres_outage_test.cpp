@@ -1,4 +1,4 @@
-// What a postgres_store answers when a connection, a server or another client stands in its way.
+// The answers of a postgres_store when a connection, a server or another client stands in its way.
 #include "joining.hpp"
 
 #include <sys/socket.h>

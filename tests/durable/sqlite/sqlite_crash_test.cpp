@@ -1,4 +1,4 @@
-// What remains after a crash, a full disk, a restored backup and a moved file.
+// A file after a crash, a full disk, a restored backup and a move: this remains.
 #include "child_process.hpp"
 #include "joining.hpp"
 

@@ -1,4 +1,4 @@
-// Which files a sqlite_store joins, and what it says of the others.
+// A sqlite_store joins some files, and says why it refuses others.
 #include "child_process.hpp"
 #include "joining.hpp"
 

@@ -1,4 +1,4 @@
-// What a memory_database adds to a store: its clock, delays, faults and crashes, and what a test reads of it.
+// A memory_database adds these to a store: its clock, delays, faults and crashes, and what a test reads of it.
 #include "memory_fixtures.hpp"
 
 #include <gtest/gtest.h>

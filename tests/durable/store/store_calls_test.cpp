@@ -1,4 +1,4 @@
-// What all calls of a store share: when they are answered, in which order, and what `close` answers.
+// All calls of a store share this: when they are answered, in which order, and what `close` answers.
 #include "conformance.hpp"
 
 #include <array>
