@@ -131,7 +131,10 @@ void memory_table::undo(const change& c) {
     link(of_row->id, *of_row->before);
   } else if (const auto* const of_node = std::get_if<node_change>(&c)) {
     nodes_.erase(of_node->session);
-    if (of_node->before) nodes_.emplace(of_node->session, *of_node->before);
+    if (of_node->before)
+      nodes_.emplace(of_node->session, *of_node->before);
+    else  // it has not joined, so nobody could hand partitions to it
+      std::replace(owners_.begin(), owners_.end(), of_node->session, session_number{0});
   } else if (const auto* const of_owner = std::get_if<owner_change>(&c)) {
     // A node that was buried meanwhile owns nothing.
     owners_[of_owner->partition] = member(of_owner->before) != nullptr ? of_owner->before : 0;

@@ -571,6 +571,22 @@ TEST_F(memory_database, lost_release_of_a_living_node_gives_partition_back) {
   b.close();
 }
 
+TEST_F(memory_database, lost_join_frees_partitions_handed_to_it) {
+  node b{fixture};
+  ASSERT_EQ(b.store().open(fixture.timers()), 0);
+  database.answer_after(store_verb::join, 10s);
+  asked<durable::join_call> join;
+  join.name = "b";
+  join.lease = 1h;
+  b.store().join(join);
+  turn();
+  a.release({0}, database.session_of("b"));
+  ASSERT_EQ(database.owner_of(0), database.session_of("b"));
+  database.crash("b", false);
+  EXPECT_EQ(database.owner_of(0), 0U);
+  b.close();
+}
+
 TEST_F(memory_database, lost_renewal_does_not_undo_a_burial) {
   database.answer_after(store_verb::renew, 10s);
   asked<durable::renew_call> renew;
