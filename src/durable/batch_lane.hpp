@@ -1,6 +1,7 @@
 // A lane sends the requests of one verb to the store, in batches.
 #pragma once
 
+#include "arrivals.hpp"
 #include "request.hpp"
 
 #include <tickwheel/durable/store.hpp>
@@ -22,8 +23,10 @@ class lane_owner {
   virtual void on_answer(const store_call&) noexcept = 0;
   /// The store has answered the call of `r`: it has taken effect, or will not any more.
   virtual void on_ended(request& r, store_status) noexcept = 0;
-  /// Tasks are pending, as of this answer.
-  virtual void on_pending(std::vector<pending_row>&) noexcept = 0;
+  /// An answer is there to be taken in.
+  virtual void on_arrived(arrival&) noexcept = 0;
+  /// A task is pending, as of this answer.
+  virtual void on_pending(pending_row&&) noexcept = 0;
   virtual store& tasks() noexcept = 0;
 
  protected:
@@ -54,15 +57,18 @@ class batch_lane {
   }
 
  private:
-  struct flight final : call_type {
+  struct flight final : call_type, arrival {
     explicit flight(batch_lane& of) noexcept : call_type{&answer_arrived}, lane{of} {}
+    bool take_in_one() noexcept override { return lane.take_in_one(*this); }
     batch_lane& lane;
     std::vector<request_type*> requests;
+    std::size_t taken_in = 0;  // pending rows, then requests
     bool is_busy = false;
   };
 
   void fill(flight& f) {
     f.requests.clear();
+    f.taken_in = 0;
     Traits::clear(f);
     std::size_t bytes = 0;
     while (!queue_.empty() && f.requests.size() < Traits::most) {
@@ -88,12 +94,23 @@ class batch_lane {
         r.is_answered = true;
       }
     }
-    if constexpr (requires { f.pending; })
-      if (f.status == store_status::ok) lane.owner_.on_pending(f.pending);
-    // the calls of `on_ended` may free a request, and let others be queued
-    for (request_type* r : f.requests) lane.owner_.on_ended(*r, f.status);
-    f.requests.clear();
-    f.is_busy = false;
+    lane.owner_.on_arrived(f);
+  }
+
+  // The pending rows come before the ends. Once a request has ended, the next one of its id may be sent, and make its row an old one.
+  bool take_in_one(flight& f) noexcept {
+    std::size_t rows = 0;
+    if constexpr (requires { f.pending; }) {
+      if (f.status == store_status::ok) rows = f.pending.size();
+      if (f.taken_in < rows) {
+        owner_.on_pending(std::move(f.pending[f.taken_in++]));
+        return true;
+      }
+    }
+    // `on_ended` may free the request
+    owner_.on_ended(*f.requests[f.taken_in++ - rows], f.status);
+    f.is_busy = f.taken_in - rows != f.requests.size();
+    return f.is_busy;
   }
 
   lane_owner& owner_;

@@ -15,8 +15,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t purge_limit = 1000;
-constexpr unsigned polls_per_round = 10;  // one of them looks from the beginning, and recovers
-constexpr auto longest_delivery = 300us;  // until the rest of the loop has its turn
+constexpr unsigned polls_per_round = 10;        // one of them looks from the beginning, and recovers
+constexpr std::size_t most_reserved = 1 << 20;  // a table that grows later holds the loop for long
+constexpr auto longest_turn = 300us;            // until the rest of the loop has its turn
 
 constexpr clock::time_point last_due = clock::time_point{std::chrono::sys_days{std::chrono::year{2200} / 1 / 1}} - 1ns;
 
@@ -98,6 +99,8 @@ int engine::open(completion<int> ready) {
   if (!timers_.is_open()) return UV_ECANCELED;
   if (!ready) return UV_ENOMEM;
   problem_.clear();
+  desk_.reserve(std::min(options_.max_requests, most_reserved));
+  window_.reserve(std::min(options_.max_loaded, most_reserved));
   if (const int error = desk_.open(*store_)) return error;
   if (const int error = store_->open(timers_)) {
     request_order none;
@@ -133,6 +136,7 @@ void engine::close(int ready_error) noexcept {
   if (!is_open_ || is_closing_) return;
   const auto self = weak_from_this().lock();  // null in the destructor
   is_closing_ = true;
+  arrivals_.take_in_all();
   members_.close();
   reader_.close();
   starter_.forget_session();
@@ -192,7 +196,7 @@ void engine::wake() noexcept {
 void engine::turn() noexcept {
   const auto self = shared_from_this();
   const std::uint64_t opening = openings_;
-  deliver();
+  take_in_and_deliver();
   if (!is_open_ || opening != openings_ || !members_.is_joined()) return;
   if (wants_tasks() && !is_paused_) starter_.begin_due(*store_, *this);
   desk_.send();
@@ -203,17 +207,18 @@ void engine::turn() noexcept {
   }
 }
 
-// Calls the user, for a limited time. The user may close, reopen or destroy the scheduler in each call.
-void engine::deliver() noexcept {
+// Works for a limited time. The user may close, reopen or destroy the scheduler in each call.
+void engine::take_in_and_deliver() noexcept {
   const std::uint64_t opening = openings_;
-  const auto until = timers_.read_clock() + longest_delivery;
+  const auto until = timers_.read_clock() + longest_turn;
   const auto goes_on = [&] { return is_open_ && opening == openings_; };
   if (ready_result_) {
     const int result = *std::exchange(ready_result_, std::nullopt);
     if (result != 0) return close(result);
     std::exchange(ready_, {})(0);
   }
-  while (goes_on() && (desk_.has_answers() || starter_.has_starts())) {
+  while (goes_on() && (!arrivals_.empty() || desk_.has_answers() || starter_.has_starts())) {
+    if (!arrivals_.empty()) arrivals_.take_in_one();
     if (desk_.has_answers()) desk_.deliver_one();
     if (goes_on() && starter_.has_starts()) starter_.hand_out_one(*handler_);
     if (goes_on() && timers_.read_clock() >= until) return wake();

@@ -1,6 +1,7 @@
 // The engine of a scheduler: puts its parts together, and gives each its turn.
 #pragma once
 
+#include "arrivals.hpp"
 #include "membership.hpp"
 #include "outage_pause.hpp"
 #include "request_desk.hpp"
@@ -27,8 +28,8 @@ namespace tickwheel::durable::detail {
 /// All state of a scheduler.
 ///
 /// The user's callables are called in *turns*. A request, an answer of the store, or a due task asks for one, and it comes as a zero
-/// delay. So no callable runs within a request or within the store. A turn also begins what is due, and sends what was requested: the
-/// requests of one iteration of the loop go out in one batch.
+/// delay. So no callable runs within a request or within the store. A turn takes in answers and calls the user, for a limited time. It
+/// also begins what is due, and sends what was requested: the requests of one iteration of the loop go out in one batch.
 ///
 /// *Lifetime:* shared by its scheduler and by the functions that are running, because a callable may destroy the scheduler.
 class engine final : public std::enable_shared_from_this<engine>,
@@ -80,6 +81,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   // for all parts
   void wake() noexcept override;
   void on_answer(const store_call&) noexcept override;
+  void on_arrived(arrival& answered) noexcept override { arrivals_.push(answered); }
   // for the members
   void on_joined(int error) noexcept override;
   void on_session_lost() noexcept override;
@@ -95,7 +97,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   bool wants_tasks() const noexcept override { return handler_ != nullptr && !is_draining_; }
 
   void turn() noexcept;
-  void deliver() noexcept;
+  void take_in_and_deliver() noexcept;
   void on_poll() noexcept;
   void purge();
   void watch_service() noexcept;
@@ -136,6 +138,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   request_desk desk_;
   starter starter_;
   window_reader reader_;
+  arrivals arrivals_;
   purge_flight purge_{*this};
 
   std::uint64_t failed_ = 0;

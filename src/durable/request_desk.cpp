@@ -117,6 +117,7 @@ void request_desk::end_turn(request& r) noexcept {
 }
 
 void request_desk::on_expired(request& r) noexcept {
+  if (r.is_answered) return;  // the answer has arrived, and is taken in soon
   const bool is_sent = r.at == request::stage::sent;
   r.give_up(is_sent);
   ++counts_.unavailable;
@@ -205,8 +206,10 @@ void request_desk::on_finished(finish_request& r) noexcept {
   r.of.reset();
 }
 
-void request_desk::on_pending(std::vector<pending_row>& rows) noexcept {
-  for (pending_row& row : rows) client_.on_pending(std::move(row));
+void request_desk::on_arrived(arrival& answered) noexcept {
+  if (!is_closing_) return client_.on_arrived(answered);
+  while (answered.take_in_one()) {
+  }
 }
 
 void request_desk::send() {

@@ -37,6 +37,8 @@ class request_desk final : private lane_owner {
     /// There is something to send or to deliver.
     virtual void wake() noexcept = 0;
     virtual void on_answer(const store_call&) noexcept = 0;
+    /// An answer is there to be taken in.
+    virtual void on_arrived(arrival&) noexcept = 0;
     /// A task is pending, as the store has just answered.
     virtual void on_pending(pending_row&&) noexcept = 0;
     virtual void on_cancelled(std::string_view id) noexcept = 0;
@@ -59,6 +61,8 @@ class request_desk final : private lane_owner {
   request_desk(const request_desk&) = delete;
   request_desk& operator=(const request_desk&) = delete;
 
+  /// Makes room for requests of so many ids. May throw std::bad_alloc.
+  void reserve(std::size_t ids) { turns_.reserve(ids); }
   /// Returns 0 or UV_ENOMEM.
   int open(store&) noexcept;
   /// The store is about to be closed: it answers all calls.
@@ -106,8 +110,9 @@ class request_desk final : private lane_owner {
   void on_answer(const store_call& c) noexcept override {
     if (!is_closing_) client_.on_answer(c);
   }
+  void on_arrived(arrival&) noexcept override;
   void on_ended(request&, store_status) noexcept override;
-  void on_pending(std::vector<pending_row>&) noexcept override;
+  void on_pending(pending_row&& row) noexcept override { client_.on_pending(std::move(row)); }
   store& tasks() noexcept override { return *tasks_; }
 
   template <class R>

@@ -31,6 +31,8 @@ void starter::begin_due(store& tasks, engine& owner) {
   if (begin_.is_busy || pause_.holds() || !members_.may_start(now)) return;
   begin_.items.clear();
   begin_.starts.clear();
+  begin_.taken_in = 0;
+  begin_.has_early = false;
   pick(std::min(options_.max_running - std::min(options_.max_running, running_.size()), max_batch));
   if (begin_.items.empty()) return;
   begin_.is_busy = true;
@@ -48,9 +50,13 @@ void starter::pick(std::size_t most) {
   for (loaded_task* task = window_.first_due(); task != nullptr && begin_.items.size() < most; task = next) {
     next = window_.after(*task);
     if (++looked_at > most_looked_at) return;
-    // A row of a task that runs in this session is an old one: a look was answered late. If its begin had an unknown outcome, the
+    const auto running = tokens_.find(task->row.id);
+    const bool is_running = running != tokens_.end();
+    // the start has ended, and that is not taken in yet
+    if (is_running && task->row.rev > running->second) continue;
+    // A row that is older than the start of its task is from a look that was answered late. If its begin had an unknown outcome, the
     // start would be given back.
-    if (!members_.owns(task->row.partition) || members_.is_doubted(task->row.id) || ids_.contains(task->row.id)) {
+    if (!members_.owns(task->row.partition) || members_.is_doubted(task->row.id) || is_running) {
       window_.erase(*task);
       continue;
     }
@@ -65,42 +71,50 @@ void starter::pick(std::size_t most) {
 
 void starter::flight::answer_arrived(store_call& call) noexcept {
   auto& self = static_cast<flight&>(static_cast<begin_call&>(call));
-  self.is_busy = false;
-  if (self.tasks.empty()) return;  // the session was lost, or the scheduler closes
+  if (self.tasks.empty()) {  // the session was lost, or the scheduler closes
+    self.is_busy = false;
+    return;
+  }
   self.of.client_.on_answer(self);
-  self.status == store_status::ok ? self.of.on_begun() : self.of.give_up_begin();
-  self.tasks.clear();
+  self.arrived_at = self.of.timers_.read_clock();
+  self.status == store_status::ok ? self.of.pause_.on_answer() : self.of.pause_.begin();
+  self.of.client_.on_arrived(self);
 }
 
-void starter::on_begun() {
-  pause_.on_answer();
-  for (begin_call::started& s : begin_.starts) add(s, *std::exchange(begin_.tasks[s.index], nullptr));
-  std::erase(begin_.tasks, nullptr);
-  const auto is_early = [&](const loaded_task* task) { return task->row.at > begin_.now; };
-  if (std::any_of(begin_.tasks.begin(), begin_.tasks.end(), is_early)) {
+// First what has started, because it is late already.
+bool starter::flight::take_in_one() noexcept {
+  const std::size_t in_starts = status == store_status::ok ? starts.size() : 0;
+  if (!tasks.empty()) {  // otherwise the session was lost meanwhile
+    if (taken_in < in_starts) {
+      begin_call::started& s = starts[taken_in++];
+      of.add(s, *std::exchange(tasks[s.index], nullptr));
+      return true;
+    }
+    if (loaded_task* const task = tasks[taken_in++ - in_starts])
+      status == store_status::ok ? of.on_not_started(*task) : of.give_up(*task);
+  }
+  is_busy = !tasks.empty() && taken_in - in_starts != tasks.size();
+  if (!is_busy) tasks.clear();
+  return is_busy;
+}
+
+void starter::on_not_started(loaded_task& task) {
+  const auto early = task.row.at - begin_.now;
+  if (early > early.zero() && !std::exchange(begin_.has_early, true)) {
     clock_.discard();
-    clock_.record(begin_.now, timers_.read_clock());
+    clock_.record(begin_.now, begin_.arrived_at);
   }
   // A task that is early by more than a window would keep its place for as long. It is found again when its time is near.
-  const auto is_near = [&](const loaded_task* task) { return task->row.at - begin_.now <= options_.window; };
-  for (loaded_task* const task : begin_.tasks) {
-    if (is_early(task) && is_near(task))
-      window_.wait_again(*task, clock_);
-    else
-      window_.erase(*task);  // it has changed: the next look finds it
-  }
+  if (early > early.zero() && early <= options_.window)
+    window_.wait_again(task, clock_);
+  else
+    window_.erase(task);  // it has changed: the next look finds it
 }
 
-void starter::give_up_begin() noexcept {
-  pause_.begin();
-  for (loaded_task* const task : begin_.tasks) {
-    if (begin_.status == store_status::unavailable) {
-      window_.put_back(*task);
-      continue;
-    }
-    members_.doubt(task->row.id);
-    window_.erase(*task);
-  }
+void starter::give_up(loaded_task& task) {
+  if (begin_.status == store_status::unavailable) return window_.put_back(task);
+  members_.doubt(task.row.id);
+  window_.erase(task);
 }
 
 void starter::add(begin_call::started& s, loaded_task& task) {
@@ -118,7 +132,7 @@ void starter::add(begin_call::started& s, loaded_task& task) {
   made->session = begin_.session;
   fragile_ += made->lost >= fragile_after;
   running_.push_back(*made);
-  ids_.insert(made->id);
+  tokens_.emplace(made->id, made->token);
   ready_.push_back(std::move(made));
   window_.erase(task);
 }
@@ -141,7 +155,7 @@ void starter::hand_out_one(start_handler& handler) {
 void starter::end(start& s) noexcept {
   fragile_ -= s.lost >= fragile_after;
   running_.erase(running_.iterator_to(s));
-  if (s.session == members_.session()) ids_.erase(s.id);
+  if (s.session == members_.session()) tokens_.erase(s.id);
   client_.wake();
 }
 
@@ -150,7 +164,7 @@ void starter::close() noexcept {
     running_.front().owner = nullptr;
     running_.pop_front();
   }
-  ids_.clear();
+  tokens_.clear();
   ready_.clear();
   begin_.tasks.clear();
   fragile_ = 0;
@@ -164,7 +178,7 @@ const char* starter::problem() const noexcept {
     fragile += s.lost >= fragile_after;
     in_session += s.session == members_.session();
   }
-  if (in_session != ids_.size()) return "an id runs twice in one session, or is not known to run";
+  if (in_session != tokens_.size()) return "an id runs twice in one session, or is not known to run";
   if (fragile != fragile_) return "the count of fragile starts is off";
   return fragile > 1 ? "two tasks that lost two nodes are running" : nullptr;
 }

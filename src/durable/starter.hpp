@@ -1,6 +1,7 @@
 // The starter begins due tasks in the store, and hands the starts out.
 #pragma once
 
+#include "arrivals.hpp"
 #include "membership.hpp"
 #include "outage_pause.hpp"
 #include "start.hpp"
@@ -16,7 +17,7 @@
 #include <deque>
 #include <memory>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 namespace tickwheel::durable::detail {
@@ -34,6 +35,8 @@ class starter {
    public:
     virtual void wake() noexcept = 0;
     virtual void on_answer(const store_call&) noexcept = 0;
+    /// An answer is there to be taken in.
+    virtual void on_arrived(arrival&) noexcept = 0;
 
    protected:
     ~client() = default;
@@ -49,7 +52,7 @@ class starter {
   /// The session was lost: others recover what a begin in flight starts.
   void forget_session() noexcept {
     begin_.tasks.clear();
-    ids_.clear();
+    tokens_.clear();
   }
   /// The store was closed. All starts become inert.
   void close() noexcept;
@@ -74,19 +77,23 @@ class starter {
   const char* problem() const noexcept;
 
  private:
-  struct flight final : begin_call {
+  struct flight final : begin_call, arrival {
     explicit flight(starter& s) noexcept : begin_call{&answer_arrived}, of{s} {}
     static void answer_arrived(store_call&) noexcept;
+    bool take_in_one() noexcept override;
     starter& of;
     engine* owner = nullptr;
-    std::vector<loaded_task*> tasks;  // of the items
+    std::vector<loaded_task*> tasks;  // of the items; null: it has started
     steady_time sent_at{};
+    steady_time arrived_at{};
+    std::size_t taken_in = 0;  // starts, then tasks
+    bool has_early = false;    // a task was begun before its time
     bool is_busy = false;
   };
 
   void pick(std::size_t most);
-  void on_begun();
-  void give_up_begin() noexcept;
+  void on_not_started(loaded_task&);
+  void give_up(loaded_task&);
   void add(begin_call::started&, loaded_task&);
 
   timer_service& timers_;
@@ -98,10 +105,10 @@ class starter {
   client& client_;
 
   flight begin_{*this};
-  start_list running_;                        // in the order of their begins
-  std::deque<std::unique_ptr<start>> ready_;  // of these, those to be handed out
-  std::unordered_set<std::string_view> ids_;  // of those of this session
-  std::size_t fragile_ = 0;                   // of these, those that lost two nodes
+  start_list running_;                                     // in the order of their begins
+  std::deque<std::unique_ptr<start>> ready_;               // of these, those to be handed out
+  std::unordered_map<std::string_view, revision> tokens_;  // of those of this session, by id
+  std::size_t fragile_ = 0;                                // of these, those that lost two nodes
   std::uint64_t handed_out_ = 0;
   log_histogram lateness_;
 };

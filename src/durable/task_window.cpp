@@ -14,7 +14,8 @@ void loaded_task::on_due() noexcept { window_.become_due(*this); }
 bool task_window::add(pending_row&& row, const store_clock& time) {
   if (const auto known = tasks_.find(std::string_view{row.id}); known != tasks_.end()) {
     loaded_task& task = **known;
-    if (task.place_ == loaded_task::place::taken) return true;
+    const bool is_older = row.rev < task.row.rev;
+    if (task.place_ == loaded_task::place::taken || is_older) return true;
     if (task.place_ == loaded_task::place::due) due_.erase(due_.iterator_to(task));
     task.row = std::move(row);
     return wait(task, time);

@@ -49,6 +49,8 @@ class task_window {
   task_window& operator=(const task_window&) = delete;
   ~task_window() { clear(); }
 
+  /// Makes room for so many tasks. May throw std::bad_alloc.
+  void reserve(std::size_t tasks) { tasks_.reserve(tasks); }
   /// Keeps `row`, or what is new of it. Returns false if there is no room, or the service has no place for a timer: the task is then
   /// forgotten. A task that was taken stays as it is.
   bool add(pending_row&& row, const store_clock&);

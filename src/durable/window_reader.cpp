@@ -51,6 +51,8 @@ void window_reader::look_if_half_is_gone() {
 
 void window_reader::load() {
   load_.rows.clear();
+  load_.rest.clear();
+  load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;
   tasks_->load(load_);
@@ -58,33 +60,38 @@ void window_reader::load() {
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
   auto& self = static_cast<flight&>(static_cast<load_call&>(call));
+  if (self.of.tasks_ != nullptr) {
+    self.of.client_.on_answer(self);
+    if (self.status == store_status::ok) return self.of.client_.on_arrived(self);
+  }
   self.is_busy = false;
-  if (self.of.tasks_ == nullptr) return;
-  self.of.client_.on_answer(self);
-  if (self.status == store_status::ok && self.of.client_.wants_tasks()) self.of.on_loaded();
 }
 
-// The ranges whose page was full go on behind its last row.
-void window_reader::on_loaded() {
-  std::vector<load_range> more;
-  std::size_t in_page = 0;
-  for (std::size_t i = 0; i != load_.rows.size(); ++i) {
-    pending_row& row = load_.rows[i];
-    ++in_page;
-    if (i + 1 == load_.rows.size() || load_.rows[i + 1].partition != row.partition) {
-      if (in_page >= load_.page) more.push_back({row.partition, row.at, row.id});
-      in_page = 0;
-    }
-    if (!members_.owns(row.partition)) continue;
-    if (!window_.add(std::move(row), clock_) && window_.size() >= window_.capacity()) {
-      is_full_ = true;
-      break;
-    }
+bool window_reader::take_in_one() {
+  if (tasks_ == nullptr || !client_.wants_tasks() || load_.taken_in == load_.rows.size()) {
+    end_load();
+    return false;
   }
+  pending_row& row = load_.rows[load_.taken_in++];
+  const partition_number p = row.partition;
+  ++load_.in_page;
+  if (load_.taken_in == load_.rows.size() || load_.rows[load_.taken_in].partition != p) {
+    if (load_.in_page >= load_.page) load_.rest.push_back({p, row.at, row.id});
+    load_.in_page = 0;
+  }
+  if (members_.owns(p) && !window_.add(std::move(row), clock_) && window_.size() >= window_.capacity()) {
+    is_full_ = true;
+    load_.taken_in = load_.rows.size();
+  }
+  return true;
+}
+
+void window_reader::end_load() {
+  load_.is_busy = false;
+  if (tasks_ == nullptr || !client_.wants_tasks()) return;
   if (std::exchange(starts_over_, false)) return look(true);
-  if (is_full_ || more.empty()) return;
-  load_.ranges = std::move(more);
+  if (is_full_ || load_.rest.empty()) return;
+  load_.ranges = std::move(load_.rest);
   load();
 }
-
 }  // namespace tickwheel::durable::detail

@@ -1,6 +1,7 @@
 // The window reader looks into the store: it reads what is due soon into the window.
 #pragma once
 
+#include "arrivals.hpp"
 #include "membership.hpp"
 #include "store_clock.hpp"
 #include "task_window.hpp"
@@ -9,6 +10,7 @@
 #include <tickwheel/durable/store.hpp>
 
 #include <cstddef>
+#include <vector>
 
 namespace tickwheel::durable::detail {
 
@@ -22,6 +24,8 @@ class window_reader {
   class client {
    public:
     virtual void on_answer(const store_call&) noexcept = 0;
+    /// An answer is there to be taken in.
+    virtual void on_arrived(arrival&) noexcept = 0;
     /// Returns false if the node starts nothing any more.
     virtual bool wants_tasks() const noexcept = 0;
 
@@ -45,14 +49,19 @@ class window_reader {
   bool is_paused() const noexcept { return is_full_ && window_.size() > window_.capacity() / 2; }
 
  private:
-  struct flight final : load_call {
+  struct flight final : load_call, arrival {
     explicit flight(window_reader& r) noexcept : load_call{&answer_arrived}, of{r} {}
     static void answer_arrived(store_call&) noexcept;
+    bool take_in_one() noexcept override { return of.take_in_one(); }
     window_reader& of;
+    std::size_t taken_in = 0;      // rows
+    std::size_t in_page = 0;       // of these, those of the page that is taken in
+    std::vector<load_range> rest;  // behind the pages that were full
     bool is_busy = false;
   };
 
-  void on_loaded();
+  bool take_in_one();
+  void end_load();
   void load();
 
   timer_service& timers_;

@@ -155,6 +155,7 @@ class world {
   std::optional<open_request> take(int number, bool is_decided);
   void look_at(store_verb, const durable::store_call&);
   void in_callable(node&);
+  void block();
 
   int request_error(const node&, std::size_t bytes) const;
   template <class Call>
@@ -192,6 +193,7 @@ class world {
   std::size_t ids_ = 8;
   bool is_crowd_ = false, may_disturb_ = false, may_shift_ = false, is_calm_ = false, is_ending_ = false;
   nanos least_offset_ = 0, greatest_offset_ = 0, longest_delay_ = 0;
+  nanos blocked_ = 0;  // by callables, in this advance
   std::vector<task_model> models_;
   std::vector<std::vector<std::uint64_t>> tokens_;  // by id: the last ones
   std::vector<std::uint64_t> last_token_;
@@ -431,10 +433,19 @@ void world::drain(node& n) {
 void world::in_callable(node& n) {
   if (is_ending_ || n.member < 0 || n.is_closing) return;
   if (std::exchange(n.closes_next, false)) return close(n, decide_.one_in(2));
+  if (decide_.one_in(4)) block();
   if (decide_.one_in(40)) {
     const int id = any_id();
     decide_.one_in(2) ? cancel(n, id) : get(n, id);
   }
+}
+
+// A slow callable: the turn ends in the middle of a batch.
+void world::block() {
+  const nanos by = decide_.pick<nanos>({100 * us, 299 * us, 300 * us, ms});
+  blocked_ += by;
+  time_.block(duration(by));
+  refresh();
 }
 
 // --- requests
@@ -931,7 +942,13 @@ void world::look_at(store_verb v, const durable::store_call& c) {
 // --- time and faults
 
 void world::advance(nanos by) {
+  blocked_ = 0;
+  nanos seen = 0;
   database_->advance(time_, by);
+  while (std::exchange(seen, blocked_) != blocked_) {  // the turns that follow those that slow callables have ended
+    database_->advance(time_, ms);
+    blocked_ += seen != blocked_ ? ms : 0;
+  }
   refresh();
 }
 
@@ -1140,7 +1157,7 @@ void world::step() {
 void world::check_deadlines() {
   for (const auto& [number, r] : open_) {
     if (r.what == verb::finish) continue;
-    if (r.issued + options_.request_timeout.count() + patience < facts_.now)
+    if (r.issued + options_.request_timeout.count() + patience + blocked_ < facts_.now)
       fail("request %d was not answered within the timeout", number);
     return;
   }
