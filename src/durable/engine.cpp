@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t purge_limit = 1000;
 constexpr unsigned polls_per_round = 10;        // one of them looks from the beginning, and recovers
 constexpr std::size_t most_reserved = 1 << 20;  // a table that grows later holds the loop for long
+constexpr auto least_between_looks = 10ms;      // that other programs ask for
 constexpr auto longest_turn = 300us;            // until the rest of the loop has its turn
 
 constexpr clock::time_point last_due = clock::time_point{std::chrono::sys_days{std::chrono::year{2200} / 1 / 1}} - 1ns;
@@ -63,6 +64,7 @@ engine::engine(timer_service& timers, std::unique_ptr<store> tasks, scheduler_op
       name_{options_.name.empty() ? made_up_name(random_.next()) : options_.name},
       turn_{timers, *this},
       poll_{timers, *this},
+      soon_{timers, *this},
       hold_{timers, []() noexcept {}},
       pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
       members_{timers, *this},
@@ -72,6 +74,7 @@ engine::engine(timer_service& timers, std::unique_ptr<store> tasks, scheduler_op
       reader_{timers, options_, clock_, members_, window_, *this} {
   turn_.unref();
   poll_.unref();
+  soon_.unref();
 }
 
 engine::~engine() { close(); }
@@ -102,6 +105,7 @@ int engine::open(completion<int> ready) {
   desk_.reserve(std::min(options_.max_requests, most_reserved));
   window_.reserve(std::min(options_.max_loaded, most_reserved));
   if (const int error = desk_.open(*store_)) return error;
+  store_->listen(*this);
   if (const int error = store_->open(timers_)) {
     request_order none;
     desk_.close(none);
@@ -158,6 +162,7 @@ void engine::forget_opening() noexcept {
   service_watch_ = {};
   turn_.cancel();
   poll_.cancel();
+  soon_.cancel();
   hold_.cancel();
   pause_.close();
   window_.clear();
@@ -241,6 +246,17 @@ void engine::on_poll() noexcept {
   if (is_round || members_.has_doubts()) members_.recover();
   if (!reader_.is_paused()) reader_.look(is_round);
   if (handler_ != nullptr && !purge_.is_busy) purge();
+}
+
+void engine::on_scheduled(partition_number p) noexcept {
+  if (is_closing_ || !members_.owns(p) || soon_.armed()) return;
+  (void)soon_.arm(std::max<std::chrono::nanoseconds>(next_soon_ - timers_.now(), 0ns));
+}
+
+// From the beginning, because the task may be due already.
+void engine::look_soon() noexcept {
+  next_soon_ = timers_.now() + least_between_looks;
+  if (!reader_.is_paused()) reader_.look(true);
 }
 
 void engine::purge() {

@@ -36,6 +36,7 @@ class engine final : public std::enable_shared_from_this<engine>,
                      private membership::client,
                      private request_desk::client,
                      private starter::client,
+                     private store_listener,
                      private window_reader::client {
  public:
   engine(timer_service&, std::unique_ptr<store>, scheduler_options);
@@ -93,12 +94,15 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_cancelled(std::string_view id) noexcept override { window_.forget(id); }
   void on_revived() noexcept override { reader_.look(false); }
   void on_start_ended(start& s) noexcept override { starter_.end(s); }
+  // for the store
+  void on_scheduled(partition_number) noexcept override;
   // for the reader
   bool wants_tasks() const noexcept override { return handler_ != nullptr && !is_draining_; }
 
   void turn() noexcept;
   void take_in_and_deliver() noexcept;
   void on_poll() noexcept;
+  void look_soon() noexcept;
   void purge();
   void watch_service() noexcept;
   void forget_opening() noexcept;
@@ -126,6 +130,8 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   member_timer<&engine::turn> turn_;
   member_timer<&engine::on_poll> poll_;
+  member_timer<&engine::look_soon> soon_;  // a look for what other programs have scheduled
+  tickwheel::clock::time_point next_soon_{};
   callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive
   remote_timer service_watch_;
   std::uint64_t watches_ = 0;

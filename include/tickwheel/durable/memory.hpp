@@ -124,6 +124,8 @@ class TICKWHEEL_API memory_database {
   void outage(bool on) noexcept;
   /// As above, for the calls of one node, also if it has not joined yet.
   void outage(std::string_view node, bool on);
+  /// Tells the schedulers that another program has scheduled a task in this partition, as `store_listener` says.
+  void tell_of(partition_number);
   /// Lets `join` answer this error; 0: no more.
   void fail_join(int error) noexcept;
   /// Lets `put` answer `refused` for each task for which `refuses` returns true; null: for none.

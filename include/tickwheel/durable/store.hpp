@@ -304,6 +304,16 @@ inline constexpr std::size_t store_verbs = 15;
 /// Returns the name of a verb, such as "begin". "invalid" for a value that is none.
 TICKWHEEL_API const char* to_string(store_verb) noexcept;
 
+/// Hears of tasks that other programs want to be started soon.
+class store_listener {
+ public:
+  /// Another program has scheduled a task in this partition, and asks its owner to look. Called on the loop, never within a verb.
+  virtual void on_scheduled(partition_number) noexcept = 0;
+
+ protected:
+  ~store_listener() = default;
+};
+
 /// A database of tasks.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* a verb returns at once, and never waits for the database. *Errors:* a call's
@@ -335,6 +345,10 @@ class TICKWHEEL_API store {
   virtual void close() noexcept = 0;
   /// Returns the last error of the database in words; empty: none. Valid until the next call of any function.
   virtual std::string_view problem() const noexcept = 0;
+
+  /// Tells `listener`, which outlives the open store, of tasks that other programs schedule. A store whose programs cannot ask for
+  /// that does nothing: their tasks are found by the next look. Called before `open`.
+  virtual void listen(store_listener& listener) noexcept { (void)listener; }
 
   virtual void join(join_call&) noexcept = 0;        ///< see `join_call`
   virtual void renew(renew_call&) noexcept = 0;      ///< see `renew_call`

@@ -103,6 +103,10 @@ void memory_database::outage(std::string_view node, bool on) {
     if (n->name() == node) n->lose_connection();
 }
 
+void memory_database::tell_of(partition_number p) {
+  for (detail::memory_node* const n : core_->open_nodes) n->tell_of(p);
+}
+
 void memory_database::fail_join(int error) noexcept { core_->join_error = error; }
 
 void memory_database::refuse(std::function<bool(const task&)> refuses) { core_->refuses = std::move(refuses); }

@@ -26,6 +26,7 @@ class memory_node final : public store {
   ~memory_node() override { close(); }
 
   int open(timer_service& timers) noexcept override;
+  void listen(store_listener& listener) noexcept override { listener_ = &listener; }
   void close() noexcept override;
   std::string_view problem() const noexcept override { return problem_; }
 
@@ -62,6 +63,9 @@ class memory_node final : public store {
   void answer_lost();
   /// Nothing is carried out or answered until `close`.
   void crash() { has_crashed_ = true; }
+  void tell_of(partition_number p) {
+    if (listener_ != nullptr && !has_crashed_) listener_->on_scheduled(p);
+  }
 
  private:
   using steady = tickwheel::clock::time_point;
@@ -104,6 +108,7 @@ class memory_node final : public store {
   std::string problem_;
   session_number session_ = 0;
   bool has_joined_ = false;  // since it was opened
+  store_listener* listener_ = nullptr;
   bool has_crashed_ = false;
   bool is_answering_ = false;
 };

@@ -61,7 +61,7 @@ begin
     where t.gone <= forgotten(now);
     if found then
       if tickwheel_schedule.wake then
-        perform pg_notify(current_schema()::text, 'wake');
+        perform pg_notify(current_schema()::text, 'scheduled in ' || partition_of(tickwheel_schedule.id));
       end if;
       return 'scheduled';
     end if;

@@ -273,7 +273,7 @@ void connector::drop(const failure& why) noexcept {
   client_.on_down(why);
 }
 
-void connector::on_notification(link&, const char* payload) noexcept {
+void connector::on_notification(link&, std::string_view payload) noexcept {
   if (step_ == step::up) client_.on_notification(payload);
 }
 

@@ -33,7 +33,7 @@ class connector final : private link::client, private host_names::client {
     /// The backends of all former connections are gone.
     virtual void on_former_gone() noexcept = 0;
     virtual void on_transaction(link_role, transaction&) noexcept = 0;
-    virtual void on_notification(const char* payload) noexcept = 0;
+    virtual void on_notification(std::string_view payload) noexcept = 0;
     /// The server has a setting that breaks a promise.
     virtual void on_warning(const std::string&) noexcept = 0;
 
@@ -82,7 +82,7 @@ class connector final : private link::client, private host_names::client {
   void on_script(link&, const std::vector<result>&, const failure&) noexcept override;
   void on_transaction(link& on, transaction& t) noexcept override { client_.on_transaction(on.role(), t); }
   void on_lost(link&, const failure&) noexcept override;
-  void on_notification(link&, const char* payload) noexcept override;
+  void on_notification(link&, std::string_view payload) noexcept override;
 
   void on_resolved(host_list) noexcept override;
   void on_unresolved(const std::string& why) noexcept override;

@@ -100,7 +100,7 @@ void link::on_ready() noexcept {
   while (PGnotify* const notification = PQnotifies(connection_.get())) {
     const std::string payload = notification->extra;
     PQfreemem(notification);
-    client_.on_notification(*this, payload.c_str());
+    client_.on_notification(*this, payload);
     if (opening != openings_) return;
   }
   flush();

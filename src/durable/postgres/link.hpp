@@ -35,7 +35,7 @@ class link {
     /// The connection could not be made, or has ended. The link is closed.
     virtual void on_lost(link&, const failure&) noexcept = 0;
     /// Another client has sent a notification.
-    virtual void on_notification(link&, const char* payload) noexcept = 0;
+    virtual void on_notification(link&, std::string_view payload) noexcept = 0;
 
    protected:
     ~client() = default;

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <utility>
 
@@ -21,6 +22,9 @@ namespace {
 
 // `close` waits so long for what runs, and again for the end of the session
 constexpr int close_patience_ms = 500;
+
+// what tickwheel_schedule tells the nodes, before the number of a partition
+constexpr std::string_view scheduled_in = "scheduled in ";
 
 constexpr std::size_t index_of(link_role role) noexcept { return static_cast<std::size_t>(role); }
 
@@ -231,9 +235,18 @@ void server_store::on_former_gone() noexcept {
   if (!is_closing_) wake();
 }
 
-void server_store::on_notification(const char* payload) noexcept {
-  if (is_closing_ || !has_joined_ || std::to_string(state_.session) != payload) return;
-  add(make_beat(state_.session), true);
+// Another node asks for a sign of life of a session, or a program has scheduled a task in a partition.
+void server_store::on_notification(std::string_view payload) noexcept {
+  if (is_closing_ || !has_joined_) return;
+  if (payload.starts_with(scheduled_in)) {
+    payload.remove_prefix(scheduled_in.size());
+    partition_number p{};
+    const auto [end, error] = std::from_chars(payload.data(), payload.data() + payload.size(), p);
+    const bool is_number = error == std::errc{} && end == payload.data() + payload.size();
+    if (is_number && listener_ != nullptr) listener_->on_scheduled(p);
+    return;
+  }
+  if (payload == std::to_string(state_.session)) add(make_beat(state_.session), true);
 }
 
 void server_store::on_warning(const std::string& what) noexcept { report(what); }

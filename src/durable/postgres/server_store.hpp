@@ -25,6 +25,7 @@ class server_store final : public store, private connector::client {
   ~server_store() override;
 
   int open(timer_service& timers) noexcept override;
+  void listen(store_listener& listener) noexcept override { listener_ = &listener; }
   void close() noexcept override;
   std::string_view problem() const noexcept override { return state_.problem; }
 
@@ -50,7 +51,7 @@ class server_store final : public store, private connector::client {
   void on_down(const failure&) noexcept override;
   void on_former_gone() noexcept override;
   void on_transaction(link_role, transaction&) noexcept override;
-  void on_notification(const char* payload) noexcept override;
+  void on_notification(std::string_view payload) noexcept override;
   void on_warning(const std::string&) noexcept override;
 
   struct open_call {
@@ -77,6 +78,7 @@ class server_store final : public store, private connector::client {
   node_state state_;
   std::string invalid_;              // an invalid conninfo in words
   timer_service* timers_ = nullptr;  // null: closed
+  store_listener* listener_ = nullptr;
   std::optional<connector> connections_;
   std::optional<member_timer<&server_store::on_timer>> timer_;
   std::array<lane, link_roles> lanes_;

@@ -24,10 +24,14 @@ class postgres_cluster : public testing::Test {
     int ready = 1;
     std::map<std::string, int> started;
   };
-  std::unique_ptr<member> make(const std::string& name, std::chrono::nanoseconds lease = 10s) {
-    auto m = std::make_unique<member>(
-        on, durable::scheduler_options{
-                .name = name, .lease = lease, .poll = 20ms, .max_attempts = 100, .retry = {20ms, 50ms}});
+  std::unique_ptr<member> make(const std::string& name, std::chrono::nanoseconds lease = 10s,
+                               std::chrono::nanoseconds poll = 20ms) {
+    auto m = std::make_unique<member>(on, durable::scheduler_options{.name = name,
+                                                                     .lease = lease,
+                                                                     .poll = poll,
+                                                                     .window = 100 * poll,
+                                                                     .max_attempts = 100,
+                                                                     .retry = {20ms, 50ms}});
     member& self = *m;
     m->of.on_due([&self](execution run) noexcept {
       ++self.started[std::string{run.id()}];
@@ -91,6 +95,21 @@ TEST_F(postgres_cluster, lost_connections_lose_no_task) {
   wait_until([&] { return on.other().run("select count(*) from tasks where state < 2") == "0"; });
   EXPECT_GE(static_cast<int>(a->started.size()), confirmed_);
   EXPECT_EQ(on.other().run("select count(*) from tasks where state <> 3"), "0");
+  a->of.close();
+}
+
+TEST_F(postgres_cluster, client_function_wakes_the_owner) {
+  const auto a = make("a", 10s, 1h);
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  wait_until([&] { return a->of.stats().partitions == 4; });
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = "t" + std::to_string(i);
+    const std::string due = i % 2 == 0 ? "now()" : "now() - interval '1 hour'";
+    EXPECT_EQ(on.other().run("select tickwheel_schedule('" + id + "', " + due + ", 'data', wake => true)"),
+              "scheduled");
+    wait_until([&] { return a->started.contains(id); });
+  }
   a->of.close();
 }
 

@@ -40,6 +40,43 @@ TEST_F(cluster, producer_takes_no_partition) {
   EXPECT_EQ(a.started, strings{"t"});
 }
 
+TEST_F(cluster, looks_at_once_if_another_program_asks_for_it) {
+  manual_node producer{world, {.name = "producer"}, false};
+  producer.open();
+  a.open();
+  advance(10s);
+  std::size_t asked_in_time = 0;
+  for (int phase = 0; phase != 25; ++phase) {  // of the polls
+    advance(10ms);
+    const std::string id = std::to_string(phase);
+    producer.schedule(id, 0s);
+    const bool was_seen = !a.started.empty() && a.started.back() == id;
+    world.database->tell_of(world.database->row(id)->partition);
+    advance(1ms);
+    EXPECT_EQ(a.started.back(), id);
+    asked_in_time += !was_seen;
+  }
+  EXPECT_GT(asked_in_time, 20U);
+}
+
+TEST_F(cluster, looks_seldom_although_others_ask_often) {
+  a.open();
+  advance(1s);
+  const auto before = world.database->calls(store_verb::load);
+  for (int i = 0; i != 1000; ++i) {
+    for (durable::partition_number p = 0; p != 4; ++p) world.database->tell_of(p);
+    advance(100us);
+  }
+  EXPECT_LE(world.database->calls(store_verb::load) - before, 10U + 1U) << "a look in 10 ms, and a poll";
+  b.open();
+  advance(10s);
+  const auto then = world.database->calls(store_verb::load);
+  for (durable::partition_number p = 0; p != 4; ++p) world.database->tell_of(p);
+  world.database->tell_of(4);
+  advance(1ms);
+  EXPECT_EQ(world.database->calls(store_verb::load) - then, 2U) << "each owner looks once";
+}
+
 TEST_F(cluster, producer_gives_up_partitions_it_was_handed_too_early) {
   a.open();
   // the producer joins, and its first renewal is late
