@@ -1,6 +1,9 @@
 // A server that cancels unpaid orders when their time is over, even if it is killed and restarted meanwhile.
 //
 //   order_timeouts --port 7003 --file orders.db
+//   order_timeouts --port 7003 --store postgres --conninfo "host=db.example.com dbname=shop" --name a
+//
+// Several servers may share a PostgreSQL database: each is a node with a name of its own, and starts some of the tasks.
 //
 // A shop places an order, with the time at which it expires unless it is paid. The time limit is a durable task: it is on disk before
 // the shop gets its answer. Paying cancels the task. When the task is due the server tells the shop to cancel the order, and the task
@@ -19,6 +22,9 @@
 #include "stop_signals.hpp"
 
 #include <tickwheel/durable/durable.hpp>
+#ifdef WITH_POSTGRES
+#include <tickwheel/durable/postgres.hpp>
+#endif
 #include <tickwheel/durable/sqlite.hpp>
 #include <tickwheel/tickwheel.hpp>
 
@@ -82,6 +88,8 @@ class shop : public std::enable_shared_from_this<shop> {
         return pay(r.order);
       case order_verb::acknowledge:
         return acknowledge(r.order);
+      case order_verb::report:
+        return report();
     }
     close();
   }
@@ -91,6 +99,7 @@ class shop : public std::enable_shared_from_this<shop> {
  private:
   void place(std::uint64_t order, durable::clock::time_point due) noexcept;
   void pay(std::uint64_t order) noexcept;
+  void report() noexcept;
 
   void acknowledge(std::uint64_t order) noexcept {
     if (auto start = starts_.extract(order)) start.mapped().done();
@@ -107,8 +116,19 @@ class shop : public std::enable_shared_from_this<shop> {
 
 struct options {
   int port = 7003;
+  std::string store = "sqlite";
   std::string file = "orders.db";
+  std::string conninfo;
+  std::string name;
+  std::chrono::milliseconds lease = 10s;
 };
+
+std::unique_ptr<durable::store> make_store(const options& asked) {
+#ifdef WITH_POSTGRES
+  if (asked.store == "postgres") return durable::postgres_store(asked.conninfo);
+#endif
+  return durable::sqlite_store(asked.file);
+}
 
 class server {
  public:
@@ -118,9 +138,9 @@ class server {
     loop_.close();
   }
 
-  /// Opens the file, and serves until it is told to stop. 0, or what the program ends with.
+  /// Opens the store, and serves until it is told to stop. 0, or what the program ends with.
   int run() {
-    if (const int error = open()) fail(uv_strerror(error));
+    if (const int error = open()) fail(orders_.problem().empty() ? uv_strerror(error) : std::string{orders_.problem()});
     loop_.run();
     return exit_code_;
   }
@@ -143,9 +163,9 @@ class server {
     return orders_.open([this](int error) noexcept { on_ready(error); });
   }
 
-  // The file is open, and the tasks of a server that was killed are pending again.
+  // The store is open. In a file the tasks of a server that was killed are pending again.
   void on_ready(int error) noexcept {
-    if (error != 0) return fail(asked_.file + ": " + std::string{orders_.problem()});
+    if (error != 0) return fail(std::string{orders_.problem()});
     sockaddr_in address{};
     uv_ip4_addr("127.0.0.1", asked_.port, &address);
     const auto on_connection = [](uv_stream_t* s, int failed) {
@@ -202,7 +222,7 @@ class server {
   stop_signals<&server::drain> signals_{*this};
   uv_tcp_t listener_{};  // its data is set once it is the loop's
   std::vector<std::shared_ptr<shop>> shops_;
-  durable::scheduler orders_{loop_.timers(), durable::sqlite_store(asked_.file)};
+  durable::scheduler orders_{loop_.timers(), make_store(asked_), {.name = asked_.name, .lease = asked_.lease}};
 };
 
 // --- what a shop asks ------------------------------------------------------------------------------------------------
@@ -243,6 +263,8 @@ void shop::pay(std::uint64_t order) noexcept {
   if (on_.orders().cancel(id_of(order), done) != 0) answer(order, order_news::try_again);
 }
 
+void shop::report() noexcept { answer(on_.orders().stats().partitions, order_news::owns); }
+
 void shop::on_connected() noexcept { on_.orders().resume(); }
 
 // Another shop gets what this one did not acknowledge.
@@ -257,10 +279,22 @@ int main(int argc, char** argv) {
   options asked;
   CLI::App app{"A server that cancels unpaid orders when their time is over, across crashes and restarts.",
                "order_timeouts"};
+#ifdef WITH_POSTGRES
+  const std::vector<std::string> stores{"sqlite", "postgres"};
+#else
+  const std::vector<std::string> stores{"sqlite"};
+#endif
   app.add_option("--port", asked.port, "on 127.0.0.1; 0: one that is free, which the first line of output names")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
-  app.add_option("--file", asked.file, "the database; created if it does not exist")->capture_default_str();
+  app.add_option("--store", asked.store, "where the tasks are: a file, or a server that several nodes share")
+      ->capture_default_str()
+      ->check(CLI::IsMember{stores});
+  app.add_option("--file", asked.file, "sqlite: the file; created if it does not exist")->capture_default_str();
+  app.add_option("--conninfo", asked.conninfo, "postgres: the database, as libpq names it");
+  app.add_option("--name", asked.name, "of this node in the store; made up if it is empty");
+  add_duration(app, "--lease", asked.lease, 1s, 1ms,
+               "a node that gives no sign of life for this time is given up: seconds, or with a unit [10s]");
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
 
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whole lines, also into a pipe, where a script waits for the first

@@ -1,13 +1,15 @@
 // A shop for order_timeouts, which it judges: is each order that is not paid cancelled, on time, and once?
 //
 //   order_timeouts --port 7003 --file orders.db &
-//   order_timeouts_load --port 7003 --orders 100000 --restarts 3
+//   order_timeouts_load --port 7003 --orders 100000 --outages 3
 //
 // Orders are placed at a steady rate. Each has a time limit, and half of them are paid in time, or just too late. Meanwhile somebody
-// may kill the server and start it again: the shop connects again, and repeats what was not answered. Read it from the top:
+// may kill a server and start it again, or stop it for a while: the shop connects again, and repeats what was not answered. With
+// several servers it asks each in turn, and leaves out those that are silent. Read it from the top:
 //
 //   order     what the shop knows of one order: places it, pays it, is told to cancel it
-//   link      the connection, and which request waits for which answer
+//   link      the connection to a server, and which request waits for which answer
+//   links     the connections to all servers: which of them is asked next
 //   shop      places orders, ends, judges
 //
 // It ends with a table of figures and a verdict:
@@ -17,6 +19,8 @@
 //             2   asked for something impossible
 
 #include "command_line.hpp"
+#include "order_timeouts_figures.hpp"
+#include "order_timeouts_outages.hpp"
 #include "order_timeouts_protocol.hpp"
 #include "order_timeouts_stream.hpp"
 
@@ -31,6 +35,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -44,40 +49,27 @@ using std::chrono::nanoseconds;
 using std::chrono::system_clock;
 
 struct options {
-  int port = 0;
+  std::vector<int> ports;
+  std::size_t partitions = 1;
   unsigned orders = 100'000;
   unsigned rate = 5'000;
   unsigned window = 4'000;
   milliseconds shortest_limit = 2s;
   milliseconds longest_limit = 8s;
   unsigned paid_percent = 50;
-  unsigned restarts = 0;
-  milliseconds on_time = 1s;
-  milliseconds margin = 10s;
+  unsigned outages = 0;
+  milliseconds margin = 15s;
 };
 
-struct figures {
-  std::uint64_t confirmed = 0, paid = 0, cancelled = 0;
-  std::uint64_t too_late = 0;                  // of the cancelled: first heard when they were to be paid
-  std::uint64_t not_on_time = 0;               // of the cancelled
-  std::uint64_t started_again = 0;             // told to cancel by another start than the first
-  std::uint64_t told_again = 0;                // told to cancel once more, with the same due time
-  std::vector<nanoseconds> late;               // of orders that expired while the server was there
-  std::vector<nanoseconds> late_after_outage;  // of the others, counted from the end of the outage
-
-  // must be zero
-  std::uint64_t lost = 0;             // neither paid nor cancelled in the end, or not known to the server
-  std::uint64_t early = 0;            // told to cancel before the due time
-  std::uint64_t cancelled_twice = 0;  // told to cancel with another due time
-  std::uint64_t paid_and_cancelled = 0;
-};
+// an answer that takes longer is given up: its server may be stopped
+constexpr auto longest_answer = 2s;
 
 class order;
-class link;
+class links;
 
-// State that the orders and the connection share.
+// State that the orders and the connections share.
 struct shop_context {
-  explicit shop_context(const options& o) : asked{o} {}
+  explicit shop_context(const options& o) : asked{o}, outages{o.partitions} {}
 
   milliseconds draw_from(milliseconds least, milliseconds most) {
     return milliseconds{std::uniform_int_distribution{least.count(), most.count()}(random)};
@@ -87,12 +79,11 @@ struct shop_context {
 
   const options& asked;
   tickwheel::event_loop loop;
-  figures counted;
+  shop_figures counted;
+  outage_log outages;
   std::deque<order> orders;  // a deque, because an order holds timers and cannot move
   std::uint64_t first_number = static_cast<std::uint64_t>(to_wire(system_clock::now()));  // no other run has the same
   std::uint64_t open_orders = 0;                                                          // neither paid nor cancelled
-  system_clock::time_point connected_at{};  // the beginning of the present connection
-  unsigned connections = 0;
   std::mt19937 random;
 };
 
@@ -100,11 +91,11 @@ struct shop_context {
 
 class order : public tickwheel::pending_call {
  public:
-  order(shop_context& on, link& over, std::uint64_t number);
+  order(shop_context& on, links& over, std::uint64_t number);
 
   void place() noexcept;
   void on_answer(order_news) noexcept;
-  /// No answer came, because the connection was lost.
+  /// No answer came, because the connection was lost, or its server is silent.
   void on_failed(int error) noexcept;
   void on_told_to_cancel(const order_message&) noexcept;
   /// Asks nothing more.
@@ -119,7 +110,7 @@ class order : public tickwheel::pending_call {
   void end(stage how) noexcept;
 
   shop_context& on_;
-  link& link_;
+  links& links_;
   const std::uint64_t number_;
   system_clock::time_point due_{};
   stage stage_ = stage::placing;
@@ -128,46 +119,54 @@ class order : public tickwheel::pending_call {
   tickwheel::member_timer<&order::ask> next_;  // to repeat the request, or to pay
 };
 
-// --- the connection --------------------------------------------------------------------------------------------------
+// --- the connections ---------------------------------------------------------------------------------------------------
 
 class link {
  public:
-  explicit link(shop_context& on) : on_{on} {}
+  link(shop_context& on, int port) : on_{on}, port_{port} {}
 
   /// 0 or a UV_ code.
   int open() noexcept {
-    if (const int error = uv_ip4_addr("127.0.0.1", on_.asked.port, &server_)) return error;
+    if (const int error = uv_ip4_addr("127.0.0.1", port_, &server_)) return error;
     if (const int error = waiting_.open(on_.asked.window)) return error;
     connect();
     return 0;
   }
 
-  /// Sends a request of `o`, which waits for the answer. False if that has to wait: as many requests wait as may, or there is no
-  /// connection.
+  /// Sends a request of `o`, which waits for the answer. Requires: `has_room`.
   bool ask(order& o, const order_request& r) noexcept {
-    if (!stream_.is_connected()) return false;
-    if (waiting_.start(o, r.order, tickwheel::deadline::never()) != 0) return false;
+    const auto until = tickwheel::deadline::after(longest_answer, on_.loop.timers());
+    if (waiting_.start(o, r.order, until) != 0) return false;
     stream_.write(r);
     return true;
   }
+  void ask_for_report() noexcept { stream_.write({0, 0, order_verb::report}); }
 
   bool has_room() const noexcept { return stream_.is_connected() && waiting_.pending() < waiting_.capacity(); }
+  const server_sight& sight() const noexcept { return sight_; }
 
   void on_connected() noexcept {
-    ++on_.connections;
-    on_.connected_at = system_clock::now();
+    ++on_.counted.connections;
+    sight_ = {.is_connected = true};  // its report follows
   }
 
   void on_message(const order_message& m) noexcept {
-    if (m.news != order_news::cancel) {
-      if (auto* const o = waiting_.complete(m.order)) o->on_answer(m.news);
-    } else {
-      stream_.write({m.order, 0, order_verb::acknowledge});
-      if (auto* const o = on_.find(m.order)) o->on_told_to_cancel(m);  // none: it is from an earlier run
+    switch (m.news) {
+      case order_news::owns:
+        sight_.heard_at = system_clock::now();
+        sight_.partitions = m.order;
+        return;
+      case order_news::cancel:
+        stream_.write({m.order, 0, order_verb::acknowledge});
+        if (auto* const o = on_.find(m.order)) o->on_told_to_cancel(m);  // none: it is from an earlier run
+        return;
+      default:
+        if (auto* const o = waiting_.complete(m.order)) o->on_answer(m.news);  // none: another server has answered
     }
   }
 
   void on_closed() noexcept {
+    sight_.is_connected = false;
     waiting_.fail_all(UV_ECONNRESET);
     if (!closing_) (void)reconnect_.arm(50ms);  // cannot fail: the service is open, and has no limit
   }
@@ -183,11 +182,72 @@ class link {
   void connect() noexcept { stream_.connect(on_.loop.uv(), server_); }
 
   shop_context& on_;
+  const int port_;
   sockaddr_in server_{};
+  server_sight sight_;
   bool closing_ = false;
   message_stream<order_message, order_request, link> stream_{*this};
   tickwheel::pending_calls<&order::on_failed> waiting_;
   tickwheel::member_timer<&link::connect> reconnect_{on_.loop.timers(), *this};
+};
+
+class links {
+ public:
+  explicit links(shop_context& on) : on_{on} {
+    for (const int port : on.asked.ports) all_.push_back(std::make_unique<link>(on, port));
+  }
+
+  /// 0 or a UV_ code.
+  int open() noexcept {
+    for (const auto& l : all_)
+      if (const int error = l->open()) return error;
+    return 0;
+  }
+  void close() noexcept {
+    for (const auto& l : all_) l->close();
+  }
+
+  /// Sends a request of `o` to the next server. False if that has to wait: as many requests wait as may, or no server is there.
+  bool ask(order& o, const order_request& r) noexcept {
+    for (std::size_t tries = 0; tries != all_.size(); ++tries)
+      if (link& next = *all_[++turn_ % all_.size()]; can_ask(next)) return next.ask(o, r);
+    return false;
+  }
+  bool has_room() const noexcept {
+    return std::any_of(all_.begin(), all_.end(), [this](const auto& l) { return can_ask(*l); });
+  }
+
+  /// Asks all servers which partitions they own, and looks at the answers of the last time.
+  void look() {
+    now_ = system_clock::now();
+    std::vector<const server_sight*> servers;
+    for (const auto& l : all_) servers.push_back(&l->sight());
+    on_.outages.look(servers, now_);
+    for (const auto& l : all_) l->ask_for_report();
+  }
+
+  /// Returns "a 22, b gone, c 21": the partitions of each server.
+  std::string partitions() const {
+    std::string text;
+    char name = 'a';
+    for (const auto& l : all_) {
+      const server_sight& s = l->sight();
+      if (!text.empty()) text += ", ";
+      text += name++;
+      text += ' ';
+      text += !s.is_connected ? "gone" : s.is_alive(now_) ? std::to_string(s.partitions) : "silent";
+    }
+    return text;
+  }
+  std::size_t size() const noexcept { return all_.size(); }
+
+ private:
+  bool can_ask(const link& l) const noexcept { return l.has_room() && l.sight().is_alive(now_); }
+
+  shop_context& on_;
+  std::vector<std::unique_ptr<link>> all_;
+  std::size_t turn_ = 0;
+  system_clock::time_point now_{};  // of the last look
 };
 
 order* shop_context::find(std::uint64_t number) noexcept {
@@ -197,8 +257,8 @@ order* shop_context::find(std::uint64_t number) noexcept {
 
 // --- how an order goes -----------------------------------------------------------------------------------------------
 
-order::order(shop_context& on, link& over, std::uint64_t number)
-    : pending_call{on.loop.timers()}, on_{on}, link_{over}, number_{number}, next_{on.loop.timers(), *this} {}
+order::order(shop_context& on, links& over, std::uint64_t number)
+    : pending_call{on.loop.timers()}, on_{on}, links_{over}, number_{number}, next_{on.loop.timers(), *this} {}
 
 // The shop decides when the order is due, so that a repeated request is the same request.
 void order::place() noexcept {
@@ -211,7 +271,7 @@ void order::place() noexcept {
 void order::ask() noexcept {
   if (stage_ == stage::placed) stage_ = stage::paying;
   const order_verb verb = stage_ == stage::placing ? order_verb::place : order_verb::pay;
-  if (!link_.ask(*this, {number_, to_wire(due_), verb})) on_failed(UV_EAGAIN);
+  if (!links_.ask(*this, {number_, to_wire(due_), verb})) on_failed(UV_EAGAIN);
 }
 
 void order::on_failed(int) noexcept {
@@ -255,7 +315,7 @@ void order::plan_payment() noexcept {
 
 void order::on_told_to_cancel(const order_message& m) noexcept {
   const auto now = system_clock::now();
-  figures& f = on_.counted;
+  shop_figures& f = on_.counted;
   if (m.attempt > 1) ++f.started_again;
   if (now < due_) ++f.early;
   if (stage_ == stage::paid) ++f.paid_and_cancelled;
@@ -268,10 +328,7 @@ void order::on_told_to_cancel(const order_message& m) noexcept {
   confirm();
   if (stage_ == stage::paid || stage_ == stage::cancelled) return;
   ++f.cancelled;
-  const bool was_there = due_ >= on_.connected_at;
-  const nanoseconds late = now - std::max(due_, on_.connected_at);
-  (was_there ? f.late : f.late_after_outage).push_back(late);
-  if (late > on_.asked.on_time) ++f.not_on_time;
+  f.cancellations.push_back({due_, now});
   if (!pending()) end(stage::cancelled);  // otherwise its answer comes first
 }
 
@@ -292,9 +349,10 @@ class shop {
   /// Runs to the end, which comes whatever the server does. 0 or a UV_ code.
   int run() {
     if (const int error = context_.loop.open()) return error;
-    if (const int error = link_.open()) return error;
+    if (const int error = links_.open()) return error;
     if (const int error = step_timer_.start(1ms)) return error;
-    begun_at_ = tickwheel::clock::now();
+    if (const int error = look_timer_.start(100ms)) return error;
+    placed_at_ = tickwheel::clock::now();
     context_.loop.run();
     end();
     return 0;
@@ -303,41 +361,41 @@ class shop {
   /// Prints the figures; true when they are right. Requires: it has run.
   bool judge() {
     const options& asked = context_.asked;
-    figures& f = context_.counted;
-    const std::uint64_t unconfirmed = asked.orders - f.confirmed;
-    const std::uint64_t lost = f.lost + context_.open_orders;
-    const bool all_restarts_seen = context_.connections > asked.restarts;
-
-    std::printf("order_timeouts_load: %u orders, %u connections\n", asked.orders, context_.connections);
-    print("confirmed", f.confirmed);
-    print("paid", f.paid);
-    print("cancelled", f.cancelled);
-    print("  of these within " + std::to_string(asked.on_time.count()) + " ms", f.cancelled - f.not_on_time);
-    print("  of these found when they were to be paid", f.too_late);
-    print_lateness("lateness while the server was there", f.late);
-    print_lateness("lateness after an outage, from its end", f.late_after_outage);
-    print("started again after a kill", f.started_again);
-    print("  of these recognised by (order, due time)", f.told_again);
-    bool right = print_zero("not confirmed", unconfirmed);
-    right &= print_zero("lost", lost);
-    right &= print_zero("cancelled early", f.early);
-    right &= print_zero("cancelled twice", f.cancelled_twice);
-    right &= print_zero("cancelled after the payment was confirmed", f.paid_and_cancelled);
-    if (!all_restarts_seen) std::printf("WRONG: the server was to be restarted %u times\n", asked.restarts);
-    right &= all_restarts_seen;
+    shop_figures& f = context_.counted;
+    f.unconfirmed = asked.orders - f.confirmed;
+    f.lost += context_.open_orders;
+    std::printf("order_timeouts_load: %u orders, %zu servers\n", asked.orders, links_.size());
+    const bool right = f.judge(context_.outages, asked.outages);
     std::printf("order_timeouts_load: %s\n", right ? "each unpaid order was cancelled once, and none early" : "WRONG");
     return right;
   }
 
  private:
+  // Asks who owns what. The first order waits until all partitions are owned.
+  void look() noexcept {
+    links_.look();
+    const auto now = tickwheel::clock::now();
+    if (begun_at_ == tickwheel::clock::time_point{} && context_.outages.is_ready()) begun_at_ = now;
+    if (links_.size() < 2 || begun_at_ == tickwheel::clock::time_point{} || now < told_at_ + 1s) return;
+    told_at_ = now;
+    const shop_figures& f = context_.counted;
+    std::printf("%4.0f s  partitions: %-32s  orders: %6zu placed, %6ju paid, %6ju cancelled\n",
+                std::chrono::duration<double>(now - begun_at_).count(), links_.partitions().c_str(),
+                context_.orders.size(), std::uintmax_t{f.paid}, std::uintmax_t{f.cancelled});
+  }
+
   // Places what is due at the rate asked for, and ends once nothing is left.
   void step() noexcept {
     const options& asked = context_.asked;
+    if (begun_at_ == tickwheel::clock::time_point{}) {
+      if (tickwheel::clock::now() > placed_at_ + asked.margin) stop();
+      return;
+    }
     const std::chrono::duration<double> elapsed = tickwheel::clock::now() - begun_at_;
     const auto due = std::min<std::uint64_t>(static_cast<std::uint64_t>(elapsed.count() * asked.rate), asked.orders);
     std::deque<order>& orders = context_.orders;
-    while (orders.size() < due && link_.has_room())
-      orders.emplace_back(context_, link_, context_.first_number + orders.size()).place();
+    while (orders.size() < due && links_.has_room())
+      orders.emplace_back(context_, links_, context_.first_number + orders.size()).place();
     if (orders.size() < asked.orders) {
       placed_at_ = tickwheel::clock::now();
     } else if (context_.open_orders == 0 || tickwheel::clock::now() > placed_at_ + asked.longest_limit + asked.margin) {
@@ -347,7 +405,8 @@ class shop {
 
   void stop() noexcept {
     step_timer_.cancel();
-    link_.close();
+    look_timer_.cancel();
+    links_.close();
     for (order& o : context_.orders) o.stop();
   }
 
@@ -356,30 +415,11 @@ class shop {
     context_.loop.close();
   }
 
-  static void print(const std::string& what, std::uint64_t count) {
-    std::printf("  %-44s %9ju\n", what.c_str(), std::uintmax_t{count});
-  }
-
-  static bool print_zero(const std::string& what, std::uint64_t count) {
-    std::printf("  %-44s %9ju  %s\n", what.c_str(), std::uintmax_t{count}, count == 0 ? "right" : "WRONG");
-    return count == 0;
-  }
-
-  static void print_lateness(const std::string& what, std::vector<nanoseconds>& late) {
-    std::sort(late.begin(), late.end());
-    const auto ms = [&](double fraction) {
-      if (late.empty()) return 0.0;
-      const auto at = static_cast<std::size_t>(fraction * static_cast<double>(late.size() - 1));
-      return std::chrono::duration<double, std::milli>(late[at]).count();
-    };
-    std::printf("  %-44s p50 %.1f ms, p99 %.1f ms, at most %.1f ms, of %zu\n", what.c_str(), ms(0.5), ms(0.99), ms(1),
-                late.size());
-  }
-
   shop_context context_;
-  link link_{context_};
-  tickwheel::clock::time_point begun_at_{}, placed_at_{};
+  links links_{context_};
+  tickwheel::clock::time_point begun_at_{}, placed_at_{}, told_at_{};
   tickwheel::interval_timer<&shop::step> step_timer_{context_.loop.timers(), *this};
+  tickwheel::interval_timer<&shop::look> look_timer_{context_.loop.timers(), *this};
 };
 
 }  // namespace
@@ -388,9 +428,12 @@ int main(int argc, char** argv) {
   options asked;
   CLI::App app{"A shop for order_timeouts: checks that each unpaid order is cancelled once, and none early.",
                "order_timeouts_load"};
-  app.add_option("--port", asked.port, "where on 127.0.0.1 the server listens")
+  app.add_option("--port", asked.ports, "where on 127.0.0.1 a server listens; once for each server of a cluster")
       ->required()
       ->check(CLI::Range(1, 65535));
+  app.add_option("--partitions", asked.partitions, "how many the store has: a PostgreSQL database has 64, a file has 1")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   app.add_option("--orders", asked.orders, "how many to place")
       ->capture_default_str()
       ->check(CLI::Range(1, 10'000'000));
@@ -401,7 +444,8 @@ int main(int argc, char** argv) {
   app.add_option("--paid", asked.paid_percent, "percent of the orders that are paid")
       ->capture_default_str()
       ->check(CLI::Range(0, 100));
-  app.add_option("--restarts", asked.restarts, "how often the server is restarted, at least")->capture_default_str();
+  app.add_option("--outages", asked.outages, "how often a server is killed or stopped, at least")
+      ->capture_default_str();
   add_duration(app, "--shortest-limit", asked.shortest_limit, 1s, 1ms,
                "time limits are drawn from this to the longest: seconds, or with a unit [2s]");
   add_duration(app, "--longest-limit", asked.longest_limit, 1s, 1ms, "see above [8s]");
@@ -410,6 +454,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "order_timeouts_load: --longest-limit is less than --shortest-limit\n");
     return exit_bad_usage;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whole lines, also into a pipe
   std::signal(SIGPIPE, SIG_IGN);  // writing to a connection that the server closed is a figure, not the end of us
 
   shop all{asked};

@@ -12,6 +12,7 @@ enum class order_verb : std::uint32_t {
   place,        ///< cancel this order at `due_ns` unless it is paid
   pay,          ///< the order was paid
   acknowledge,  ///< the shop has cancelled the order
+  report,       ///< how many partitions does this server own?
 };
 
 struct order_request {
@@ -30,6 +31,7 @@ enum class order_news : std::uint32_t {
   unknown,    ///< there is no such order
   try_again,  ///< the answer to a request that could not be carried out
   cancel,     ///< the time is over: cancel the order, and acknowledge. It may come again, with the same `due_ns`.
+  owns,       ///< the answer to `report`, with the number of partitions in the place of the order's
 };
 
 struct order_message {
