@@ -1,0 +1,48 @@
+// The PostgreSQL database that gets the tasks.
+#pragma once
+
+#include "../postgres/failure.hpp"
+#include "../postgres/rows.hpp"
+#include "../postgres/schema.hpp"
+#include "state_counts.hpp"
+#include "task_file.hpp"
+
+#include <tickwheel/durable/postgres.hpp>
+
+#include <libpq-fe.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tickwheel::durable::move {
+
+/// A connection to the database, and the transaction that moves the tasks. A member that fails throws `postgres::failure`; then the
+/// database is as it was before.
+class task_database {
+ public:
+  /// Connects, and makes the schema if there is none.
+  task_database(const std::string& conninfo, const std::string& schema);
+
+  /// Begins the transaction, and writes all rows of the file.
+  void write(const task_file& from);
+  /// Returns how many rows of the database equal their row of the file in each column.
+  state_counts count() const;
+  void commit() const;
+
+ private:
+  struct finish {
+    void operator()(PGconn* c) const noexcept { PQfinish(c); }
+  };
+
+  postgres::result run(const std::string& sql) const;
+  void make_schema() const;
+  void copy(const task_file& from) const;
+  void refuse_known_ids() const;
+  void send(const std::string& lines) const;
+
+  postgres_options options_;
+  std::unique_ptr<PGconn, finish> connection_;
+};
+
+}  // namespace tickwheel::durable::move

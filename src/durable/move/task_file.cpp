@@ -1,0 +1,88 @@
+#include "task_file.hpp"
+
+#include "../sqlite/schema.hpp"
+#include "../sqlite/statement.hpp"
+
+#include <uv.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+namespace tickwheel::durable::move {
+
+using sqlite::failure;
+using sqlite::query;
+using sqlite::statement;
+
+namespace {
+
+constexpr std::size_t cache_bytes = 8 << 20;
+
+std::string existing(const std::string& path) {
+  const std::string file = sqlite::resolved(path);
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) throw failure::final(UV_ENOENT, "there is no such file");
+  return file;
+}
+
+}  // namespace
+
+task_file::task_file(const std::string& path)
+    : path_{existing(path)},
+      lock_{path_},
+      file_{std::make_unique<sqlite::connection>(path_, sqlite::access::existing, cache_bytes, give_up_)} {
+  sqlite::prepare_file(*file_);
+  file_->run("begin immediate");
+}
+
+state_counts task_file::count() const {
+  state_counts counts{};
+  statement by_state{file_->get(), "select state, count(*) from tasks group by state"};
+  for (query q{by_state}; q.next();) {
+    const auto state = static_cast<std::size_t>(q.integer(0));
+    if (state >= counts.size()) throw failure{SQLITE_CORRUPT, 0, "a row has an unknown state"};
+    counts[state] = q.integer(1);
+  }
+  return counts;
+}
+
+std::int64_t task_file::last_revision() const {
+  return file_->integer("select max(revision, (select coalesce(max(max(rev, ended)), 0) from tasks)) from meta");
+}
+
+void task_file::for_each(const std::function<void(const file_row&)>& each) const {
+  statement all{file_->get(),
+                "select id, state, at, due, period, rev, ended, attempt, lost, stop, gone, error, payload from tasks"};
+  for (query q{all}; q.next();) {
+    file_row row{.id = q.bytes(0),
+                 .state = q.integer(1),
+                 .at = q.integer(2),
+                 .due = q.integer(3),
+                 .period = q.integer(4),
+                 .rev = q.integer(5),
+                 .ended = q.integer(6),
+                 .attempt = q.integer(7),
+                 .lost = q.integer(8),
+                 .stop = q.integer(9) != 0,
+                 .payload = q.bytes(12)};
+    if (!q.is_null(10)) row.gone = q.integer(10);
+    if (!q.is_null(11)) row.error = q.bytes(11);
+    each(row);
+  }
+}
+
+// Without its log the file is one file.
+std::string task_file::retire() {
+  file_->rollback();
+  file_->run("pragma journal_mode = delete");
+  file_.reset();
+  const std::string retired = path_ + ".moved";
+  std::error_code error;
+  if (std::filesystem::exists(retired, error)) throw failure::final(UV_EEXIST, "there is a file " + retired);
+  std::filesystem::rename(path_, retired, error);
+  if (error) throw failure::final(UV_EIO, "cannot rename it to " + retired + ": " + error.message());
+  return retired;
+}
+
+}  // namespace tickwheel::durable::move
