@@ -10,7 +10,7 @@ fail() {
 
 # dpkg-dev tells Meson where Debian keeps libraries. Without it `meson install` uses a lib64 that is on no path.
 build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libboost-dev libmimalloc-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql)
+  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer)
 # the libraries that the benchmarks compare with, and the one that writes their figures
 bench_packages=("${build_packages[@]}" libevent-dev libev-dev nlohmann-json3-dev)
 

@@ -2,6 +2,7 @@
 #include "postgres_fixture.hpp"
 
 #include <string>
+#include <vector>
 
 using namespace conformance;
 using durable::cancel_result;
@@ -125,6 +126,28 @@ TEST_F(client_functions, search_path_of_the_caller_does_not_matter) {
   EXPECT_EQ(caller.run("select " + on.schema() + ".tickwheel_cancel('t')"), "cancelled");
   EXPECT_EQ(caller.run("select " + on.schema() + ".tickwheel_done('t', 1)"), "stale");
   EXPECT_TRUE(own.get("t"));
+}
+
+// docs/cluster.md names these rights.
+TEST_F(client_functions, producer_needs_few_rights) {
+  const std::string schema = on.schema();
+  const std::vector<std::string> rights{"usage on schema " + schema, "select, insert, update on " + schema + ".tasks",
+                                        "select on " + schema + ".nodes, " + schema + ".meta",
+                                        "usage on sequence " + schema + ".revisions"};
+  on.other().run("drop role if exists producer; create role producer login");
+  const psql producer{on.server.conninfo("user=producer")};
+  const auto schedule_as_producer = [&] {
+    return producer.try_to_run("select " + schema + ".tickwheel_schedule('t', now(), 'data', wake => true)");
+  };
+  for (const std::string& right : rights) {
+    EXPECT_EQ(schedule_as_producer(), "42501") << "before " << right;
+    on.other().run("grant " + right + " to producer");
+  }
+  EXPECT_EQ(schedule_as_producer(), "");
+  const revision token = own.begin("t").token;
+  EXPECT_EQ(producer.run("select " + schema + ".tickwheel_cancel('t')"), "running");
+  EXPECT_EQ(producer.run("select " + schema + ".tickwheel_done('t', " + std::to_string(token) + ")"), "finished");
+  on.other().run("drop owned by producer; drop role producer");
 }
 
 TEST_F(client_functions, cancel_answers_by_the_state) {

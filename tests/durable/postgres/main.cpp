@@ -14,6 +14,7 @@ int main(int count, char** arguments) {
     return conformance::skipped;
   }
   if (std::getenv("TICKWHEEL_TEST_LONG") == nullptr && testing::GTEST_FLAG(filter) == "*")
-    testing::GTEST_FLAG(filter) = "-postgres_outage.*:postgres_server.*:postgres_setting.*";
+    testing::GTEST_FLAG(filter) =
+        "-postgres_outage.*:postgres_server.*:postgres_setting.*:postgres_failover.*:postgres_full_disk.*";
   return RUN_ALL_TESTS();
 }

@@ -91,9 +91,9 @@ class postgres_fixture final : public store_fixture {
         "parts set session = null");
   }
 
-  std::unique_ptr<durable::store> make_store() override { return make_store(server.conninfo()); }
-  std::unique_ptr<durable::store> make_store(const std::string& conninfo) const {
-    return durable::postgres_store(conninfo, options);
+  std::unique_ptr<durable::store> make_store() override { return make_store(conninfo); }
+  std::unique_ptr<durable::store> make_store(const std::string& database) const {
+    return durable::postgres_store(database, options);
   }
   tickwheel::timer_service& timers() override { return timers_; }
   void turn() override {
@@ -134,16 +134,19 @@ class postgres_fixture final : public store_fixture {
     for (const char c : options.schema) quoted.append(c == '"' ? 2 : 1, c);
     return quoted + '"';
   }
+  /// Lets `other` connect anew: the server has ended its connection.
+  void forget_other() { other_.reset(); }
   /// Another program's connection, in the schema.
   const psql& other() {
     if (other_ == nullptr) {
-      other_ = std::make_unique<psql>(server.conninfo());
+      other_ = std::make_unique<psql>(conninfo);
       other_->run("set client_min_messages = error; set search_path = " + schema());
     }
     return *other_;
   }
 
   test_server& server;
+  std::string conninfo = server.conninfo();
   durable::postgres_options options;
   std::vector<std::string> log;
 

@@ -1,7 +1,10 @@
 // A postgres_store joins some databases, and says why it refuses others.
 #include "joining.hpp"
+#include "scripted_server.hpp"
 
 #include <tickwheel/testing.hpp>
+
+#include <sys/stat.h>
 
 #include <string>
 
@@ -133,6 +136,15 @@ TEST_F(postgres_join, database_of_another_encoding_is_refused) {
   admin().run("create database latin encoding 'LATIN1' template template0 locale 'C'");
   expect_refused(try_to_join(on, on.server.conninfo("dbname=latin")), UV_ENOTSUP,
                  "the encoding of the database is LATIN1");
+}
+
+TEST_F(postgres_join, server_that_is_too_old_is_refused) {
+  const std::string folder = on.server.folder() + "/old";
+  ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
+  const scripted_server old{folder, "13.14"};
+  expect_refused(try_to_join(on, "host=" + folder + " user=tester dbname=postgres"), UV_ENOTSUP,
+                 "the server is PostgreSQL 13; it must be 14 or newer");
+  EXPECT_EQ(on.log.size(), 1U);
 }
 
 TEST_F(postgres_join, newer_schema_is_refused) {

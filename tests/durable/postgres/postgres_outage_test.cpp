@@ -149,6 +149,27 @@ TEST_F(postgres_lock, finish_of_a_held_row_is_never_stale) {
   EXPECT_EQ(c.results, std::vector(2, finish_result::finished));
 }
 
+TEST_F(postgres_lock, statement_that_takes_too_long_is_undone) {
+  on.options.answer_timeout = 150ms;
+  on.options.repeat_timeout = 300ms;
+  own->close();
+  own = std::make_unique<node>(on);
+  own->start();
+  on.other().run(
+      "create function slow_down() returns trigger language plpgsql as $$ begin perform pg_sleep(10); return new; end "
+      "$$; create trigger slow_down before insert on tasks for each row execute function slow_down()");
+  asked<durable::put_call> c;
+  c.items.push_back({due("t"), durable::on_conflict::keep});
+  call_runner{on}.run(own->store(), c);
+  EXPECT_EQ(c.status, store_status::unavailable);
+  EXPECT_EQ(own->store().problem(), "canceling statement due to statement timeout");
+  EXPECT_TRUE(on.log.empty()) << on.log[0];
+  on.other().run("drop trigger slow_down on tasks");
+  EXPECT_FALSE(own->get("t"));
+  own->put(due("t"));
+  EXPECT_TRUE(own->get("t"));
+}
+
 TEST_F(postgres_lock, put_waits_for_the_id_that_another_client_inserts) {
   on.other().run("begin");
   EXPECT_EQ(on.other().run("select tickwheel_schedule('t', now(), 'theirs')"), "scheduled");

@@ -129,6 +129,24 @@ TEST_F(postgres_cluster, buried_node_is_replaced_and_its_tasks_start) {
   b->of.close();
 }
 
+TEST_F(postgres_cluster, restarted_node_takes_its_name) {
+  {
+    node killed{on};
+    killed.start(1h, "a", 600ms);
+    killed.put({.id = "t", .due = durable::clock::time_point{1s}});
+    killed.begin("t");
+    on.other().run("create temp table n as select * from nodes; create temp table p as select * from parts");
+  }
+  // `close` has freed the name and the partitions. A process that is killed leaves them.
+  on.other().run(
+      "insert into nodes select * from n; update parts set session = p.session from p where p.part = parts.part");
+  const auto again = make("a", 600ms);
+  open(*again);
+  ASSERT_EQ(again->ready, 0) << again->of.problem();
+  wait_until([&] { return again->started.contains("t"); });
+  again->of.close();
+}
+
 TEST_F(postgres_cluster, name_of_a_living_scheduler_is_refused) {
   const auto first = make("a"), second = make("a");
   open(*first);

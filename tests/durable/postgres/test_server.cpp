@@ -20,6 +20,7 @@
 #include <iterator>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace conformance {
 
@@ -63,21 +64,37 @@ std::optional<std::string> test_server::find_programs() {
   return std::nullopt;
 }
 
-test_server::test_server(const std::vector<std::string>& settings) {
+test_server::test_server(const std::vector<std::string>& settings, std::vector<std::string> environment)
+    : environment_{std::move(environment)} {
   // initdb takes longer than a copy of what it has made
   static const test_server pristine{new_data{}};
   make_folder();
   if (run({"/bin/cp", "-R", pristine.folder_ + "/data", folder_}, folder_ + "/cp.log") != 0)
     fail("cannot copy the data folder:\n" + text_of(folder_ + "/cp.log"));
+  append_settings(settings);
+  // everybody may connect, and one role needs a password
+  std::ofstream{folder_ + "/data/pg_hba.conf"}
+      << "local all secret scram-sha-256\nlocal all all trust\nlocal replication all trust\n";
+  start();
+}
+
+test_server::test_server(standby, const test_server& primary) {
+  make_folder();
+  const std::string output = folder_ + "/basebackup.log";
+  if (run({programs_ + "/pg_basebackup", "-D", folder_ + "/data", "-h", primary.folder_, "-U", "tester", "-R", "-c",
+           "fast", "-X", "stream", "-N"},
+          output) != 0)
+    fail("pg_basebackup failed:\n" + text_of(output));
+  append_settings({});
+  start();
+}
+
+void test_server::append_settings(const std::vector<std::string>& settings) const {
   std::ofstream config{folder_ + "/data/postgresql.conf", std::ios::app};
   config << "listen_addresses = ''\nunix_socket_directories = '" << folder_
          << "'\nshared_buffers = 16MB\nmax_connections = 40\nautovacuum_naptime = 5s\nmax_wal_size = 256MB\n"
             "log_line_prefix = '%m [%p] '\n";
   for (const std::string& line : settings) config << line << '\n';
-  config.close();
-  // everybody may connect, and one role needs a password
-  std::ofstream{folder_ + "/data/pg_hba.conf"} << "local all secret scram-sha-256\nlocal all all trust\n";
-  start();
 }
 
 void test_server::make_folder() {
@@ -127,6 +144,7 @@ pid_t test_server::spawn(const std::vector<std::string>& command, const std::str
   ::close_range(3, ~0U, 0);
   ::chdir("/");
   ::setenv("LC_ALL", "C", 1);
+  for (const std::string& variable : environment_) ::putenv(const_cast<char*>(variable.c_str()));
   ::execv(arguments[0], arguments.data());
   ::_exit(127);
 }

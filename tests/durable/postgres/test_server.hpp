@@ -23,8 +23,12 @@ class test_server {
   /// Returns the folder of PostgreSQL's programs. No value: they are not installed.
   static std::optional<std::string> find_programs();
 
-  /// Makes the data folder, and starts the server. `settings`: further lines for postgresql.conf.
-  explicit test_server(const std::vector<std::string>& settings = {});
+  /// Makes the data folder, and starts the server. `settings`: further lines for postgresql.conf. `environment`: further variables of
+  /// the server, such as "NAME=value".
+  explicit test_server(const std::vector<std::string>& settings = {}, std::vector<std::string> environment = {});
+  /// Makes a copy of a running server, and starts it as a hot standby that follows it.
+  struct standby {};
+  test_server(standby, const test_server& primary);
   ~test_server();
   test_server(const test_server&) = delete;
   test_server& operator=(const test_server&) = delete;
@@ -42,6 +46,8 @@ class test_server {
   std::string conninfo(const std::string& more = {}) const;
   const std::string& folder() const { return folder_; }
   std::string log() const;
+  /// Starts a program as the user of the server. It is killed when this program dies.
+  pid_t spawn(const std::vector<std::string>& command, const std::string& output) const;
 
   /// The server that the tests of this program share. Started by the first call.
   static test_server& shared();
@@ -52,7 +58,7 @@ class test_server {
   explicit test_server(new_data);
 
   void make_folder();
-  pid_t spawn(const std::vector<std::string>& command, const std::string& output) const;
+  void append_settings(const std::vector<std::string>& settings) const;
   int run(const std::vector<std::string>& command, const std::string& output) const;
   bool accepts_connections() const;
   void wait_until_ready() const;
@@ -60,6 +66,7 @@ class test_server {
 
   std::string programs_;
   std::string folder_;
+  std::vector<std::string> environment_;
   pid_t server_ = -1;
 };
 
