@@ -84,7 +84,11 @@ class reader {
     event e;
     e.line = at;
     bool is_event = true;
-    if (!text.empty() && text.front() >= '0' && text.front() <= '9')
+    if (text.starts_with('@')) {
+      e.process = words{in.next().substr(1)}.number<unsigned>();
+      e.asked.process = e.process;
+      is_event = of_child(in, e);
+    } else if (!text.empty() && text.front() >= '0' && text.front() <= '9')
       is_event = of_child(in, e);
     else
       is_event = of_parent(in, e);
@@ -97,7 +101,11 @@ class reader {
     if (what == "config") {
       out_.max_attempts = in.number<unsigned>();
       out_.keep_finished = in.number<nanoseconds>();
-      out_.has_doubts = !in.at_end() && in.next() == "doubts";
+      while (!in.at_end()) {
+        const auto word = in.next();
+        out_.has_doubts = out_.has_doubts || word == "doubts";
+        out_.is_cluster = out_.is_cluster || word == "cluster";
+      }
       return false;
     }
     if (what == "order") {
@@ -107,13 +115,27 @@ class reader {
     if (what == "start" || what == "end") {
       e.kind = what == "start" ? event_kind::start : event_kind::end;
       e.wall = in.number<nanoseconds>();
+      if (e.kind == event_kind::end && !in.at_end()) (void)in.next();
+      if (!in.at_end()) e.process = in.number<unsigned>();
       if (e.kind == event_kind::start) {
-        last_number_ = 0;
+        last_numbers_[e.process] = 0;
         ++out_.starts;
       }
       return true;
     }
     e.wall = in.number<nanoseconds>();
+    if (what == "trouble") {
+      e.kind = event_kind::trouble;
+      e.process = in.number<unsigned>();
+      e.cause = in.next();
+      return true;
+    }
+    if (what == "clock") {
+      e.kind = event_kind::clock;
+      e.before = in.number<nanoseconds>();
+      e.wall = in.number<nanoseconds>();
+      return true;
+    }
     if (what == "backup")
       e.kind = event_kind::backup;
     else if (what == "saved")
@@ -148,22 +170,26 @@ class reader {
     if (!orders_.emplace(r.number, r).second) out_.problem = "two orders have the number " + std::to_string(r.number);
   }
 
-  request ordered(words& in) {
+  request ordered(words& in, unsigned process) {
     const auto number = in.number<std::uint32_t>();
     const auto known = orders_.find(number);
-    if (known != orders_.end()) return known->second;
+    if (known != orders_.end()) {
+      known->second.process = process;
+      return known->second;
+    }
     out_.problem = "nobody has ordered the request " + std::to_string(number);
     return {};
   }
 
   bool of_child(words& in, event& e) {
     const auto number = in.number<std::uint64_t>();
-    if (number != last_number_ + 1) {
-      out_.problem = "a line of the child is missing between the numbers " + std::to_string(last_number_) + " and " +
+    std::uint64_t& last_number = last_numbers_[e.process];
+    if (number != last_number + 1) {
+      out_.problem = "a line of the child is missing between the numbers " + std::to_string(last_number) + " and " +
                      std::to_string(number);
       return false;
     }
-    last_number_ = number;
+    last_number = number;
     e.wall = in.number<nanoseconds>();
     const auto what = in.next();
     if (what == "ready") {
@@ -179,7 +205,7 @@ class reader {
       e.before = in.number<nanoseconds>();
       e.wall = in.number<nanoseconds>();
     } else if (what == "asked" || what == "rejected" || what == "answered") {
-      e.asked = ordered(in);
+      e.asked = ordered(in, e.process);
       e.id = e.asked.id;
       if (what == "asked") {
         e.kind = event_kind::asked;
@@ -227,7 +253,7 @@ class reader {
   }
 
   journal out_;
-  std::uint64_t last_number_ = 0;
+  std::unordered_map<unsigned, std::uint64_t> last_numbers_;  // of the lines of each process
   std::unordered_map<std::uint32_t, request> orders_;
   std::unordered_set<std::uint32_t> asked_;
   std::unordered_set<std::string_view> ids_;

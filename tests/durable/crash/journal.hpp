@@ -2,18 +2,21 @@
 //
 // A journal is text, a record a line. The parent writes
 //
-//   config MAX_ATTEMPTS KEEP_NS [doubts]        the options that the judge needs
+//   config MAX_ATTEMPTS KEEP_NS [doubts] [cluster]    the options that the judge needs; cluster: several processes share the store
 //   order N schedule ID DUE PERIOD keep|replace
 //   order N cancel|revive|get ID
 //   order N finish ID TOKEN
-//   start WALL                                  a child was started
-//   end WALL HOW                                it is gone: no effect of it follows
+//   start WALL [PROCESS]                        a child was started
+//   end WALL HOW [PROCESS]                      it is gone: no effect of it follows; in a cluster what is under way may still have one
+//   trouble WALL PROCESS CAUSE                  in a cluster: from now on others may take this process for dead; 0: any
+//   clock WALL BEFORE AFTER                     in a cluster: the clock of the database was set, as below
 //   backup WALL                                 the file is about to be copied
 //   saved WALL                                  it was copied: the copy has what was there at some moment since
 //   restored WALL                               the last copy has taken the place of the file
 //   quiet WALL                                  nothing more is ordered, and nothing is left to do
 //
-// and copies the lines of the child, which begin with their running number and the wall clock:
+// and copies the lines of the child, which begin with their running number and the wall clock. In a cluster @PROCESS stands before
+// them, and the journal is in the order of the times.
 //
 //   SEQ WALL ready CODE
 //   SEQ WALL asked N                            before the call
@@ -52,6 +55,7 @@ struct request {
   nanoseconds due = 0;
   nanoseconds period = 0;
   std::uint64_t token = 0;
+  unsigned process = 0;  ///< that asks it
 };
 
 enum class state : std::uint8_t { none, pending, running, dead, finished, cancelled };
@@ -92,6 +96,7 @@ const char* to_string(verb) noexcept;
 enum class event_kind : std::uint8_t {
   start,
   end,
+  trouble,
   backup,
   saved,
   restored,
@@ -108,10 +113,12 @@ enum class event_kind : std::uint8_t {
 /// One line that the judge needs.
 struct event {
   event_kind kind{};
+  unsigned process = 0;      ///< in a cluster
   std::size_t line = 0;      ///< in the journal, from 0
   nanoseconds wall = 0;      ///< when it was written
   nanoseconds before = 0;    ///< clock: what it showed before it was set
   std::string_view id;       ///< empty: of no task
+  std::string_view cause;    ///< trouble
   request asked;             ///< asked, rejected, answered
   answer result{};           ///< answered
   seen_row row;              ///< answered by `ok`; row
@@ -126,6 +133,7 @@ struct journal {
   unsigned max_attempts = 8;
   nanoseconds keep_finished = 0;
   bool has_doubts = false;  ///< a begin of this generation may be taken back
+  bool is_cluster = false;  ///< several processes share the store
   std::vector<event> events;
   std::vector<std::string_view> lines;  ///< all
   std::string problem;                  ///< not empty: a line is missing or invalid, and nothing can be judged

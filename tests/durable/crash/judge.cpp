@@ -133,8 +133,8 @@ class court {
  private:
   // Events that concern all tasks.
   static bool is_turn(event_kind k) {
-    return k == event_kind::start || k == event_kind::end || k == event_kind::backup || k == event_kind::saved ||
-           k == event_kind::restored;
+    return k == event_kind::start || k == event_kind::end || k == event_kind::trouble || k == event_kind::backup ||
+           k == event_kind::saved || k == event_kind::restored;
   }
 
   // `last`: the event up to which the model has come.
@@ -143,9 +143,11 @@ class court {
     last = turn;
     switch (journal_.events[turn].kind) {
       case event_kind::start:
-        return model.start();
+        return model.start(journal_.events[turn].process);
       case event_kind::end:
-        return model.end();
+        return model.end(journal_.events[turn].process);
+      case event_kind::trouble:
+        return model.trouble(journal_.events[turn].process);
       case event_kind::backup:
         return model.begin_backup();
       case event_kind::saved:
@@ -201,7 +203,8 @@ class court {
     const auto& mine = tasks_[id];
     row_model model{{.max_attempts = journal_.max_attempts,
                      .keep_finished = journal_.keep_finished,
-                     .has_doubts = journal_.has_doubts}};
+                     .has_doubts = journal_.has_doubts,
+                     .is_cluster = journal_.is_cluster}};
     std::size_t last = 0;
     std::uint64_t last_token = 0;
     auto turn = turns_.begin();
@@ -232,10 +235,10 @@ class court {
         case event_kind::entered: {
           if (e.token <= last_token) return accuse({"D3", "its token does not grow"}, id, i);
           last_token = e.token;
-          if (model.enter(e.token, e.attempt, e.due, e.number)) break;
+          if (model.enter(e.token, e.attempt, e.due, e.number, e.process)) break;
           row_model at_any_time = model;
           at_any_time.elapse({during.from, std::max(during.to, e.due) + one_hour});
-          const bool is_early = at_any_time.enter(e.token, e.attempt, e.due, e.number);
+          const bool is_early = at_any_time.enter(e.token, e.attempt, e.due, e.number, e.process);
           return accuse_start(e, model, is_early, id, i);
         }
         case event_kind::row:

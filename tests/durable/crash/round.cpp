@@ -1,5 +1,6 @@
 #include "round.hpp"
 
+#include "orders.hpp"
 #include "outsider.hpp"
 #include "process.hpp"
 
@@ -8,16 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <random>
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 namespace crash {
@@ -27,46 +23,24 @@ namespace {
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
-constexpr std::int64_t millisecond = 1'000'000;
 constexpr std::int64_t hour = 3'600'000 * millisecond;
 constexpr unsigned max_attempts = 4;
 constexpr std::int64_t keep_finished = 300'000 * millisecond;
-constexpr unsigned most_open = 6;  // requests for one id
 constexpr std::size_t abort_batch = 1000;
 constexpr unsigned zeros_of_quiet = 4;
 constexpr auto short_lease = 500ms;  // for a child that is stopped for longer
 
-std::int64_t true_wall() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+const std::vector<const char*> plans{"d",   "d",  "d", "d",  "D", "D", "D",  "l", "f",
+                                     "ffd", "fD", "r", "rD", "b", "n", "nd", "fb"};
 
-std::string_view next_word(std::string_view& rest) {
-  const auto length = std::min(rest.find(' '), rest.size());
-  const auto word = rest.substr(0, length);
-  rest.remove_prefix(std::min(length + 1, rest.size()));
-  return word;
-}
-
-std::uint64_t number_of(std::string_view word) {
-  std::uint64_t n = 0;
-  (void)std::from_chars(word.data(), word.data() + word.size(), n);
-  return n;
-}
-
-struct known_task {
-  std::string id;
-  bool is_periodic = false;
-  bool is_over = false;            // a periodic one that was cancelled for good
-  unsigned open = 0;               // requests
-  std::uint64_t token = 0;         // of the last start
-  std::uint64_t former_token = 0;  // of the one before
-};
-
-class round {
+class round final : private orders::client {
  public:
   round(const round_options& o, std::uint64_t seed)
-      : options_{o}, random_{seed}, file_{o.directory + "/tasks.db"}, outside_{file_} {
+      : options_{o},
+        random_{seed},
+        orders_{*this, random_, {.tasks = o.tasks, .plans = plans}},
+        file_{o.directory + "/tasks.db"},
+        outside_{file_} {
     for (const char* const end : {"", "-wal", "-shm", "-journal", ".lock"}) (void)unlink((file_ + end).c_str());
     if (!o.faketime.empty()) {
       const std::string clock = o.directory + "/clock";
@@ -93,8 +67,8 @@ class round {
  private:
   // --- chances
 
-  std::uint64_t below(std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>{0, n - 1}(random_); }
-  bool chance(unsigned percent) { return below(100) < percent; }
+  std::uint64_t below(std::uint64_t n) { return random_.below(n); }
+  bool chance(unsigned percent) { return random_.chance(percent); }
   bool has_faults() const { return options_.how == mode::faults; }
 
   // --- children
@@ -127,8 +101,7 @@ class round {
     // the child may have set its clock, and not told it
     write("end " + std::to_string(true_wall() + std::max(ahead_, asked_ahead_)) + " " + std::to_string(status));
     ahead_ = asked_ahead_;
-    for (known_task& t : tasks_) t.open = 0;
-    open_.clear();
+    orders_.end(0);
     left_asked_ = false;
     child_.reset();
     return status;
@@ -143,7 +116,7 @@ class round {
     auto until = begin + (is_early ? std::chrono::microseconds{below(15'000)} : 10s);
     bool was_ready = false;
     const std::size_t share = options_.tasks * (index + 1) / (of + 1);
-    const std::size_t share_before_ready = made_ + (share - std::min(share, made_)) / 4;
+    const std::size_t share_before_ready = orders_.made() + (share - std::min(share, orders_.made())) / 4;
     bool is_draining = false;
     while (steady::now() < until) {
       if (!turn(1ms)) break;
@@ -157,7 +130,8 @@ class round {
         disturb();
         until += steady::now() - now;
       }
-      if (made_ < (was_ready ? share : share_before_ready) && !is_draining && (!was_ready || chance(40))) order_some();
+      if (orders_.made() < (was_ready ? share : share_before_ready) && !is_draining && (!was_ready || chance(40)))
+        order_some();
       if (was_ready && chance(1)) set_clock_some();
       if (drains && was_ready && !is_draining && steady::now() + 20ms > until) {
         is_draining = true;
@@ -178,8 +152,8 @@ class round {
 
   void await_answer() {
     const auto until = steady::now() + 20ms;
-    const std::size_t before = answers_;
-    while (answers_ == before && steady::now() < until)
+    const std::size_t before = orders_.answers();
+    while (orders_.answers() == before && steady::now() < until)
       if (!turn(1ms)) return;
   }
 
@@ -263,21 +237,21 @@ class round {
     begin_child(false);
     if (quiet_until_ == steady::time_point{}) quiet_until_ = steady::now() + options_.patience;
     const auto latest = quiet_until_ + 10 * options_.patience;
-    std::size_t answers = answers_;
+    std::size_t answers = orders_.answers();
     auto next_look = steady::now();
-    const std::size_t share_before_ready = made_ + (options_.tasks - made_) / 4;
+    const std::size_t share_before_ready = orders_.made() + (options_.tasks - orders_.made()) / 4;
     while (turn(1ms)) {
-      if (options_.how == mode::abort && (batch_is_quiet_ || made_ == 0))
+      if (options_.how == mode::abort && (batch_is_quiet_ || orders_.made() == 0))
         order_batch();
-      else if (options_.how != mode::abort && made_ < options_.tasks) {
-        if (is_ready_ ? chance(40) : made_ < share_before_ready) order_some();
+      else if (options_.how != mode::abort && orders_.made() < options_.tasks) {
+        if (is_ready_ ? chance(40) : orders_.made() < share_before_ready) order_some();
       } else if (!is_quiet_ && is_ready_ && steady::now() >= next_look) {
         next_look = steady::now() + 10ms;
         settle();
       }
       if (is_listed_) break;
       // a slow machine goes on and on
-      if (std::exchange(answers, answers_) != answers_)
+      if (std::exchange(answers, orders_.answers()) != orders_.answers())
         quiet_until_ = std::min(latest, steady::now() + options_.patience);
       if (steady::now() <= quiet_until_) continue;
       if (!is_quiet_) {
@@ -300,15 +274,7 @@ class round {
       child_->send("calm\n");
       set_clock(std::max(largest_ahead_, ahead_) + 1000 * millisecond);
     }
-    bool has_open = false;
-    for (std::size_t i = 0; i != tasks_.size(); ++i) {
-      if (tasks_[i].open != 0) has_open = true;
-      if (!tasks_[i].is_periodic || tasks_[i].is_over || tasks_[i].open != 0) continue;
-      has_open = true;
-      simple("get", i);
-      simple("cancel", i);
-    }
-    if (has_open || left_asked_) return;
+    if (orders_.settle() || left_asked_) return;
     left_asked_ = true;
     child_->send("left\n");
   }
@@ -326,7 +292,7 @@ class round {
     if (rest != "0 0") zeros_ = 0;
     if (is_quiet_ || rest != "0 0" || ++zeros_ < zeros_of_quiet) return;
     zeros_ = 0;
-    if (options_.how == mode::abort && made_ < options_.tasks)
+    if (options_.how == mode::abort && orders_.made() < options_.tasks)
       batch_is_quiet_ = true;
     else
       be_quiet();
@@ -369,70 +335,26 @@ class round {
       is_listed_ = true;
     } else if (what == "clock") {
       ahead_ = asked_ahead_;
-    } else if (what == "entered") {
-      zeros_ = 0;
-      ++answers_;
-      const auto known = by_id_.find(std::string{next_word(line)});
-      if (known == by_id_.end()) return;
-      known_task& t = tasks_[known->second];
-      t.former_token = std::exchange(t.token, number_of(next_word(line)));
-    } else if (what == "ended") {
-      ++answers_;
-    } else if (what == "answered" || what == "rejected") {
-      ++answers_;
-      const auto open = open_.find(number_of(next_word(line)));
-      if (open == open_.end()) return;
-      known_task& t = tasks_[open->second.first];
-      if (t.open != 0) --t.open;
-      const bool is_last = open->second.second;
-      if (is_last && what == "answered" && line != "unknown" && line != "unavailable") t.is_over = true;
-      open_.erase(open);
+    } else {
+      if (what == "entered") zeros_ = 0;
+      orders_.note(what, line);
     }
   }
 
   // --- requests
 
-  void order_some() {
-    const std::size_t count = chance(10) ? below(60) : below(8);
-    for (std::size_t i = 0; i != count; ++i) order_one();
+  unsigned on_order(const std::string& journal_line, const std::string& command) override {
+    write(journal_line);
+    child_->send(command);
+    return 0;
   }
+  std::int64_t now() const override { return true_wall() + ahead_; }
 
-  void order_one() {
-    if (tasks_.empty() || chance(45)) return new_task();
-    const std::size_t which =
-        chance(60) ? tasks_.size() - 1 - below(std::min<std::size_t>(tasks_.size(), 40)) : below(tasks_.size());
-    if (tasks_[which].open >= most_open) return;
-    switch (below(20)) {
-      case 0:
-        return set_clock_some();
-      case 1:
-      case 2:
-      case 3:
-      case 4:
-        return schedule(which, "keep", 0);
-      case 5:
-      case 6:
-      case 7:
-        return schedule(which, "replace", 0);
-      case 8:
-      case 9:
-      case 10:
-      case 11:
-      case 12:
-        return simple("cancel", which);
-      case 13:
-        return simple("revive", which);
-      case 14:
-      case 15:
-      case 16:
-        return simple("get", which);
-      case 17:
-      case 18:
-        return finish(which);
-      default:
-        if (options_.how == mode::kill && chance(5)) child_->send("reopen\n");
-        return;
-    }
+  void order_some() {
+    orders_.order_some([this] {
+      if (chance(50)) return set_clock_some();
+      if (options_.how == mode::kill && chance(5)) child_->send("reopen\n");
+    });
   }
 
   // A step forward and back, and now and then an hour forward for a moment.
@@ -451,88 +373,25 @@ class round {
     child_->send("clock " + std::to_string(ahead) + "\n");
   }
 
-  std::size_t add_task() {
-    std::string id = "t" + std::to_string(made_++);
-    // the longest id, and others that sort in unusual ways
-    if (chance(2)) id += "-" + std::string(200 - below(100), 'x');
-    if (chance(5)) id = "\xC3\xA4" + id;
-    by_id_[id] = tasks_.size();
-    tasks_.push_back({.id = std::move(id)});
-    return tasks_.size() - 1;
-  }
-
-  void new_task() {
-    if (made_ >= options_.tasks) return;
-    const std::size_t which = add_task();
-    const bool is_periodic = chance(6);
-    tasks_[which].is_periodic = is_periodic;
-    schedule(which, chance(90) ? "keep" : "replace", is_periodic ? 5 + static_cast<std::int64_t>(below(60)) : 0);
-  }
-
   void order_batch() {
     batch_is_quiet_ = false;
-    const std::size_t count = std::min(abort_batch, options_.tasks - made_);
+    const std::size_t count = std::min(abort_batch, options_.tasks - orders_.made());
     const std::size_t poison = below(count);
     for (std::size_t i = 0; i != count; ++i) {
-      const std::size_t which = add_task();
-      if (i == poison) out_.poison.push_back(tasks_[which].id);
-      put(which, "keep", 0, i == poison ? "a" : chance(50) ? "d" : "D");
+      const std::size_t which = orders_.add_task();
+      if (i == poison) out_.poison.push_back(orders_.tasks()[which].id);
+      orders_.put(which, "keep", 0,
+                  i == poison  ? "a"
+                  : chance(50) ? "d"
+                               : "D",
+                  static_cast<std::int64_t>(below(400)), below(40));
     }
     quiet_until_ = steady::now() + options_.patience;
   }
 
-  void schedule(std::size_t which, const char* conflict, std::int64_t period_ms) {
-    static constexpr std::array plans{"d",   "d",  "d", "d",  "D", "D", "D",  "l", "f",
-                                      "ffd", "fD", "r", "rD", "b", "n", "nd", "fb"};
-    static constexpr std::array periodic_plans{"d", "d", "D", "fd", "r", "f", "nD"};
-    known_task& t = tasks_[which];
-    if (t.is_periodic && period_ms == 0) period_ms = 10;
-    const char* const plan =
-        t.is_periodic ? periodic_plans.at(below(periodic_plans.size())) : plans.at(below(plans.size()));
-    put(which, conflict, period_ms, plan);
-  }
-
-  void put(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan) {
-    std::int64_t delay = 0;
-    switch (below(5)) {
-      case 0:
-        delay = -static_cast<std::int64_t>(below(1000));
-        break;
-      case 1:
-      case 2:
-        delay = static_cast<std::int64_t>(below(50));
-        break;
-      default:
-        delay = static_cast<std::int64_t>(below(400));
-    }
-    const std::int64_t due = true_wall() + ahead_ + delay * millisecond;
-    const std::string times = std::to_string(due) + " " + std::to_string(period_ms * millisecond) + " " + conflict;
-    const std::string filler(chance(3) ? below(20'000) : below(40), 'p');
-    order("schedule", which, times, times + " " + std::to_string(last_order_ + 1) + "/" + plan + "/" + filler);
-  }
-
-  // Of the last start that was seen, or of an earlier one.
-  void finish(std::size_t which) {
-    const known_task& t = tasks_[which];
-    const std::uint64_t token = t.former_token != 0 && chance(60) ? t.former_token : t.token;
-    if (token != 0) order("finish", which, std::to_string(token), std::to_string(token));
-  }
-
-  void simple(const char* what, std::size_t which) { order(what, which, {}, {}); }
-
-  // Writes the order into the journal, and sends it with `sent` instead of `written`.
-  void order(const std::string& what, std::size_t which, const std::string& written, const std::string& sent) {
-    known_task& t = tasks_[which];
-    const std::string number = std::to_string(++last_order_);
-    const auto space = [](const std::string& s) { return s.empty() ? s : " " + s; };
-    write("order " + number + " " + what + " " + t.id + space(written));
-    child_->send(what + " " + number + " " + t.id + space(sent) + "\n");
-    ++t.open;
-    open_[last_order_] = {which, has_settled_clock_ && what == "cancel"};
-  }
-
   const round_options& options_;
-  std::mt19937_64 random_;
+  chances random_;
+  orders orders_;
   const std::string file_;
   outsider outside_;
   std::vector<std::string> environment_;
@@ -546,15 +405,9 @@ class round {
   std::int64_t ahead_ = 0;        // as the child has told
   std::int64_t asked_ahead_ = 0;  // as it was told
   std::int64_t largest_ahead_ = 0;
-  std::vector<known_task> tasks_;
-  std::unordered_map<std::string, std::size_t> by_id_;
-  std::map<std::uint64_t, std::pair<std::size_t, bool>> open_;  // orders: the task, and whether it is the last cancel
-  std::uint64_t last_order_ = 0;
-  std::size_t made_ = 0;
   bool has_settled_clock_ = false;
   bool left_asked_ = false;
-  std::size_t answers_ = 0;  // and starts
-  unsigned zeros_ = 0;       // answers in a row, without a start, that nothing is left
+  unsigned zeros_ = 0;  // answers in a row, without a start, that nothing is left
   bool batch_is_quiet_ = false;
   bool is_quiet_ = false;
   bool is_listed_ = false;

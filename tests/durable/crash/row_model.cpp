@@ -37,21 +37,28 @@ std::string describe(const possible_row& row) {
   return text + ", put by order " + std::to_string(row.number);
 }
 
-void row_model::start() noexcept {
-  ++generation_;
+void row_model::start(unsigned process) {
+  generation_of_[process] = ++generation_;
   is_alive_ = true;
 }
 
-void row_model::end() {
-  is_alive_ = false;
-  open_.clear();
-  std::vector<possible_row> before;
-  before.swap(rows_);
-  for (possible_row row : before) {
-    row.applied = 0;
-    row.results = {};
-    add(row);
+void row_model::trouble(unsigned process) {
+  if (process != 0) {
+    doubtful_.insert(generation_of_[process]);
+    return;
   }
+  for (const auto& [id, generation] : generation_of_) doubtful_.insert(generation);
+}
+
+void row_model::end(unsigned process) {
+  if (rules_.is_cluster) {
+    trouble(process);
+    for (std::size_t i = 0; i != open_.size(); ++i)
+      if (open_[i].what.process == process) give_up(i);
+    return;
+  }
+  is_alive_ = false;
+  forget(std::vector<bool>(open_.size(), true));
 }
 
 void row_model::elapse(interval during) {
@@ -85,9 +92,10 @@ void row_model::add(const possible_row& row) {
   if (std::find(rows_.begin(), rows_.end(), row) == rows_.end()) rows_.push_back(row);
 }
 
-void row_model::add_result(possible_row row, std::uint32_t result) {
-  row.results.at(row.applied) = result;
-  ++row.applied;
+// Nobody asks for the result of what was given up.
+void row_model::add_result(possible_row row, std::size_t at, std::uint32_t result) {
+  row.results.at(at) = open_[at].is_given_up ? 0 : result;
+  row.applied |= 1U << at;
   add(row);
 }
 
@@ -100,33 +108,14 @@ void row_model::reach(const possible_row& row, interval during) {
     begun.at = state::running;
     begun.is_entered = false;
     begun.token = 0;
-    begun.generation = generation_;
+    begun.generation = rules_.is_cluster ? 0 : generation_;
     ++begun.attempts;
     // the due of a period that is not known yet has passed; a known one may be ahead after a revive and a step of the clock
     if (begun.due_to > begun.due_from) begun.due_to = std::max(begun.due_from, std::min(begun.due_to, during.to));
     add(begun);
   }
-  if (row.at == state::running && (row.generation != generation_ || (rules_.has_doubts && !row.is_entered))) {
-    const bool is_doubted = row.generation == generation_;
-    possible_row back = row;
-    back.is_entered = false;
-    back.token = 0;
-    back.at = state::pending;
-    if (row.stop) {
-      end_row(back, state::cancelled, during);
-    } else if (is_doubted) {
-      --back.attempts;
-    } else {
-      ++back.lost;
-      if (back.lost >= rules_.most_lost)
-        back.at = state::dead;
-      else if (back.attempts >= rules_.max_attempts && back.period != 0)
-        next_period(back, during);
-      else if (back.attempts >= rules_.max_attempts)
-        back.at = state::dead;
-    }
-    add(back);
-  }
+  if (may_be_recovered(row)) recover(row, during);
+  if (may_be_given_back(row)) give_back(row, during);
   if (is_forgotten(row, during)) {
     possible_row forgotten;
     forgotten.applied = row.applied;
@@ -136,10 +125,55 @@ void row_model::reach(const possible_row& row, interval during) {
   }
 }
 
+// In a cluster nobody knows which process has begun what is not entered.
+bool row_model::may_be_recovered(const possible_row& row) const noexcept {
+  if (row.at != state::running) return false;
+  if (!rules_.is_cluster) return row.generation != generation_;
+  return row.is_entered ? doubtful_.contains(row.generation) : !doubtful_.empty();
+}
+
+bool row_model::may_be_given_back(const possible_row& row) const noexcept {
+  if (row.at != state::running || row.is_entered || !rules_.has_doubts) return false;
+  return rules_.is_cluster || row.generation == generation_;
+}
+
+void row_model::recover(const possible_row& row, interval during) {
+  possible_row back = row;
+  back.is_entered = false;
+  back.token = 0;
+  back.generation = 0;
+  back.at = state::pending;
+  if (row.stop) {
+    end_row(back, state::cancelled, during);
+  } else {
+    ++back.lost;
+    if (back.lost >= rules_.most_lost)
+      back.at = state::dead;
+    else if (back.attempts >= rules_.max_attempts && back.period != 0)
+      next_period(back, during);
+    else if (back.attempts >= rules_.max_attempts)
+      back.at = state::dead;
+  }
+  add(back);
+}
+
+void row_model::give_back(const possible_row& row, interval during) {
+  possible_row back = row;
+  back.token = 0;
+  back.generation = 0;
+  back.at = state::pending;
+  if (row.stop)
+    end_row(back, state::cancelled, during);
+  else
+    --back.attempts;
+  add(back);
+}
+
 // A finish whose answer was lost is sent again. It finds no row if that was forgotten meanwhile, because the clock was set forward.
 void row_model::repeat_finishes(const possible_row& row) {
-  for (std::size_t i = 0; i != row.applied; ++i) {
-    if (!is_finish(open_[i].what.what) || row.results.at(i) != outcome(answer::finished)) continue;
+  for (std::size_t i = 0; i != open_.size(); ++i) {
+    const bool has_finished = (row.applied >> i & 1U) != 0 && row.results.at(i) == outcome(answer::finished);
+    if (!has_finished || !is_finish(open_[i].what.what)) continue;
     possible_row repeated = row;
     repeated.results.at(i) = outcome(answer::stale);
     add(repeated);
@@ -151,30 +185,35 @@ bool row_model::is_forgotten(const possible_row& row, interval during) const noe
   return is_over && during.to - row.gone >= rules_.keep_finished;
 }
 
+// The requests of a process take effect in their order, and those of two processes in any.
 void row_model::apply_next(const possible_row& row, interval during) {
-  if (row.applied == open_.size()) return;
-  const open_request& next = open_[row.applied];
-  apply(next.what, row, during);
-  // a forgotten row counts as none, and is known again after the clock was set back
-  if (is_forgotten(row, during)) {
-    if (next.what.what == verb::cancel || next.what.what == verb::revive || next.what.what == verb::get)
-      add_result(row, outcome(answer::not_found));
-    else if (next.what.what != verb::keep && next.what.what != verb::replace)
-      add_result(row, outcome(answer::stale));
+  std::unordered_set<unsigned> waiting;
+  for (std::size_t i = 0; i != open_.size(); ++i) {
+    const open_request& next = open_[i];
+    if ((row.applied >> i & 1U) != 0 || !waiting.insert(next.what.process).second) continue;
+    apply(next, i, row, during);
+    // a forgotten row counts as none, and is known again after the clock was set back
+    if (is_forgotten(row, during)) {
+      if (next.what.what == verb::cancel || next.what.what == verb::revive || next.what.what == verb::get)
+        add_result(row, i, outcome(answer::not_found));
+      else if (next.what.what != verb::keep && next.what.what != verb::replace)
+        add_result(row, i, outcome(answer::stale));
+    }
+    // without faults each request takes effect
+    if (next.is_given_up || rules_.has_doubts) add_result(row, i, outcome(answer::unavailable));
   }
-  // without faults each request takes effect
-  if (next.is_given_up || rules_.has_doubts) add_result(row, outcome(answer::unavailable));
 }
 
-void row_model::apply(const request& r, possible_row row, interval during) {
+void row_model::apply(const open_request& asked, std::size_t at, possible_row row, interval during) {
+  const request& r = asked.what;
   switch (r.what) {
     case verb::keep:
     case verb::replace: {
       answer result = answer::scheduled;
       const bool is_alive = row.at == state::pending || row.at == state::running;
       if (row.at != state::none) {
-        if (r.what == verb::keep) return add_result(row, outcome(is_alive ? answer::exists : answer::ended));
-        if (row.at == state::running) return add_result(row, outcome(answer::running));
+        if (r.what == verb::keep) return add_result(row, at, outcome(is_alive ? answer::exists : answer::ended));
+        if (row.at == state::running) return add_result(row, at, outcome(answer::running));
         result = answer::replaced;
       }
       possible_row put;
@@ -185,46 +224,46 @@ void row_model::apply(const request& r, possible_row row, interval during) {
       put.ended = row.ended;
       put.applied = row.applied;
       put.results = row.results;
-      return add_result(put, outcome(result));
+      return add_result(put, at, outcome(result));
     }
     case verb::cancel:
       switch (row.at) {
         case state::none:
-          return add_result(row, outcome(answer::not_found));
+          return add_result(row, at, outcome(answer::not_found));
         case state::pending:
         case state::dead:
           end_row(row, state::cancelled, during);
-          return add_result(row, outcome(answer::cancelled));
+          return add_result(row, at, outcome(answer::cancelled));
         case state::running:
           row.stop = true;
-          return add_result(row, outcome(answer::running));
+          return add_result(row, at, outcome(answer::running));
         case state::finished:
-          return add_result(row, outcome(answer::finished));
+          return add_result(row, at, outcome(answer::finished));
         case state::cancelled:
-          return add_result(row, outcome(answer::cancelled));
+          return add_result(row, at, outcome(answer::cancelled));
       }
       return;
     case verb::revive:
-      if (row.at == state::none) return add_result(row, outcome(answer::not_found));
-      if (row.at != state::dead) return add_result(row, outcome(answer::not_dead));
+      if (row.at == state::none) return add_result(row, at, outcome(answer::not_found));
+      if (row.at != state::dead) return add_result(row, at, outcome(answer::not_dead));
       row.at = state::pending;
       row.not_before = during.from;
       row.attempts = row.lost = 0;
-      return add_result(row, outcome(answer::revived));
+      return add_result(row, at, outcome(answer::revived));
     case verb::get:
-      return add_result(row, row.at == state::none ? outcome(answer::not_found) : outcome(answer::ok, seen(row)));
+      return add_result(row, at, row.at == state::none ? outcome(answer::not_found) : outcome(answer::ok, seen(row)));
     case verb::done:
     case verb::again:
     case verb::fail:
     case verb::bury:
-      return finish(r, row, during);
+      return finish(r, at, row, during);
   }
 }
 
-void row_model::finish(const request& r, possible_row row, interval during) {
-  if (row.at != state::none && row.ended == r.token) return add_result(row, outcome(answer::finished));
+void row_model::finish(const request& r, std::size_t at, possible_row row, interval during) {
+  if (row.at != state::none && row.ended == r.token) return add_result(row, at, outcome(answer::finished));
   if (row.at != state::running || !row.is_entered || row.token != r.token)
-    return add_result(row, outcome(answer::stale));
+    return add_result(row, at, outcome(answer::stale));
   row.ended = r.token;
   row.token = 0;
   row.is_entered = false;
@@ -246,7 +285,7 @@ void row_model::finish(const request& r, possible_row row, interval during) {
     row.not_before = 0;  // a delay is no promise, and counts from the scheduler's estimate of the time
     if (r.what == verb::again) --row.attempts;
   }
-  add_result(row, outcome(answer::finished));
+  add_result(row, at, outcome(answer::finished));
 }
 
 // The next due is the first of the period after the time of the write.
@@ -303,26 +342,46 @@ bool row_model::reject(const request& r) {
   const std::size_t at = position(r);
   if (at == open_.size()) return false;
   const auto had_none = [at](const possible_row& row) {
-    return row.applied <= at || row.results.at(at) == outcome(answer::unavailable);
+    return (row.applied >> at & 1U) == 0 || row.results.at(at) == outcome(answer::unavailable);
   };
   if (!keep_if(had_none)) return false;
-  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(at));
-  forget_results(at, 1);
+  std::vector<bool> leaving(open_.size(), false);
+  leaving[at] = true;
+  forget(leaving);
   return true;
 }
 
-// Takes the results of `count` requests out, from the one at `from` on.
-void row_model::forget_results(std::size_t from, std::size_t count) {
+// It takes effect now, later or never.
+void row_model::give_up(std::size_t at) {
+  open_[at].is_given_up = true;
   std::vector<possible_row> before;
   before.swap(rows_);
   for (possible_row row : before) {
-    if (row.applied > from) {
-      const auto begin = row.results.begin() + static_cast<std::ptrdiff_t>(from);
-      std::fill(std::move(begin + static_cast<std::ptrdiff_t>(count), row.results.end(), begin), row.results.end(), 0);
-      row.applied = static_cast<std::uint8_t>(row.applied - count);
-    }
+    row.results.at(at) = 0;
     add(row);
   }
+}
+
+// Takes requests and their results out.
+void row_model::forget(const std::vector<bool>& leaving) {
+  std::vector<possible_row> before;
+  before.swap(rows_);
+  for (const possible_row& row : before) {
+    possible_row kept = row;
+    kept.applied = 0;
+    kept.results = {};
+    std::size_t to = 0;
+    for (std::size_t i = 0; i != leaving.size(); ++i) {
+      if (leaving[i]) continue;
+      kept.applied |= (row.applied >> i & 1U) << to;
+      kept.results.at(to++) = row.results.at(i);
+    }
+    add(kept);
+  }
+  std::size_t to = 0;
+  for (std::size_t i = 0; i != leaving.size(); ++i)
+    if (!leaving[i]) open_[to++] = open_[i];
+  open_.resize(to);
 }
 
 bool row_model::give(const request& r, answer result, const seen_row& row_of_answer) {
@@ -330,25 +389,32 @@ bool row_model::give(const request& r, answer result, const seen_row& row_of_ans
   if (at == open_.size()) return false;
   if (result == answer::unavailable) return reject(r);
   if (result == answer::unknown) {
-    open_[at].is_given_up = true;
+    give_up(at);
     return true;
   }
   const std::uint32_t given = outcome(result, promised(row_of_answer));
-  if (!keep_if([&](const possible_row& row) { return row.applied > at && row.results.at(at) == given; })) return false;
-  // those before it have been given up: they have no effect any more, because the later one has had its own
-  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(at + 1));
-  forget_results(0, at + 1);
+  const auto fits = [&](const possible_row& row) {
+    return (row.applied >> at & 1U) != 0 && row.results.at(at) == given;
+  };
+  if (!keep_if(fits)) return false;
+  // those of the process before it have been given up: they have no effect any more, because the later one has had its own
+  std::vector<bool> leaving(open_.size(), false);
+  for (std::size_t i = 0; i <= at; ++i) leaving[i] = open_[i].what.process == r.process;
+  forget(leaving);
   return true;
 }
 
-bool row_model::enter(std::uint64_t token, unsigned attempt, nanoseconds due, std::uint32_t number) {
+bool row_model::enter(std::uint64_t token, unsigned attempt, nanoseconds due, std::uint32_t number, unsigned process) {
+  const std::uint32_t generation = generation_of_[process];
   return keep_if([&](possible_row& row) {
-    const bool fits = row.at == state::running && !row.is_entered && row.generation == generation_ &&
-                      row.attempts == attempt && row.number == number && due >= row.due_from && due <= row.due_to &&
+    const bool fits = row.at == state::running && !row.is_entered &&
+                      (rules_.is_cluster || row.generation == generation) && row.attempts == attempt &&
+                      row.number == number && due >= row.due_from && due <= row.due_to &&
                       (row.period == 0 || (due - row.first_due) % row.period == 0);
     if (!fits) return false;
     row.is_entered = true;
     row.token = token;
+    row.generation = generation;
     row.due_from = row.due_to = due;
     return true;
   });
