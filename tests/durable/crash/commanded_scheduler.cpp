@@ -239,6 +239,8 @@ void commanded_scheduler::on_due(execution run) {
     case 'r':
       return end(std::move(run), random % 4 == 0 ? 'd' : 'r');
     case 'x':
+      say("external %.*s %" PRIu64 " %.*s/%" PRId64, static_cast<int>(run.id().size()), run.id().data(), run.token(),
+          static_cast<int>(number.size()), number.data(), in_ns(run.due()));
       external_.insert_or_assign(std::pair{std::string{run.id()}, run.token()}, std::move(run));
       return;
     case 'a':

@@ -244,7 +244,8 @@ class reader {
       const auto at = in.name<state>(states);
       e.id = in.next();
       e.row = in.row_after(at);
-    } else if (what == "left" || what == "listed" || what == "drained" || what == "marked") {
+    } else if (what == "left" || what == "listed" || what == "drained" || what == "marked" || what == "external" ||
+               what == "log" || what == "stalled") {
       return false;  // for the parent
     } else {
       out_.problem = "the child has written an unknown line: " + std::string{what};

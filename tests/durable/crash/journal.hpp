@@ -28,7 +28,8 @@
 //   SEQ WALL clock BEFORE AFTER                 the wall clock was set: no later time was shown before, and no earlier one after
 //   SEQ WALL closed                             the scheduler was closed: its executions are lost
 //   SEQ WALL row STATE ID ATTEMPTS LOST CANCELLING    of a list, at the end
-//   SEQ WALL left|listed|drained|marked ...     for the parent; the judge skips these
+//   SEQ WALL external ID TOKEN KEY              this start waits for another program, which knows it as KEY: N/DUE
+//   SEQ WALL left|listed|drained|marked|external|log|stalled ...    for the parent; the judge skips these
 //
 // Times are nanoseconds since 1970.
 #pragma once

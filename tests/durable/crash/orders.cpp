@@ -67,6 +67,7 @@ void orders::new_task() {
   const std::size_t which = add_task();
   const bool is_periodic = random_.chance(6);
   tasks_[which].is_periodic = is_periodic;
+  tasks_[which].is_external = !is_periodic && options_.external != 0 && random_.chance(options_.external);
   schedule(which, random_.chance(90) ? "keep" : "replace",
            is_periodic ? 5 + static_cast<std::int64_t>(random_.below(60)) : 0);
 }
@@ -75,8 +76,9 @@ void orders::schedule(std::size_t which, const char* conflict, std::int64_t peri
   static constexpr std::array periodic_plans{"d", "d", "D", "fd", "r", "f", "nD"};
   known_task& t = tasks_[which];
   if (t.is_periodic && period_ms == 0) period_ms = 10;
-  const char* const plan = t.is_periodic ? periodic_plans.at(random_.below(periodic_plans.size()))
-                                         : options_.plans.at(random_.below(options_.plans.size()));
+  const char* const plan = t.is_external   ? "x"
+                           : t.is_periodic ? periodic_plans.at(random_.below(periodic_plans.size()))
+                                           : options_.plans.at(random_.below(options_.plans.size()));
   std::int64_t delay = 0;
   switch (random_.below(5)) {
     case 0:
@@ -94,7 +96,7 @@ void orders::schedule(std::size_t which, const char* conflict, std::int64_t peri
 
 void orders::put(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan,
                  std::int64_t delay_ms, std::size_t payload) {
-  const std::int64_t due = client_.now() + delay_ms * millisecond;
+  const std::int64_t due = (client_.now() / 1000 + delay_ms * 1000) * 1000;  // SQL has microseconds
   const std::string times = std::to_string(due) + " " + std::to_string(period_ms * millisecond) + " " + conflict;
   order("schedule", which, times,
         times + " " + std::to_string(last_order_ + 1) + "/" + plan + "/" + std::string(payload, 'p'));
@@ -103,6 +105,7 @@ void orders::put(std::size_t which, const char* conflict, std::int64_t period_ms
 // Of the last start that was seen, or of an earlier one.
 void orders::finish(std::size_t which) {
   const known_task& t = tasks_[which];
+  if (t.is_external) return;
   const std::uint64_t token = t.former_token != 0 && random_.chance(60) ? t.former_token : t.token;
   if (token != 0) finish(which, token);
 }

@@ -37,6 +37,7 @@ struct known_task {
   std::string id;
   bool is_periodic = false;
   bool is_over = false;            ///< a periodic one that was cancelled for good
+  bool is_external = false;        ///< another program ends its starts
   unsigned open = 0;               ///< requests
   std::uint64_t token = 0;         ///< of the last start
   std::uint64_t former_token = 0;  ///< of the one before
@@ -60,6 +61,7 @@ class orders {
     std::size_t tasks = 0;
     unsigned most_open = 6;          ///< requests for one id
     std::vector<const char*> plans;  ///< of tasks that are not periodic
+    unsigned external = 0;           ///< the percentage of tasks whose plan is x
   };
 
   orders(client& of, chances& random, options how) : client_{of}, random_{random}, options_{std::move(how)} {}
@@ -74,11 +76,15 @@ class orders {
 
   std::size_t made() const { return made_; }
   const std::vector<known_task>& tasks() const { return tasks_; }
+  /// Returns the place of a task in `tasks`, which must be known.
+  std::size_t find(const std::string& id) const { return by_id_.at(id); }
   /// Returns a new task, for which nothing was ordered yet.
   std::size_t add_task();
   /// Schedules a task that is due soon.
   void put(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan, std::int64_t delay_ms,
            std::size_t payload);
+  /// Orders a cancel.
+  void cancel(std::size_t which) { simple("cancel", which); }
   /// Orders `done` for a start.
   void finish(std::size_t which, std::uint64_t token);
 

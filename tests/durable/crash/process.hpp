@@ -23,6 +23,9 @@ class process {
   /// Moves bytes in both directions for at most `patience`. What it has written is appended to `into`. Returns false once it has closed
   /// its standard output.
   bool exchange(std::string& into, std::chrono::milliseconds patience);
+  /// Returns the descriptor that has its output.
+  int output() const noexcept { return output_; }
+  pid_t id() const noexcept { return id_; }
   /// Sends a signal.
   void signal(int number) const noexcept;
   /// Reads what is left, waits for its end, and returns its wait status.

@@ -172,9 +172,13 @@ void test_server::wait_until_ready() const {
   }
 }
 
-void test_server::stop() {
+void test_server::stop() { end(SIGINT); }
+
+void test_server::stop_immediately() { end(SIGQUIT); }
+
+void test_server::end(int signal) {
   if (server_ < 0) return;
-  ::kill(server_, SIGINT);
+  ::kill(server_, signal);
   ::waitpid(server_, nullptr, 0);
   server_ = -1;
 }

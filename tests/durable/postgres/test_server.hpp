@@ -36,6 +36,8 @@ class test_server {
   void start();
   /// Ends the server; its backends roll back what they do.
   void stop();
+  /// Ends the server without a checkpoint, as `pg_ctl stop -m immediate`: the next start recovers.
+  void stop_immediately();
   /// Kills the server and its backends, as a crash of the machine does.
   void kill();
   /// Stops all processes of the server for a while, and lets them go on.
@@ -59,6 +61,7 @@ class test_server {
 
   void make_folder();
   void append_settings(const std::vector<std::string>& settings) const;
+  void end(int signal);
   int run(const std::vector<std::string>& command, const std::string& output) const;
   bool accepts_connections() const;
   void wait_until_ready() const;

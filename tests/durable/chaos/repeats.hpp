@@ -1,0 +1,25 @@
+// What a journal of a cluster says about starts that were repeated, and about how fast they were.
+#pragma once
+
+#include "../crash/journal.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace chaos {
+
+struct repeats {
+  /// Starts that followed one without an answer, by the last trouble of its process before: killed, stopped ... or none.
+  std::map<std::string, std::size_t> by_cause;
+  /// Starts that a killed process had left running, and that another one began.
+  std::size_t takeovers = 0;
+  /// From the end of the process to the next start, at most.
+  std::chrono::nanoseconds longest_takeover{};
+  std::string slowest;  ///< its task
+};
+
+repeats find_repeats(const crash::journal&);
+
+}  // namespace chaos
