@@ -1,11 +1,14 @@
-// The ceiling of sqlite_store: its tables and writes on bare SQLite, on one thread, in batches of 1,000, durable.
+// The ceiling of sqlite_store: its tables and writes on bare SQLite, on one thread.
 #pragma once
+
+#include "bench_tasks.hpp"
+#include "failure.hpp"
+#include "raw_store.hpp"
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -44,20 +47,17 @@ class raw_statement {
   }
 
  private:
-  [[noreturn]] void fail() const {
-    std::fprintf(stderr, "durable_bench: %s\n", sqlite3_errmsg(on_));
-    std::exit(1);
-  }
+  [[noreturn]] void fail() const { bench::fail(sqlite3_errmsg(on_)); }
 
   sqlite3* on_;
   sqlite3_stmt* statement_ = nullptr;
 };
 
 /// A file with the tables of sqlite_store.
-class raw_sqlite {
+class raw_sqlite final : public raw_store {
  public:
-  explicit raw_sqlite(const std::string& path) {
-    if (sqlite3_open(path.c_str(), &file_) != SQLITE_OK) std::exit(1);
+  raw_sqlite(const std::string& path, std::size_t pending) {
+    if (sqlite3_open(path.c_str(), &file_) != SQLITE_OK) fail(path + " cannot be opened");
     for (const char* sql : {"pragma journal_mode = wal", "pragma synchronous = full", "pragma cache_size = -32768",
                             "pragma wal_autocheckpoint = 4000",
                             "create table tasks(id text not null unique, state integer not null default 0, at integer "
@@ -70,49 +70,39 @@ class raw_sqlite {
                             "create index other on tasks(state, id) where state <> 0",
                             "create index gone on tasks(gone) where gone is not null"})
       execute(sql);
+    schedule(new_numbers(pending), pending, far_away);
   }
-  ~raw_sqlite() { sqlite3_close(file_); }
+  ~raw_sqlite() override { sqlite3_close(file_); }
   raw_sqlite(const raw_sqlite&) = delete;
   raw_sqlite& operator=(const raw_sqlite&) = delete;
 
-  void execute(const char* sql) {
-    if (sqlite3_exec(file_, sql, nullptr, nullptr, nullptr) == SQLITE_OK) return;
-    std::fprintf(stderr, "durable_bench: %s: %s\n", sql, sqlite3_errmsg(file_));
-    std::exit(1);
-  }
-  [[noreturn]] static void fail(const char* what) {
-    std::fprintf(stderr, "durable_bench: %s\n", what);
-    std::exit(1);
-  }
-  sqlite3* file() const { return file_; }
-
-  /// Inserts the tasks `ids`, due at `at`, in one transaction.
-  void put(const std::vector<std::string>& ids, std::int64_t at, const std::string& payload) {
+  void schedule(std::uint64_t first, std::size_t count, durable::clock::time_point due) override {
     raw_statement insert{
         file_,
         "insert into tasks(id, at, due, period, rev, payload) values(?1, ?2, ?2, 0, ?3, ?4) on conflict(id) do "
         "nothing returning rev"};
-    execute("begin immediate");
-    for (const std::string& id : ids) insert.bind(1, id).bind(2, at).bind(3, ++revision_).bind_blob(4, payload).run();
-    execute("commit");
+    in_batches(first, count, [&](std::uint64_t number) {
+      const std::string id = id_of(number);
+      insert.bind(1, id).bind(2, time(due)).bind(3, ++revision_).bind_blob(4, payload).run();
+    });
   }
-
-  /// Cancels the pending tasks `ids` in one transaction, leaving tombstones.
-  void cancel(const std::vector<std::string>& ids, std::int64_t now) {
+  void cancel(std::uint64_t first, std::size_t count) override {
     raw_statement cancel{
         file_,
         "update tasks set state = 4, rev = ?2, ended = rev, gone = ?3, payload = null where id = ?1 and state = 0 "
         "returning rev"};
-    execute("begin immediate");
-    for (const std::string& id : ids) {
-      const std::int64_t changed = cancel.bind(1, id).bind(2, ++revision_).bind(3, now).run();
+    in_batches(first, count, [&](std::uint64_t number) {
+      const std::string id = id_of(number);
+      const std::int64_t changed = cancel.bind(1, id).bind(2, ++revision_).bind(3, now()).run();
       if (changed != revision_) fail("a task is not pending");
-    }
-    execute("commit");
+    });
   }
-
-  /// Starts the tasks `ids`, and in a second transaction finishes them, leaving tombstones.
-  void start_and_finish(const std::vector<std::string>& ids, std::int64_t now) {
+  void schedule_due(std::uint64_t first, std::size_t count) override {
+    due_ = first;
+    due_count_ = count;
+    schedule(first, count, durable::clock::now());
+  }
+  void start_and_finish() override {
     raw_statement begin{
         file_,
         "update tasks set state = 1, rev = ?2, attempt = attempt + 1 where id = ?1 and state = 0 and at <= ?3 "
@@ -121,26 +111,36 @@ class raw_sqlite {
         file_,
         "update tasks set state = 3, rev = ?2, ended = rev, gone = ?3, payload = null where id = ?1 and state = 1 "
         "returning rev"};
-    execute("begin immediate");
-    for (const std::string& id : ids) begin.bind(1, id).bind(2, ++revision_).bind(3, now).run();
-    execute("commit");
-    execute("begin immediate");
-    for (const std::string& id : ids) finish.bind(1, id).bind(2, ++revision_).bind(3, now).run();
-    execute("commit");
-  }
-
-  /// Deletes 1,000 tombstones.
-  void purge(std::int64_t until) {
-    raw_statement purge{
-        file_,
-        "delete from tasks where rowid in (select rowid from tasks where gone is not null and gone <= ?1 order by "
-        "gone limit 1000)"};
-    purge.bind(1, until).run();
+    for (std::size_t done = 0; done < due_count_; done += raw_batch)
+      for (raw_statement* const write : {&begin, &finish})
+        in_batches(due_ + done, std::min(raw_batch, due_count_ - done), [&](std::uint64_t number) {
+          const std::string id = id_of(number);
+          const std::int64_t changed = write->bind(1, id).bind(2, ++revision_).bind(3, now()).run();
+          if (changed != revision_) fail("a task is not due");
+        });
   }
 
  private:
+  static std::int64_t time(durable::clock::time_point t) { return t.time_since_epoch().count(); }
+  static std::int64_t now() { return time(durable::clock::now()); }
+
+  void execute(const char* sql) {
+    if (sqlite3_exec(file_, sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+      fail(std::string{sql} + ": " + sqlite3_errmsg(file_));
+  }
+  template <class Write>
+  void in_batches(std::uint64_t first, std::size_t count, const Write& write) {
+    for (std::size_t done = 0; done < count; done += raw_batch) {
+      execute("begin immediate");
+      for (std::size_t i = done; i != std::min(count, done + raw_batch); ++i) write(first + i);
+      execute("commit");
+    }
+  }
+
   sqlite3* file_ = nullptr;
   std::int64_t revision_ = 0;
+  std::uint64_t due_ = 0;
+  std::size_t due_count_ = 0;
 };
 
 }  // namespace tickwheel::bench

@@ -15,7 +15,7 @@ WORKLOADS = ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause"
 FLOOR = "floor"  # a workload without timers, whose subjects are FLOORS
 FENCED = "_fenced"  # behind the name of a workload
 DURABLE = ("schedule", "cancel", "start+finish")  # operations of durable_bench; "raw " before the name: the same on bare SQLite
-DURABLE_TIMES = ("fsync", "lateness", "one tick", "recovery", "callbacks")
+DURABLE_TIMES = ("fsync", "lateness 2500", "one tick", "recovery", "callbacks")
 
 
 @dataclasses.dataclass(frozen=True)

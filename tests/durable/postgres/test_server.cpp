@@ -50,6 +50,14 @@ pid_t parent_of(pid_t process) {
   return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
 }
 
+// Makes a folder that the server's user owns.
+std::string new_folder(std::string name) {
+  name += "/tickwheel_postgres_XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) fail("cannot make " + name);
+  if (::geteuid() == 0 && ::chown(name.c_str(), nobody, nogroup) != 0) fail("cannot give " + name + " to nobody");
+  return name;
+}
+
 }  // namespace
 
 std::optional<std::string> test_server::find_programs() {
@@ -64,16 +72,17 @@ std::optional<std::string> test_server::find_programs() {
   return std::nullopt;
 }
 
-test_server::test_server(const std::vector<std::string>& settings, std::vector<std::string> environment)
+test_server::test_server(const std::vector<std::string>& settings, std::vector<std::string> environment,
+                         const std::string& data_parent)
     : environment_{std::move(environment)} {
   // initdb takes longer than a copy of what it has made
   static const test_server pristine{new_data{}};
-  make_folder();
-  if (run({"/bin/cp", "-R", pristine.folder_ + "/data", folder_}, folder_ + "/cp.log") != 0)
+  make_folder(data_parent);
+  if (run({"/bin/cp", "-R", pristine.data_, data_}, folder_ + "/cp.log") != 0)
     fail("cannot copy the data folder:\n" + text_of(folder_ + "/cp.log"));
   append_settings(settings);
   // everybody may connect, and one role needs a password
-  std::ofstream{folder_ + "/data/pg_hba.conf"}
+  std::ofstream{data_ + "/pg_hba.conf"}
       << "local all secret scram-sha-256\nlocal all all trust\nlocal replication all trust\n";
   start();
 }
@@ -81,8 +90,8 @@ test_server::test_server(const std::vector<std::string>& settings, std::vector<s
 test_server::test_server(standby, const test_server& primary) {
   make_folder();
   const std::string output = folder_ + "/basebackup.log";
-  if (run({programs_ + "/pg_basebackup", "-D", folder_ + "/data", "-h", primary.folder_, "-U", "tester", "-R", "-c",
-           "fast", "-X", "stream", "-N"},
+  if (run({programs_ + "/pg_basebackup", "-D", data_, "-h", primary.folder_, "-U", "tester", "-R", "-c", "fast", "-X",
+           "stream", "-N"},
           output) != 0)
     fail("pg_basebackup failed:\n" + text_of(output));
   append_settings({});
@@ -90,29 +99,25 @@ test_server::test_server(standby, const test_server& primary) {
 }
 
 void test_server::append_settings(const std::vector<std::string>& settings) const {
-  std::ofstream config{folder_ + "/data/postgresql.conf", std::ios::app};
+  std::ofstream config{data_ + "/postgresql.conf", std::ios::app};
   config << "listen_addresses = ''\nunix_socket_directories = '" << folder_
          << "'\nshared_buffers = 16MB\nmax_connections = 40\nautovacuum_naptime = 5s\nmax_wal_size = 256MB\n"
             "log_line_prefix = '%m [%p] '\n";
   for (const std::string& line : settings) config << line << '\n';
 }
 
-void test_server::make_folder() {
+void test_server::make_folder(const std::string& data_parent) {
   const auto programs = find_programs();
   if (!programs) fail("PostgreSQL's programs are missing: install the package postgresql");
   programs_ = *programs;
-  // the path of a Unix socket is short
-  std::string name = "/tmp/tickwheel_postgres_XXXXXX";
-  if (::mkdtemp(name.data()) == nullptr) fail("cannot make a folder in /tmp");
-  folder_ = name;
-  if (::geteuid() == 0 && ::chown(folder_.c_str(), nobody, nogroup) != 0) fail("cannot give the folder to nobody");
+  folder_ = new_folder("/tmp");  // the path of a Unix socket is short
+  data_ = (data_parent.empty() ? folder_ : new_folder(fs::absolute(data_parent))) + "/data";
 }
 
 test_server::test_server(new_data) {
   make_folder();
   const std::string output = folder_ + "/initdb.log";
-  if (run({programs_ + "/initdb", "-D", folder_ + "/data", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale",
-           "-N"},
+  if (run({programs_ + "/initdb", "-D", data_, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"},
           output) != 0)
     fail("initdb failed:\n" + text_of(output));
 }
@@ -120,6 +125,8 @@ test_server::test_server(new_data) {
 test_server::~test_server() {
   kill();
   std::error_code ignored;
+  fs::remove_all(data_, ignored);
+  fs::remove(fs::path{data_}.parent_path(), ignored);  // if nothing else is in it
   fs::remove_all(folder_, ignored);
 }
 
@@ -158,7 +165,7 @@ int test_server::run(const std::vector<std::string>& command, const std::string&
 }
 
 void test_server::start() {
-  server_ = spawn({programs_ + "/postgres", "-D", folder_ + "/data"}, folder_ + "/server.log");
+  server_ = spawn({programs_ + "/postgres", "-D", data_}, folder_ + "/server.log");
   wait_until_ready();
 }
 

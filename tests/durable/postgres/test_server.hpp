@@ -24,8 +24,9 @@ class test_server {
   static std::optional<std::string> find_programs();
 
   /// Makes the data folder, and starts the server. `settings`: further lines for postgresql.conf. `environment`: further variables of
-  /// the server, such as "NAME=value".
-  explicit test_server(const std::vector<std::string>& settings = {}, std::vector<std::string> environment = {});
+  /// the server, such as "NAME=value". `data_parent`: where the folder with the data is made; empty: in the folder of the socket.
+  explicit test_server(const std::vector<std::string>& settings = {}, std::vector<std::string> environment = {},
+                       const std::string& data_parent = {});
   /// Makes a copy of a running server, and starts it as a hot standby that follows it.
   struct standby {};
   test_server(standby, const test_server& primary);
@@ -59,7 +60,7 @@ class test_server {
   /// Makes a data folder that others are copied from, and starts no server.
   explicit test_server(new_data);
 
-  void make_folder();
+  void make_folder(const std::string& data_parent = {});
   void append_settings(const std::vector<std::string>& settings) const;
   void end(int signal);
   int run(const std::vector<std::string>& command, const std::string& output) const;
@@ -69,6 +70,7 @@ class test_server {
 
   std::string programs_;
   std::string folder_;
+  std::string data_;
   std::vector<std::string> environment_;
   pid_t server_ = -1;
 };
