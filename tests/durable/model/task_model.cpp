@@ -155,10 +155,15 @@ void task_model::reach(search& s) const {
 }
 
 void task_model::expand(search& s, const possible_row& row) const {
-  // Requests. A member has one request for the task with the store, and sends the next one when that has ended. Its answer may
-  // be delivered later.
+  // Requests. A member has one request for the task with the store, and sends the next one when that has ended.
+  std::array<int, 8> heads{};
+  std::size_t seen_heads = 0;
   for (const request& r : requests_) {
-    if (r.what == verb::look || r.what == verb::get) continue;
+    if (r.what == verb::look) continue;
+    const auto last = heads.begin() + static_cast<std::ptrdiff_t>(seen_heads);
+    if (!facts_.is_behind && std::find(heads.begin(), last, r.member) != last) continue;  // waits
+    if (!r.is_over && seen_heads != heads.size()) heads[seen_heads++] = r.member;
+    if (r.what == verb::get) continue;
     const bool is_passed = std::any_of(row.marks.begin(), row.marks.begin() + row.marked, [&](possible_row::mark m) {
       return m.member == r.member && m.number > r.number;
     });

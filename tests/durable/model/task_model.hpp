@@ -56,7 +56,8 @@ struct content {
 
 /// The facts that all tasks of a run share.
 struct facts {
-  nanos now = 0;  ///< of the manual clock
+  nanos now = 0;           ///< of the manual clock
+  bool is_behind = false;  ///< a callable has blocked: requests may have ended whose answers are delivered later
   nanos keep_finished = 0;
   unsigned max_attempts = 0;
   store_times clock;

@@ -31,6 +31,7 @@ constexpr nanos hour = 3'600 * second;
 constexpr nanos last_due = 7'258'118'400 * second - 1;
 // a timer expires at the end of its tick, and an answer is delivered in the next iteration
 constexpr nanos patience = 5 * ms;
+constexpr std::size_t most_behind = 12;  // the model tries all orders of requests that may have ended
 constexpr std::size_t most_events = 120;
 
 std::chrono::nanoseconds duration(nanos n) { return std::chrono::nanoseconds{n}; }
@@ -433,7 +434,7 @@ void world::drain(node& n) {
 void world::in_callable(node& n) {
   if (is_ending_ || n.member < 0 || n.is_closing) return;
   if (std::exchange(n.closes_next, false)) return close(n, decide_.one_in(2));
-  if (decide_.one_in(4)) block();
+  if (open_.size() <= most_behind && decide_.one_in(4)) block();
   if (decide_.one_in(40)) {
     const int id = any_id();
     decide_.one_in(2) ? cancel(n, id) : get(n, id);
@@ -444,6 +445,7 @@ void world::in_callable(node& n) {
 void world::block() {
   const nanos by = decide_.pick<nanos>({100 * us, 299 * us, 300 * us, ms});
   blocked_ += by;
+  facts_.is_behind = true;
   time_.block(duration(by));
   refresh();
 }
@@ -949,6 +951,7 @@ void world::advance(nanos by) {
     database_->advance(time_, ms);
     blocked_ += seen != blocked_ ? ms : 0;
   }
+  facts_.is_behind = false;
   refresh();
 }
 
