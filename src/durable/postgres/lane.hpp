@@ -42,10 +42,11 @@ class lane {
     queue_.clear();
     active_ = nullptr;
   }
-  /// Returns when a work that pauses goes on.
+  /// Returns when the next transaction can be sent: `now`, also if it could have been sent before, or at the end of a pause.
   std::optional<steady_time> next_time(steady_time now) const noexcept {
+    if (active_ != nullptr) return std::nullopt;
+    if (find(now) != nullptr) return now;
     std::optional<steady_time> first;
-    if (active_ != nullptr) return first;
     for (const work* const w : queue_)
       if (w->paused_until() > now && (!first || w->paused_until() < *first)) first = w->paused_until();
     return first;
