@@ -118,10 +118,9 @@ void membership::on_renew_answered() noexcept {
   }
   renewed_from_ = sent_at_;
   dead_ = renew_.dead;
-  (void)next_.arm(lease_ / 4);
   if (changes_then_ == changes_ && !acquire_.is_busy && !release_.is_busy && release_.partitions.empty())
     set_owned(renew_.partitions);
-  bury_the_dead();
+  (void)next_.arm(std::min(bury_the_dead(), lease_ / 4));
   send_release();  // again, if its answer was lost
   share();
 }
@@ -143,8 +142,12 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
   client_.on_partitions_gained();
 }
 
-void membership::bury_the_dead() {
+// Returns when a node that is silent now will count as dead, so that a burial need not wait for the next renewal. A node that renews
+// is alive for longer than until then.
+std::chrono::nanoseconds membership::bury_the_dead() {
+  constexpr std::chrono::nanoseconds behind = 1ms;
   const auto now = timers_.read_clock();
+  auto next = std::chrono::nanoseconds::max();
   std::map<session_number, sighting> seen;
   for (const store_node& node : renew_.nodes) {
     if (node.session == session_) continue;
@@ -153,6 +156,10 @@ void membership::bury_the_dead() {
       s.since = known->second.since;
     const auto silent = now - s.since;
     const bool is_dead = (silent >= lease_ / 2 && node.expires < renew_.now) || silent >= lease_;
+    if (!is_dead) {
+      const auto expired = std::max<std::chrono::nanoseconds>(lease_ / 2 - silent, node.expires - renew_.now);
+      next = std::min(next, std::min<std::chrono::nanoseconds>(expired, lease_ - silent) + behind);
+    }
     if (!is_dead || bury_.is_busy) continue;
     bury_.is_busy = true;
     bury_.session = node.session;
@@ -161,6 +168,7 @@ void membership::bury_the_dead() {
     tasks_->bury(bury_);
   }
   others_ = std::move(seen);
+  return next;
 }
 
 void membership::on_bury_answered() noexcept {

@@ -110,7 +110,7 @@ class membership {
   void on_acquire_answered() noexcept;
   void on_release_answered() noexcept;
   void on_recover_answered() noexcept;
-  void bury_the_dead();
+  std::chrono::nanoseconds bury_the_dead();
   void share();
   void release(std::size_t surplus, session_number to);
   void send_release();

@@ -131,6 +131,25 @@ TEST_F(cluster, buries_a_dead_node_and_recovers_its_tasks) {
   EXPECT_EQ(partitions(b), 2U);
 }
 
+TEST(cluster_burial, follows_within_lease_and_two_polls) {
+  // whenever the dead node has renewed, and whenever the other one does
+  for (const auto phase : {0ms, 600ms, 1300ms, 1900ms, 2400ms}) {
+    for (const auto death : {0ms, 700ms, 1600ms, 2300ms}) {
+      manual_world world;
+      manual_node a{world, {.name = "a"}};
+      manual_node b{world, {.name = "b"}};
+      b.open();
+      b.advance(phase);
+      a.open();
+      a.advance(12500ms + death);
+      ASSERT_EQ(a.scheduler.stats().partitions, 2U);
+      world.database->outage("b", true);
+      a.advance(10s + 2 * 250ms);
+      EXPECT_EQ(a.scheduler.stats().partitions, 4U) << phase.count() << " ms, " << death.count() << " ms";
+    }
+  }
+}
+
 TEST_F(cluster, node_that_cannot_renew_stops_starting) {
   a.open();
   advance(5s);
