@@ -44,7 +44,7 @@ int new_socket() {
 }  // namespace
 
 proxy::proxy(std::string listens_on, std::string connects_to)
-    : listens_on_{std::move(listens_on)}, connects_to_{std::move(connects_to)}, listener_{new_socket()} {
+    : listens_on_{std::move(listens_on)}, listener_{new_socket()}, connects_to_{std::move(connects_to)} {
   (void)unlink(listens_on_.c_str());
   const sockaddr_un address = address_of(listens_on_);
   if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 64) != 0)
@@ -75,6 +75,11 @@ void proxy::set(weather w) {
   wake();
 }
 
+void proxy::lead_to(std::string path) {
+  const std::lock_guard lock{mutex_};
+  connects_to_ = std::move(path);
+}
+
 void proxy::cut() {
   {
     const std::lock_guard lock{mutex_};
@@ -93,11 +98,11 @@ void proxy::close(connection& c) {
   ::close(c.questions.to);
 }
 
-void proxy::accept_one() {
+void proxy::accept_one(const std::string& server_path) {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (client < 0) return;
   const int server = new_socket();
-  const sockaddr_un address = address_of(connects_to_);
+  const sockaddr_un address = address_of(server_path);
   if (connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       fcntl(server, F_SETFL, O_NONBLOCK) != 0) {
     ::close(client);
@@ -131,10 +136,12 @@ void proxy::run() {
   for (;;) {
     weather now_is;
     bool cuts = false;
+    std::string server_path;
     {
       const std::lock_guard lock{mutex_};
       if (has_to_stop_) return;
       now_is = weather_;
+      server_path = connects_to_;
       cuts = std::exchange(cuts_, false);
     }
     if (cuts) {
@@ -176,7 +183,7 @@ void proxy::run() {
       close(*c);
       c = connections_.erase(c);
     }
-    if (watched[1].revents != 0) accept_one();
+    if (watched[1].revents != 0) accept_one(server_path);
   }
 }
 

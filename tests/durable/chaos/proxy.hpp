@@ -29,6 +29,8 @@ class proxy {
   proxy& operator=(const proxy&) = delete;
 
   void set(weather);
+  /// New connections lead to another socket.
+  void lead_to(std::string path);
   /// Closes all connections. What is on its way is lost.
   void cut();
 
@@ -47,16 +49,16 @@ class proxy {
   };
 
   void run();
-  void accept_one();
+  void accept_one(const std::string& server_path);
   bool pass(channel&, bool is_held, short readable, time now);
   void close(connection&);
   void wake();
 
   const std::string listens_on_;
-  const std::string connects_to_;
   int listener_ = -1;
   int wake_ = -1;
   std::mutex mutex_;
+  std::string connects_to_;   // guarded by the mutex
   weather weather_;           // guarded by the mutex
   bool cuts_ = false;         // guarded by the mutex
   bool has_to_stop_ = false;  // guarded by the mutex

@@ -15,6 +15,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
@@ -32,25 +33,29 @@ using steady = std::chrono::steady_clock;
 
 constexpr unsigned max_attempts = 4;
 constexpr std::int64_t keep_finished = 300'000 * crash::millisecond;
+constexpr std::int64_t hour = 3'600'000 * crash::millisecond;
 constexpr unsigned most_open = 3;  // requests for one id
 constexpr unsigned external = 12;  // percent of the tasks
 constexpr unsigned zeros_of_quiet = 4;
+constexpr std::uint64_t partitions = 16;
 constexpr std::size_t fat_tasks = 40;
 constexpr std::size_t fat_payload = 60'000;
 constexpr std::size_t held_ids = 100;
-constexpr std::array names{"kill", "stop", "network", "server", "fat", "holder", "opposite", "snapshot"};
+constexpr std::array names{"kill",   "stop",     "network",  "server", "fat",
+                           "holder", "opposite", "snapshot", "clock",  "failover"};
 
 const std::vector<const char*> plans{"d",   "d",  "d", "d",  "D", "D", "D",  "l", "l",
                                      "ffd", "fD", "r", "rD", "b", "n", "nd", "fb"};
 
 class round final : private crash::orders::client {
  public:
-  round(const round_options& o, conformance::test_server& server, std::uint64_t seed)
+  round(const round_options& o, shared_servers& servers, std::uint64_t seed)
       : options_{o},
-        server_{server},
+        servers_{servers},
         random_{seed},
         orders_{*this, random_, {.tasks = o.tasks, .most_open = most_open, .plans = plans, .external = external}} {
     choose_faults();
+    choose_server();
     for (std::size_t i = 0; i != o.nodes; ++i) add_member(role::node);
     add_member(role::producer);
     add_member(role::client);
@@ -64,7 +69,7 @@ class round final : private crash::orders::client {
     heal_all();
     settle();
     if (out_.problem.empty()) {
-      effects_.judge(database{server_.conninfo()}, out_.broken);
+      effects_.judge(database{conninfo()}, out_.broken);
       out_.effects = effects_.effects();
       out_.effects_twice = effects_.twice();
     }
@@ -78,27 +83,47 @@ class round final : private crash::orders::client {
     faults_ = options_.only;
     if (faults_.empty()) {
       faults_.push_back(fault::kill);
-      for (std::size_t i = 1; i != faults; ++i)
-        if (chance(30)) faults_.push_back(static_cast<fault>(i));
+      for (std::size_t i = 1; i != faults; ++i) {
+        const auto f = static_cast<fault>(i);
+        const bool is_possible = f == fault::failover ? options_.follows != standby::none
+                                 : f == fault::clock  ? servers_.can_set_clock() && options_.follows == standby::none
+                                 : f == fault::server ? options_.follows == standby::none
+                                                      : true;
+        if (is_possible && (f == fault::failover || chance(f == fault::clock ? 10 : 30))) faults_.push_back(f);
+      }
     }
     out_.has_only_kills = faults_ == std::vector{fault::kill};
   }
+
+  void choose_server() {
+    if (options_.follows != standby::none) {
+      pair_.emplace(options_.follows);
+      server_ = &pair_->primary();
+    } else {
+      server_ = has(fault::clock) ? &servers_.with_clock() : &servers_.plain();
+    }
+    if (has(fault::clock)) servers_.set_clock(0);
+  }
+
+  // The folder of the proxies.
+  std::string home() { return pair_ ? pair_->primary().folder() : server_->folder(); }
+  std::string conninfo() const { return pair_ ? pair_->conninfo() : server_->conninfo(); }
 
   void add_member(role is) {
     member m;
     m.is = is;
     m.number = static_cast<unsigned>(members_.size()) + 1;
     if (is != role::client) {
-      const std::string folder = server_.folder() + "/to" + std::to_string(m.number);
+      const std::string folder = home() + "/to" + std::to_string(m.number);
       (void)mkdir(folder.c_str(), 0755);
-      m.network = std::make_unique<proxy>(folder + "/.s.PGSQL.5432", server_.folder() + "/.s.PGSQL.5432");
+      m.network = std::make_unique<proxy>(folder + "/.s.PGSQL.5432", server_->folder() + "/.s.PGSQL.5432");
     }
     members_.push_back(std::move(m));
   }
 
   // The first node makes the tables, which the SQL clients need.
   bool open() {
-    const database first{server_.conninfo()};
+    const database first{conninfo()};
     if (!first.run("drop schema if exists tickwheel cascade").is_ok()) return fail("the old tables cannot be dropped");
     for (member& m : members_)
       if (m.is != role::client) start(m);
@@ -115,7 +140,7 @@ class round final : private crash::orders::client {
       if (m.is == role::client) start(m);
     if (has(fault::snapshot)) {
       (void)first.run("alter table tickwheel.tasks set (autovacuum_enabled = off)");
-      snapshot_ = std::make_unique<database>(server_.conninfo());
+      snapshot_ = std::make_unique<database>(conninfo());
       (void)snapshot_->run("begin isolation level repeatable read; select count(*) from tickwheel.tasks");
       ++out_.made[fault::snapshot];
     }
@@ -125,18 +150,23 @@ class round final : private crash::orders::client {
   void start(member& m) {
     const std::string name = std::string{m.is == role::client ? "client" : "node"} + std::to_string(m.number) + "-" +
                              std::to_string(++m.lives);
-    std::vector<std::string> command{options_.node, server_.conninfo(), name};
+    std::vector<std::string> command{options_.node, conninfo(), name};
     if (m.is == role::client) {
       // it ends the backends of its former life by this name
-      command = {options_.client, server_.conninfo(), "client" + std::to_string(m.number)};
+      command = {options_.client, conninfo(), "client" + std::to_string(m.number)};
     } else {
-      command[1] = "host=" + server_.folder() + "/to" + std::to_string(m.number) + " user=tester dbname=postgres";
+      command[1] = "host=" + home() + "/to" + std::to_string(m.number) + " user=tester dbname=postgres";
       if (m.is == role::producer) command.push_back("producer=1");
       if (chance(15)) command.push_back("running=" + std::to_string(1 + below(8)));
       if (chance(15)) command.push_back("loaded=" + std::to_string(10 + below(100)));
     }
     write("start % " + std::to_string(m.number));
-    m.process = std::make_unique<crash::process>(command);
+    std::vector<std::string> environment;
+    // the clock of a node counts for nothing
+    if (has(fault::clock) && m.is != role::client)
+      environment = {"LD_PRELOAD=" + servers_.faketime(), "FAKETIME_DONT_FAKE_MONOTONIC=1",
+                     (chance(50) ? "FAKETIME=+" : "FAKETIME=-") + std::to_string(below(3600))};
+    m.process = std::make_unique<crash::process>(command, environment);
     m.is_ready = false;
   }
 
@@ -209,6 +239,13 @@ class round final : private crash::orders::client {
         break;
       case fault::snapshot:
         return;
+      case fault::clock:
+        set_clock_some();
+        break;
+      case fault::failover:
+        if (out_.made[fault::failover] != 0) return;
+        fail_over();
+        break;
     }
     ++out_.made[f];
   }
@@ -288,12 +325,45 @@ class round final : private crash::orders::client {
 
   void restart_server() {
     write("trouble % 0 server");
-    server_.stop_immediately();
+    server_->stop_immediately();
     const auto until = steady::now() + some_time(0, 400);
     while (steady::now() < until) turn();
     const auto begin = steady::now();
-    server_.start();
+    server_->start();
     end_ += steady::now() - begin;
+  }
+
+  void fail_over() {
+    write("trouble % 0 failover");
+    if (options_.follows == standby::asynchronous) {
+      server_->stop_sending();
+      const auto until = steady::now() + some_time(0, 400);
+      while (steady::now() < until) turn();
+    }
+    const auto begin = steady::now();
+    server_ = &pair_->fail_over();
+    end_ += steady::now() - begin;
+    for (member& m : members_) {
+      if (m.network == nullptr) continue;
+      m.network->lead_to(server_->folder() + "/.s.PGSQL.5432");
+      m.network->cut();
+    }
+  }
+
+  // A step forward or back, and now and then an hour.
+  void set_clock_some() {
+    if (ahead_ >= hour / 2) return set_clock(ahead_ - hour);
+    if (chance(30)) return set_clock(ahead_ + hour);
+    set_clock(static_cast<std::int64_t>(below(600)) * crash::millisecond - 300 * crash::millisecond);
+  }
+
+  void set_clock(std::int64_t ahead) {
+    write("trouble % 0 clock");
+    const std::int64_t at = true_wall();
+    servers_.set_clock(ahead);
+    journal_.set_clock(at, true_wall(), ahead);
+    ahead_ = ahead;
+    largest_ahead_ = std::max(largest_ahead_, ahead);
   }
 
   // Its backend hangs with its locks while it sends the answer.
@@ -358,6 +428,8 @@ class round final : private crash::orders::client {
     snapshot_.reset();
     for (member& m : members_)
       if (m.heals_at) heal(m);
+    // what is due when the clock was ahead is due again
+    if (has(fault::clock)) set_clock(largest_ahead_ + 1000 * crash::millisecond);
   }
 
   // --- the end
@@ -367,7 +439,7 @@ class round final : private crash::orders::client {
     const auto latest = quiet_until + 5 * options_.patience;
     std::size_t answers = orders_.answers();
     auto next_look = steady::now();
-    while (out_.problem.empty() && !is_listed_) {
+    while (out_.problem.empty() && (!is_listed_ || told_ != options_.nodes)) {
       turn();
       if (!is_quiet_ && steady::now() >= next_look) {
         next_look = steady::now() + 10ms;
@@ -378,7 +450,14 @@ class round final : private crash::orders::client {
       if (steady::now() <= quiet_until) continue;
       if (is_quiet_) return void(fail("the tasks were not listed"));
       out_.activity = activity();
-      if (getenv("CHAOS_GDB")) { for (auto& m : members_) if (m.is_alive()) { std::fprintf(stderr, "member %u pid %d\n", m.number, m.process->id()); } std::fprintf(stderr, "%s", out_.activity.c_str()); std::this_thread::sleep_for(600s);}
+      if (getenv("CHAOS_GDB")) {
+        for (auto& m : members_)
+          if (m.is_alive()) {
+            std::fprintf(stderr, "member %u pid %d\n", m.number, m.process->id());
+          }
+        std::fprintf(stderr, "%s", out_.activity.c_str());
+        std::this_thread::sleep_for(600s);
+      }
       be_quiet();
       quiet_until = steady::now() + options_.patience;
     }
@@ -387,8 +466,9 @@ class round final : private crash::orders::client {
   // What the server does while nothing goes on.
   std::string activity() const {
     std::string text;
-    const auto found = database{server_.conninfo()}.run(
-        "select concat_ws(' ', pid, application_name, state, wait_event, 'behind', pg_blocking_pids(pid), left(query, 100)) "
+    const auto found = database{conninfo()}.run(
+        "select concat_ws(' ', pid, application_name, state, wait_event, 'behind', pg_blocking_pids(pid), left(query, "
+        "100)) "
         "from pg_stat_activity where backend_type = 'client backend' order by pid");
     for (const std::string& line : found.rows) text += line + "\n";
     return text;
@@ -406,6 +486,8 @@ class round final : private crash::orders::client {
     is_quiet_ = true;
     write("quiet %");
     members_.front().process->send("list\n");
+    for (member& m : members_)
+      if (m.is == role::node) m.process->send("partitions\n");
   }
 
   void on_left(std::string_view rest) {
@@ -467,6 +549,11 @@ class round final : private crash::orders::client {
       on_left(line);
     } else if (what == "listed") {
       is_listed_ = true;
+    } else if (what == "partitions") {
+      owned_ += number_of(line);
+      if (++told_ == options_.nodes && owned_ > partitions)
+        out_.broken.push_back("the nodes own " + std::to_string(owned_) + " partitions, and there are " +
+                              std::to_string(partitions));
     } else if (what == "stalled") {
       const auto gap = static_cast<std::int64_t>(number_of(line)) * crash::millisecond;
       journal_.add(at - gap, "trouble % " + std::to_string(m.number) + " slow");
@@ -526,7 +613,7 @@ class round final : private crash::orders::client {
 
   // --- requests
 
-  std::int64_t now() const override { return true_wall(); }
+  std::int64_t now() const override { return true_wall() + ahead_; }
 
   unsigned on_order(const std::string& journal_line, const std::string& command) override {
     member* to = route_;
@@ -548,7 +635,9 @@ class round final : private crash::orders::client {
   }
 
   const round_options& options_;
-  conformance::test_server& server_;
+  shared_servers& servers_;
+  std::optional<server_pair> pair_;             // its own servers
+  conformance::test_server* server_ = nullptr;  // the primary
   crash::chances random_;
   crash::orders orders_;
   std::vector<fault> faults_;
@@ -562,9 +651,13 @@ class round final : private crash::orders::client {
   std::deque<external_start> waiting_;                                               // for an SQL client
   std::unordered_map<std::uint64_t, std::pair<unsigned, external_start>> external_;  // by order: the client
   std::vector<external_start> lost_external_;                                        // whose client is dead
-  steady::time_point end_{};                   // of the faults
-  unsigned asked_ = 0;  // the process that was asked what is left
-  unsigned zeros_ = 0;  // answers in a row, without a start, that nothing is left
+  steady::time_point end_{};                                                         // of the faults
+  unsigned asked_ = 0;       // the process that was asked what is left
+  unsigned zeros_ = 0;       // answers in a row, without a start, that nothing is left
+  std::size_t told_ = 0;     // nodes that have told their partitions
+  std::uint64_t owned_ = 0;  // partitions that they have
+  std::int64_t ahead_ = 0;   // of the clock of the database
+  std::int64_t largest_ahead_ = 0;
   bool is_quiet_ = false;
   bool is_listed_ = false;
 };
@@ -573,8 +666,8 @@ class round final : private crash::orders::client {
 
 const char* to_string(fault f) noexcept { return names.at(static_cast<std::size_t>(f)); }
 
-round_result run_round(const round_options& options, conformance::test_server& server, std::uint64_t seed) {
-  return round{options, server, seed}.run();
+round_result run_round(const round_options& options, shared_servers& servers, std::uint64_t seed) {
+  return round{options, servers, seed}.run();
 }
 
 }  // namespace chaos

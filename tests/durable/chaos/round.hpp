@@ -2,7 +2,7 @@
 // until all tasks are over. The parent chooses all requests, and merges the journals.
 #pragma once
 
-#include "../postgres/test_server.hpp"
+#include "servers.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -23,8 +23,10 @@ enum class fault : std::uint8_t {
   holder,    ///< a foreign transaction holds 100 ids
   opposite,  ///< two transactions schedule the same ids in opposite order
   snapshot,  ///< a snapshot is held open, and autovacuum is off
+  clock,     ///< the clock of the database is set, by up to an hour; those of the nodes are apart
+  failover,  ///< the primary is killed, and a standby takes its place
 };
-inline constexpr std::size_t faults = 8;
+inline constexpr std::size_t faults = 10;
 const char* to_string(fault) noexcept;
 
 struct round_options {
@@ -32,8 +34,9 @@ struct round_options {
   std::string client;  ///< the program
   std::size_t nodes = 3;
   std::size_t tasks = 300;
-  std::vector<fault> only;            ///< the faults; empty: some, chosen at random
-  std::chrono::seconds patience{20};  ///< with no start and no answer, until all must be quiet
+  standby follows = standby::none;   ///< the primary, once in the round
+  std::vector<fault> only;           ///< the faults; empty: some, chosen at random
+  std::chrono::seconds patience{8};  ///< with no start and no answer, until all must be quiet
 };
 
 struct round_result {
@@ -47,6 +50,6 @@ struct round_result {
   bool has_only_kills = false;  ///< a takeover has nothing to wait for
 };
 
-round_result run_round(const round_options&, conformance::test_server&, std::uint64_t seed);
+round_result run_round(const round_options&, shared_servers&, std::uint64_t seed);
 
 }  // namespace chaos

@@ -127,6 +127,7 @@ void commanded_scheduler::obey(std::string_view line) {
   if (what == "list") return list_all(0, {});
   if (what == "reopen") return reopen();
   if (what == "drain") return drain();
+  if (what == "partitions") return say("partitions %zu", scheduler_.stats().partitions);
   if (what == "mark") return say("marked");
   if (what == "free") {
     const auto id = next_word(line);

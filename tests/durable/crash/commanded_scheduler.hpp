@@ -8,6 +8,7 @@
 //   free ID TOKEN     ends a start whose plan is x
 //   left              writes how many tasks are pending and running
 //   list              writes all tasks
+//   partitions        writes how many partitions it owns
 //   reopen            closes the scheduler and opens it again
 //   drain             drains, and exits
 //   mark              writes a line

@@ -245,7 +245,7 @@ class reader {
       e.id = in.next();
       e.row = in.row_after(at);
     } else if (what == "left" || what == "listed" || what == "drained" || what == "marked" || what == "external" ||
-               what == "log" || what == "stalled") {
+               what == "log" || what == "stalled" || what == "partitions") {
       return false;  // for the parent
     } else {
       out_.problem = "the child has written an unknown line: " + std::string{what};

@@ -29,7 +29,7 @@
 //   SEQ WALL closed                             the scheduler was closed: its executions are lost
 //   SEQ WALL row STATE ID ATTEMPTS LOST CANCELLING    of a list, at the end
 //   SEQ WALL external ID TOKEN KEY              this start waits for another program, which knows it as KEY: N/DUE
-//   SEQ WALL left|listed|drained|marked|external|log|stalled ...    for the parent; the judge skips these
+//   SEQ WALL left|listed|drained|marked|external|log|stalled|partitions ...    for the parent; the judge skips these
 //
 // Times are nanoseconds since 1970.
 #pragma once

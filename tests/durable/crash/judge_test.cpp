@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -410,6 +411,106 @@ TEST(crash_judge, second_judge_finds_a_row_in_two_lists) {
 
 TEST(crash_judge, second_judge_finds_a_row_that_nobody_put) {
   EXPECT_EQ(script{}.start(1).quiet(70).child(71, "row finished t 1 0 0").broken(), promises{"D11"});
+}
+
+// Two processes share a store.
+class cluster_script {
+ public:
+  cluster_script& parent(const std::string& line) {
+    text_ += line + "\n";
+    return *this;
+  }
+  cluster_script& process(int which, int at, const std::string& line) {
+    return parent("@" + std::to_string(which) + " " + std::to_string(++numbers_.at(static_cast<std::size_t>(which))) +
+                  " " + ns(at) + " " + line);
+  }
+  cluster_script& ask(int which, int at, const std::string& request) {
+    const std::string n = std::to_string(++orders_);
+    return parent("order " + n + " " + request).process(which, at, "asked " + n);
+  }
+  // The task t, confirmed to process 1 at 10 ms and due at 50 ms.
+  cluster_script() {
+    parent("start " + ns(1) + " 1").parent("start " + ns(1) + " 2");
+    ask(1, 5, "schedule t " + ns(50) + " 0 keep").process(1, 10, "answered 1 scheduled");
+  }
+  cluster_script& enter(int which, int at, int token, int attempt) {
+    return process(which, at,
+                   "entered t " + std::to_string(token) + " " + std::to_string(attempt) + " " + ns(50) + " 1");
+  }
+  cluster_script& finish(int which, int at, int token) {
+    return process(which, at, "ending t " + std::to_string(token) + " done")
+        .process(which, at + 1, "ended t " + std::to_string(token) + " finished");
+  }
+  cluster_script& end(int which, int at) { return parent("end " + ns(at) + " 9 " + std::to_string(which)); }
+
+  std::vector<std::string> broken() const {
+    std::vector<std::string> found;
+    const std::string text = text_ + "quiet " + ns(5000) + "\n";
+    for (const auto& v : crash::judge(crash::read_journal(text), judging::events).violations)
+      found.push_back(v.promise);
+    return found;
+  }
+
+  static std::string ns(int ms) { return std::to_string(ms) + "000000"; }
+
+ private:
+  std::string text_ = "config 4 300000000000 doubts cluster\n";
+  std::array<int, 3> numbers_{};
+  int orders_ = 0;
+};
+
+TEST(crash_judge_of_a_cluster, accepts_a_start_by_another_process) {
+  EXPECT_EQ(cluster_script{}.enter(2, 60, 7, 1).finish(2, 61, 7).broken(), promises{});
+}
+
+TEST(crash_judge_of_a_cluster, accepts_a_start_that_another_process_repeats) {
+  EXPECT_EQ(cluster_script{}.enter(1, 60, 7, 1).end(1, 70).enter(2, 1200, 9, 2).finish(2, 1201, 9).broken(),
+            promises{});
+}
+
+TEST(crash_judge_of_a_cluster, accepts_a_late_effect_of_a_dead_process) {
+  EXPECT_EQ(cluster_script{}.ask(1, 20, "cancel t").end(1, 21).broken(), promises{});
+}
+
+TEST(crash_judge_of_a_cluster, accepts_requests_of_two_processes_in_any_order) {
+  EXPECT_EQ(cluster_script{}
+                .ask(1, 20, "schedule t " + cluster_script::ns(60) + " 0 replace")
+                .ask(2, 21, "cancel t")
+                .process(2, 30, "answered 3 cancelled")
+                .process(1, 31, "answered 2 replaced")
+                .process(1, 70, "entered t 7 1 " + cluster_script::ns(60) + " 2")
+                .finish(1, 71, 7)
+                .broken(),
+            promises{});
+}
+
+TEST(crash_judge_of_a_cluster, accepts_a_repeated_finish_after_a_later_start) {
+  EXPECT_EQ(cluster_script{}
+                .enter(1, 60, 7, 1)
+                .process(1, 61, "ending t 7 again")
+                .enter(2, 70, 9, 1)
+                .finish(2, 71, 9)
+                .process(1, 80, "ended t 7 stale")
+                .broken(),
+            promises{});
+}
+
+TEST(crash_judge_of_a_cluster, finds_a_start_while_a_healthy_process_runs_it) {
+  EXPECT_EQ(cluster_script{}.enter(1, 60, 7, 1).enter(2, 70, 9, 2).broken(), promises{"D3"});
+}
+
+TEST(crash_judge_of_a_cluster, finds_a_start_after_a_cancel_by_another_process) {
+  EXPECT_EQ(cluster_script{}.ask(2, 20, "cancel t").process(2, 25, "answered 2 cancelled").enter(1, 60, 7, 1).broken(),
+            promises{"D4"});
+}
+
+TEST(crash_judge_of_a_cluster, finds_a_token_that_two_processes_got) {
+  const auto found = cluster_script{}.enter(1, 60, 7, 1).end(1, 70).enter(2, 1200, 7, 2).finish(2, 1201, 7).broken();
+  EXPECT_EQ(found, (promises{"D3", "D3"}));
+}
+
+TEST(crash_judge_of_a_cluster, finds_a_task_that_nobody_runs) {
+  EXPECT_EQ(cluster_script{}.enter(1, 60, 7, 1).end(1, 70).broken(), promises{"D1"});
 }
 
 }  // namespace

@@ -6,6 +6,9 @@ namespace crash {
 
 namespace {
 
+// A process that was stopped or cut off joins anew, and may be taken for dead again.
+constexpr unsigned losses_of_a_trouble = 2;
+
 // The result of a request in one word: the answer, and for `ok` the row.
 std::uint32_t outcome(answer a, const seen_row& row = {}) noexcept {
   return static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(row.at) << 8 | std::uint32_t{row.attempts} << 16 |
@@ -43,6 +46,7 @@ void row_model::start(unsigned process) {
 }
 
 void row_model::trouble(unsigned process) {
+  possible_losses_ += losses_of_a_trouble;
   if (process != 0) {
     doubtful_.insert(generation_of_[process]);
     return;
@@ -123,6 +127,7 @@ void row_model::reach(const possible_row& row, interval during) {
     add(forgotten);
     if (rules_.has_doubts) repeat_finishes(row);
   }
+  if (rules_.is_cluster) repeat_finishes(row);
 }
 
 // In a cluster nobody knows which process has begun what is not entered.
@@ -138,6 +143,7 @@ bool row_model::may_be_given_back(const possible_row& row) const noexcept {
 }
 
 void row_model::recover(const possible_row& row, interval during) {
+  if (rules_.is_cluster && row.lost >= possible_losses_) return;
   possible_row back = row;
   back.is_entered = false;
   back.token = 0;
@@ -169,11 +175,13 @@ void row_model::give_back(const possible_row& row, interval during) {
   add(back);
 }
 
-// A finish whose answer was lost is sent again. It finds no row if that was forgotten meanwhile, because the clock was set forward.
+// A finish whose answer was lost is sent again. It finds no row if that was forgotten meanwhile, because the clock was set forward. In a
+// cluster it may find the row of a later start, which another process has ended.
 void row_model::repeat_finishes(const possible_row& row) {
   for (std::size_t i = 0; i != open_.size(); ++i) {
     const bool has_finished = (row.applied >> i & 1U) != 0 && row.results.at(i) == outcome(answer::finished);
     if (!has_finished || !is_finish(open_[i].what.what)) continue;
+    if (rules_.is_cluster && row.ended == open_[i].what.token && row.at != state::none) continue;
     possible_row repeated = row;
     repeated.results.at(i) = outcome(answer::stale);
     add(repeated);

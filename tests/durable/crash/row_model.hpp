@@ -126,6 +126,7 @@ class row_model {
   std::uint32_t generation_ = 0;                               // the last one
   std::unordered_map<unsigned, std::uint32_t> generation_of_;  // each process
   std::unordered_set<std::uint32_t> doubtful_;                 // generations that may be taken for dead
+  unsigned possible_losses_ = 0;                               // in a cluster: of each task, so far
   bool is_alive_ = false;
   bool overrun_ = false;  // too many requests were open at a time
 };

@@ -45,7 +45,7 @@ class postgres_failover : public testing::Test {
   static durable::task due(const std::string& id) { return {.id = id, .due = durable::clock::time_point{1s}}; }
 
   test_server primary;
-  test_server standby{test_server::standby{}, primary};
+  test_server standby{primary, {}};
   postgres_fixture on{primary};
 };
 

@@ -80,29 +80,32 @@ test_server::test_server(const std::vector<std::string>& settings, std::vector<s
   make_folder(data_parent);
   if (run({"/bin/cp", "-R", pristine.data_, data_}, folder_ + "/cp.log") != 0)
     fail("cannot copy the data folder:\n" + text_of(folder_ + "/cp.log"));
-  append_settings(settings);
+  std::ofstream{data_ + "/postgresql.conf", std::ios::app}
+      << "listen_addresses = ''\nshared_buffers = 16MB\nmax_connections = 40\nautovacuum_naptime = 5s\n"
+         "max_wal_size = 256MB\nlog_line_prefix = '%m [%p] '\n";
   // everybody may connect, and one role needs a password
   std::ofstream{data_ + "/pg_hba.conf"}
       << "local all secret scram-sha-256\nlocal all all trust\nlocal replication all trust\n";
+  write_settings(settings);
   start();
 }
 
-test_server::test_server(standby, const test_server& primary) {
+test_server::test_server(const test_server& primary, const std::vector<std::string>& settings) {
   make_folder();
   const std::string output = folder_ + "/basebackup.log";
-  if (run({programs_ + "/pg_basebackup", "-D", data_, "-h", primary.folder_, "-U", "tester", "-R", "-c", "fast", "-X",
+  if (run({programs_ + "/pg_basebackup", "-h", primary.folder_, "-U", "tester", "-D", data_, "-R", "-c", "fast", "-X",
            "stream", "-N"},
           output) != 0)
     fail("pg_basebackup failed:\n" + text_of(output));
-  append_settings({});
+  write_settings(settings);
   start();
+  if (!primary.waits_for("exists (select from pg_stat_replication where state = 'streaming')"))
+    fail("the standby does not stream:\n" + log());
 }
 
-void test_server::append_settings(const std::vector<std::string>& settings) const {
+void test_server::write_settings(const std::vector<std::string>& settings) const {
   std::ofstream config{data_ + "/postgresql.conf", std::ios::app};
-  config << "listen_addresses = ''\nunix_socket_directories = '" << folder_
-         << "'\nshared_buffers = 16MB\nmax_connections = 40\nautovacuum_naptime = 5s\nmax_wal_size = 256MB\n"
-            "log_line_prefix = '%m [%p] '\n";
+  config << "unix_socket_directories = '" << folder_ << "'\n";
   for (const std::string& line : settings) config << line << '\n';
 }
 
@@ -177,6 +180,32 @@ void test_server::wait_until_ready() const {
     if (std::chrono::steady_clock::now() > deadline) fail("the server does not start:\n" + log());
     std::this_thread::sleep_for(10ms);
   }
+}
+
+// Asks the server until the condition holds. Returns false if it does not within half a minute.
+bool test_server::waits_for(const std::string& condition) const {
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  bool holds = false;
+  while (!holds && std::chrono::steady_clock::now() < deadline) {
+    PGconn* const connection = PQconnectdb(conninfo().c_str());
+    PGresult* const r = PQexec(connection, ("select " + condition).c_str());
+    holds = PQntuples(r) == 1 && std::string_view{PQgetvalue(r, 0, 0)} == "t";
+    PQclear(r);
+    PQfinish(connection);
+    if (!holds) std::this_thread::sleep_for(20ms);
+  }
+  return holds;
+}
+
+void test_server::promote() {
+  if (!waits_for("pg_promote()") || !waits_for("not pg_is_in_recovery()"))
+    fail("the standby is not promoted:\n" + log());
+}
+
+void test_server::stop_sending() const {
+  for (const pid_t process : processes())
+    if (text_of("/proc/" + std::to_string(process) + "/cmdline").find("walsender") != std::string::npos)
+      ::kill(process, SIGSTOP);
 }
 
 void test_server::stop() { end(SIGINT); }

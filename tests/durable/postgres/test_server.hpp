@@ -24,23 +24,26 @@ class test_server {
   static std::optional<std::string> find_programs();
 
   /// Makes the data folder, and starts the server. `settings`: further lines for postgresql.conf. `environment`: further variables of
-  /// the server, such as "NAME=value". `data_parent`: where the folder with the data is made; empty: in the folder of the socket.
+  /// the server, NAME=VALUE. `data_parent`: where the folder with the data is made; empty: in the folder of the socket.
   explicit test_server(const std::vector<std::string>& settings = {}, std::vector<std::string> environment = {},
                        const std::string& data_parent = {});
-  /// Makes a copy of a running server, and starts it as a hot standby that follows it.
-  struct standby {};
-  test_server(standby, const test_server& primary);
+  /// Makes a standby of `primary`, and waits until it streams.
+  test_server(const test_server& primary, const std::vector<std::string>& settings);
   ~test_server();
   test_server(const test_server&) = delete;
   test_server& operator=(const test_server&) = delete;
 
   void start();
+  /// Makes a standby a primary, and waits until it is one.
+  void promote();
   /// Ends the server; its backends roll back what they do.
   void stop();
   /// Ends the server without a checkpoint, as `pg_ctl stop -m immediate`: the next start recovers.
   void stop_immediately();
   /// Kills the server and its backends, as a crash of the machine does.
   void kill();
+  /// Stops the processes that send the log to standbys. They are gone with the server.
+  void stop_sending() const;
   /// Stops all processes of the server for a while, and lets them go on.
   void freeze() const;
   void thaw() const;
@@ -61,7 +64,8 @@ class test_server {
   explicit test_server(new_data);
 
   void make_folder(const std::string& data_parent = {});
-  void append_settings(const std::vector<std::string>& settings) const;
+  void write_settings(const std::vector<std::string>& settings) const;
+  bool waits_for(const std::string& condition) const;
   void end(int signal);
   int run(const std::vector<std::string>& command, const std::string& output) const;
   bool accepts_connections() const;
