@@ -31,6 +31,7 @@ repeats find_repeats(const crash::journal& j) {
     switch (e.kind) {
       case crash::event_kind::trouble:
         troubles[e.process] = {i, e.cause, e.wall};
+        out.is_slow = out.is_slow || e.cause == "slow";
         break;
       case crash::event_kind::end:
         troubles[e.process] = {i, "killed", e.wall};

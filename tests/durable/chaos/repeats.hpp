@@ -17,7 +17,8 @@ struct repeats {
   std::size_t takeovers = 0;
   /// From the end of the process to the next start, at most.
   std::chrono::nanoseconds longest_takeover{};
-  std::string slowest;  ///< its task
+  std::string slowest;   ///< its task
+  bool is_slow = false;  ///< the machine kept a process from running
 };
 
 repeats find_repeats(const crash::journal&);

@@ -41,8 +41,8 @@ constexpr std::uint64_t partitions = 16;
 constexpr std::size_t fat_tasks = 40;
 constexpr std::size_t fat_payload = 60'000;
 constexpr std::size_t held_ids = 100;
-constexpr std::array names{"kill",   "stop",     "network",  "server", "fat",
-                           "holder", "opposite", "snapshot", "clock",  "failover"};
+constexpr std::array names{"kill",     "stop",     "network", "server", "fat",     "holder",
+                           "opposite", "snapshot", "cut",     "clock",  "failover"};
 
 const std::vector<const char*> plans{"d",   "d",  "d", "d",  "D", "D", "D",  "l", "l",
                                      "ffd", "fD", "r", "rD", "b", "n", "nd", "fb"};
@@ -231,6 +231,10 @@ class round final : private crash::orders::client {
         if (node == nullptr) return;
         stop_while_it_reads(*node);
         break;
+      case fault::cut:
+        if (node == nullptr) return;
+        cut_while_it_reads(*node);
+        break;
       case fault::holder:
         if (!hold_ids()) return;
         break;
@@ -326,8 +330,7 @@ class round final : private crash::orders::client {
   void restart_server() {
     write("trouble % 0 server");
     server_->stop_immediately();
-    const auto until = steady::now() + some_time(0, 400);
-    while (steady::now() < until) turn();
+    wait(some_time(0, 400));
     const auto begin = steady::now();
     server_->start();
     end_ += steady::now() - begin;
@@ -337,8 +340,7 @@ class round final : private crash::orders::client {
     write("trouble % 0 failover");
     if (options_.follows == standby::asynchronous) {
       server_->stop_sending();
-      const auto until = steady::now() + some_time(0, 400);
-      while (steady::now() < until) turn();
+      wait(some_time(0, 400));
     }
     const auto begin = steady::now();
     server_ = &pair_->fail_over();
@@ -366,12 +368,27 @@ class round final : private crash::orders::client {
     largest_ahead_ = std::max(largest_ahead_, ahead);
   }
 
+  void order_large_tasks() {
+    for (std::size_t i = 0; i != fat_tasks; ++i) orders_.put(orders_.add_task(), "keep", 0, "d", 150, fat_payload);
+    wait(some_time(150, 250));
+  }
+
   // Its backend hangs with its locks while it sends the answer.
   void stop_while_it_reads(member& m) {
-    for (std::size_t i = 0; i != fat_tasks; ++i) orders_.put(orders_.add_task(), "keep", 0, "d", 150, fat_payload);
-    const auto until = steady::now() + some_time(150, 250);
-    while (steady::now() < until) turn();
+    order_large_tasks();
     if (m.is_healthy()) stop(m, some_time(1200, 2200));
+  }
+
+  // The answer trickles, and its transaction is not committed.
+  void cut_while_it_reads(member& m) {
+    trouble(m, "network");
+    weather trickling;
+    trickling.delay = some_time(20, 60);
+    m.network->set(trickling);
+    order_large_tasks();
+    wait(some_time(0, 400));
+    m.network->cut();
+    m.network->set({});
   }
 
   bool hold_ids() {
@@ -526,6 +543,11 @@ class round final : private crash::orders::client {
       if (!goes_on) bury(m, false);
     }
     send_externals();
+  }
+
+  void wait(std::chrono::milliseconds during) {
+    const auto until = steady::now() + during;
+    while (steady::now() < until) turn();
   }
 
   void read_lines(member& m) {

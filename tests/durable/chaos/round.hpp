@@ -23,10 +23,11 @@ enum class fault : std::uint8_t {
   holder,    ///< a foreign transaction holds 100 ids
   opposite,  ///< two transactions schedule the same ids in opposite order
   snapshot,  ///< a snapshot is held open, and autovacuum is off
+  cut,       ///< a connection is cut while a large answer of `begin` is under way
   clock,     ///< the clock of the database is set, by up to an hour; those of the nodes are apart
   failover,  ///< the primary is killed, and a standby takes its place
 };
-inline constexpr std::size_t faults = 10;
+inline constexpr std::size_t faults = 11;
 const char* to_string(fault) noexcept;
 
 struct round_options {
