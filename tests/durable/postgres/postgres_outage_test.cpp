@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <string>
+#include <thread>
 
 using namespace conformance;
 using durable::cancel_result;
@@ -181,6 +182,32 @@ TEST_F(postgres_lock, put_waits_for_the_id_that_another_client_inserts) {
   on.other().run("commit");
   EXPECT_EQ(own->put(due("t")).result, schedule_result::exists);
   EXPECT_EQ(own->get("t")->what.payload, "theirs");
+}
+
+// The pause of a call ends while the store is in another call's callback.
+TEST_F(postgres_lock, call_goes_on_after_a_slow_callback) {
+  struct slow_cancel final : durable::cancel_call {
+    slow_cancel() : cancel_call{&on_answered} {}
+    static void on_answered(durable::store_call& c) noexcept {
+      std::this_thread::sleep_for(300ms);  // no pause is longer
+      static_cast<slow_cancel&>(c).is_answered = true;
+    }
+    bool is_answered = false;
+  };
+  own->put(due("first"));
+  own->put(due("second"));
+  on.other().run("begin; select * from tasks for update");
+  slow_cancel first;
+  first.ids = {"first"};
+  own->store().cancel(first);
+  for (int turns = 0; turns < 10; ++turns) on.turn();
+  asked<durable::put_call> second;
+  second.items.push_back({due("second"), durable::on_conflict::replace});
+  call(own->store(), second);
+  while (!first.is_answered) on.turn();
+  EXPECT_FALSE(second.is_answered());
+  call_runner{on}.wait_for(second);
+  on.other().run("rollback");
 }
 
 class postgres_outage : public postgres_client {};
