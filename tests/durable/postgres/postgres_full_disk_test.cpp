@@ -39,7 +39,7 @@ class postgres_full_disk : public testing::Test {
 
   const std::string sign = "/tmp/tickwheel_full_disk_" + std::to_string(::getpid());
   const std::string library = copied_library(sign + ".so");
-  test_server server{{}, {"LD_PRELOAD=" + library, "FULL_DISK=" + sign}};
+  test_server server{std::vector<std::string>{}, {"LD_PRELOAD=" + library, "FULL_DISK=" + sign}};
   postgres_fixture on{server};
 };
 
