@@ -2,6 +2,7 @@
 #pragma once
 
 #include "arrivals.hpp"
+#include "batch_limits.hpp"
 #include "request.hpp"
 
 #include <tickwheel/durable/store.hpp>
@@ -12,9 +13,6 @@
 #include <vector>
 
 namespace tickwheel::durable::detail {
-
-inline constexpr std::size_t max_batch = 1000;
-inline constexpr std::size_t max_batch_bytes = 4 << 20;
 
 /// The part of the engine that a lane calls.
 class lane_owner {
@@ -73,7 +71,7 @@ class batch_lane {
     std::size_t bytes = 0;
     while (!queue_.empty() && f.requests.size() < Traits::most) {
       auto& r = static_cast<request_type&>(queue_.front());
-      if (bytes != 0 && bytes + r.bytes > max_batch_bytes) return;
+      if (bytes != 0 && bytes + r.bytes > limits.bytes) return;
       bytes += r.bytes;
       queue_.pop_front();
       r.at = request::stage::sent;
@@ -122,7 +120,7 @@ struct put_traits {
   using call = put_call;
   using request = put_request;
   static constexpr auto verb = &store::put;
-  static constexpr std::size_t most = max_batch;
+  static constexpr std::size_t most = limits.elements;
   static void clear(call& c) noexcept {
     c.items.clear();
     c.results.clear();
@@ -143,7 +141,7 @@ struct cancel_traits {
   using call = cancel_call;
   using request = cancel_request;
   static constexpr auto verb = &store::cancel;
-  static constexpr std::size_t most = max_batch;
+  static constexpr std::size_t most = limits.elements;
   static void clear(call& c) noexcept {
     c.ids.clear();
     c.results.clear();
@@ -156,7 +154,7 @@ struct revive_traits {
   using call = revive_call;
   using request = revive_request;
   static constexpr auto verb = &store::revive;
-  static constexpr std::size_t most = max_batch;
+  static constexpr std::size_t most = limits.elements;
   static void clear(call& c) noexcept {
     c.ids.clear();
     c.results.clear();
@@ -169,7 +167,7 @@ struct get_traits {
   using call = get_call;
   using request = get_request;
   static constexpr auto verb = &store::get;
-  static constexpr std::size_t most = max_batch;
+  static constexpr std::size_t most = limits.elements;
   static void clear(call& c) noexcept {
     c.ids.clear();
     c.results.clear();
@@ -202,7 +200,7 @@ struct finish_traits {
   using call = finish_call;
   using request = finish_request;
   static constexpr auto verb = &store::finish;
-  static constexpr std::size_t most = max_batch;
+  static constexpr std::size_t most = limits.elements;
   static void clear(call& c) noexcept {
     c.items.clear();
     c.results.clear();

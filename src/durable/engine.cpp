@@ -1,5 +1,6 @@
 #include "engine.hpp"
 
+#include "batch_limits.hpp"
 #include "utf8.hpp"
 
 #include <algorithm>
@@ -14,11 +15,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t purge_limit = 1000;
 constexpr unsigned polls_per_round = 10;        // one of them looks from the beginning, and recovers
 constexpr std::size_t most_reserved = 1 << 20;  // a table that grows later holds the loop for long
 constexpr auto least_between_looks = 10ms;      // that other programs ask for
-constexpr auto longest_turn = 300us;            // until the rest of the loop has its turn
 
 constexpr clock::time_point last_due = clock::time_point{std::chrono::sys_days{std::chrono::year{2200} / 1 / 1}} - 1ns;
 
@@ -215,7 +214,7 @@ void engine::turn() noexcept {
 // Works for a limited time. The user may close, reopen or destroy the scheduler in each call.
 void engine::take_in_and_deliver() noexcept {
   const std::uint64_t opening = openings_;
-  const auto until = timers_.read_clock() + longest_turn;
+  const auto until = timers_.read_clock() + limits.turn;
   const auto goes_on = [&] { return is_open_ && opening == openings_; };
   if (ready_result_) {
     const int result = *std::exchange(ready_result_, std::nullopt);
@@ -261,7 +260,7 @@ void engine::look_soon() noexcept {
 
 void engine::purge() {
   purge_.is_busy = true;
-  purge_.limit = purge_limit;
+  purge_.limit = limits.purged;
   purge_.purged = 0;
   store_->purge(purge_);
 }
@@ -271,7 +270,7 @@ void engine::purge_flight::answer_arrived(store_call& call) noexcept {
   self.is_busy = false;
   if (self.of.is_closing_) return;
   self.of.on_answer(self);
-  if (self.status == store_status::ok && self.purged >= purge_limit) self.of.purge();
+  if (self.status == store_status::ok && self.purged >= limits.purged) self.of.purge();
 }
 
 // The store has just made a task pending. It need not wait for the next look.

@@ -1,6 +1,6 @@
 #include "starter.hpp"
 
-#include "batch_lane.hpp"
+#include "batch_limits.hpp"
 
 #include <tickwheel/uv/timer_service.hpp>
 
@@ -12,7 +12,7 @@ namespace tickwheel::durable::detail {
 namespace {
 
 constexpr unsigned fragile_after = 2;
-constexpr std::size_t most_looked_at = 4 * max_batch;
+constexpr std::size_t most_looked_at = 4 * limits.elements;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void starter::begin_due(store& tasks, engine& owner) {
   begin_.starts.clear();
   begin_.taken_in = 0;
   begin_.has_early = false;
-  pick(std::min(options_.max_running - std::min(options_.max_running, running_.size()), max_batch));
+  pick(std::min(options_.max_running - std::min(options_.max_running, running_.size()), limits.elements));
   if (begin_.items.empty()) return;
   begin_.is_busy = true;
   begin_.owner = &owner;
@@ -61,7 +61,7 @@ void starter::pick(std::size_t most) {
       continue;
     }
     if (task->row.lost >= fragile_after && std::exchange(has_fragile, true)) continue;
-    if (bytes != 0 && bytes + task->row.bytes > max_batch_bytes) return;
+    if (bytes != 0 && bytes + task->row.bytes > limits.bytes) return;
     bytes += task->row.bytes;
     window_.take(*task);
     begin_.tasks.push_back(task);

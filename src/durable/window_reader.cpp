@@ -1,5 +1,7 @@
 #include "window_reader.hpp"
 
+#include "batch_limits.hpp"
+
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <algorithm>
@@ -8,14 +10,6 @@
 #include <vector>
 
 namespace tickwheel::durable::detail {
-
-namespace {
-
-// of all partitions together; a callback that takes them in is short
-constexpr std::size_t rows_per_load = 1000;
-constexpr std::size_t least_page = 16;
-
-}  // namespace
 
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
                              const membership& members, task_window& window, client& of) noexcept
@@ -41,7 +35,7 @@ void window_reader::look(bool from_the_beginning) {
   }
   load_.ranges.clear();
   for (const partition_number p : members_.partitions()) load_.ranges.push_back({p, low, {}});
-  load_.page = std::max(rows_per_load / load_.ranges.size(), least_page);
+  load_.page = std::max(limits.rows / load_.ranges.size(), limits.least_rows);
   load();
 }
 

@@ -1,5 +1,7 @@
 #include "starts.hpp"
 
+#include "../batch_limits.hpp"
+
 #include <algorithm>
 
 namespace tickwheel::durable::sqlite {
@@ -9,8 +11,7 @@ namespace {
 // a task that has cost so many nodes is dead
 constexpr std::int64_t most_lost = 3;
 
-// running rows that are recovered before the next are read
-constexpr std::int64_t recover_page = 256;
+using detail::limits;
 
 constexpr int lost_id_column = 12;
 
@@ -120,7 +121,7 @@ void starts::recover(transaction& in, recover_call& call, revision first) {
     page.clear();
     {
       query q{lost_};
-      q.bind_text(after).bind(static_cast<std::int64_t>(first)).bind(recover_page);
+      q.bind_text(after).bind(static_cast<std::int64_t>(first)).bind(static_cast<std::int64_t>(limits.recovered));
       std::string last;
       while (q.next()) {
         page.push_back(read_row(q));
@@ -128,7 +129,7 @@ void starts::recover(transaction& in, recover_call& call, revision first) {
       }
       after = std::move(last);
     }
-    is_last = page.size() < static_cast<std::size_t>(recover_page);
+    is_last = page.size() < limits.recovered;
     in.counter().prepare(page.size());
     for (const task_row& row : page) {
       const std::size_t index = call.doubted.size() + static_cast<std::size_t>(row.rowid);

@@ -1,13 +1,14 @@
 #include "work_queues.hpp"
 
+#include "../batch_limits.hpp"
+
 #include <cstddef>
 
 namespace tickwheel::durable::sqlite {
 
 namespace {
 
-constexpr std::size_t most_elements = 1000;
-constexpr std::size_t most_bytes = 4 << 20;
+using detail::limits;
 
 // from a refused wakeup to the next try
 constexpr std::chrono::milliseconds wakeup_pause{2};
@@ -115,7 +116,7 @@ void work_queues::take_requests(call_list& taken) noexcept {
     const size next = size_of(requests_.front());
     sum.elements += next.elements;
     sum.bytes += next.bytes;
-    if (!taken.empty() && (sum.elements > most_elements || sum.bytes > most_bytes)) return;
+    if (!taken.empty() && (sum.elements > limits.elements || sum.bytes > limits.bytes)) return;
     taken.push(requests_.pop());
   }
 }

@@ -1,5 +1,7 @@
 #include "world.hpp"
 
+#include "../../../src/durable/batch_limits.hpp"
+
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <uv.h>
@@ -30,7 +32,8 @@ constexpr nanos second = 1'000 * ms;
 constexpr nanos hour = 3'600 * second;
 constexpr nanos last_due = 7'258'118'400 * second - 1;
 // a timer expires at the end of its tick, and an answer is delivered in the next iteration
-constexpr nanos patience = 5 * ms;
+constexpr bool answers_wait = durable::detail::limits.turn == 0ns;  // a turn takes in one element
+constexpr nanos patience = answers_wait ? 50 * ms : 5 * ms;
 constexpr std::size_t most_behind = 12;  // the model tries all orders of requests that may have ended
 constexpr std::size_t most_events = 120;
 
@@ -218,7 +221,7 @@ world::world(choices& decide, const make_backend& make, bool keeps_trace) : deci
   database_->use(time_);
   faults_ = database_->faults();
   if (faults_ == nullptr) longest_delay_ = ms;  // the store's threads answer a little later
-  is_crowd_ = decide_.one_in(100);
+  is_crowd_ = decide_.one_in(100) && !answers_wait;
   if (is_crowd_) ids_ = 2200;
   const std::size_t nodes = faults_ == nullptr ? 1 : 1 + decide_.below(3);
   may_disturb_ = decide_.below(4) != 0;
@@ -235,7 +238,7 @@ world::world(choices& decide, const make_backend& make, bool keeps_trace) : deci
   o.keep_finished = duration(decide_.pick<nanos>({0, ms, 100 * ms, second, 300 * second}));
   o.max_running = decide_.pick<std::size_t>({1, 2, 3, 1024});
   o.max_loaded = decide_.pick<std::size_t>({1, 2, 4, 100});
-  o.max_requests = decide_.pick<std::size_t>({1, 2, 4, 64});
+  o.max_requests = decide_.pick<std::size_t>({1, 2, 4, answers_wait ? 3 : 64});
   o.max_request_bytes = decide_.pick<std::size_t>({8, 40, 64 << 20});
   o.max_payload = 64;
   o.max_attempts = decide_.pick<unsigned>({1, 2, 3, 5});
@@ -250,6 +253,7 @@ world::world(choices& decide, const make_backend& make, bool keeps_trace) : deci
   }
   facts_.keep_finished = o.keep_finished.count();
   facts_.max_attempts = o.max_attempts;
+  facts_.is_behind = answers_wait;
   for (std::size_t i = 0; i != ids_; ++i) models_.emplace_back(facts_);
   tokens_.resize(ids_);
   last_token_.resize(ids_);
@@ -951,7 +955,7 @@ void world::advance(nanos by) {
     database_->advance(time_, ms);
     blocked_ += seen != blocked_ ? ms : 0;
   }
-  facts_.is_behind = false;
+  facts_.is_behind = answers_wait;
   refresh();
 }
 

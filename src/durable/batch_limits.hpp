@@ -1,0 +1,39 @@
+// How much is done at once: in a batch, in a look, and in a turn of the engine.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace tickwheel::durable::detail {
+
+struct batch_limits {
+  /// Elements of a batch, and of the requests that one commit of SQLite carries.
+  std::size_t elements = 1000;
+
+  /// Payload bytes of the same. A single element always fits.
+  std::size_t bytes = 4 << 20;
+
+  /// Rows of a look into the store, of all partitions together.
+  std::size_t rows = 1000;
+
+  /// Rows of a look into one partition, at the least.
+  std::size_t least_rows = 16;
+
+  /// Ended tasks that one call deletes.
+  std::size_t purged = 1000;
+
+  /// Running rows that SQLite reads at once to recover them.
+  std::size_t recovered = 256;
+
+  /// How long a turn takes in answers and calls the user, until the rest of the loop has its turn.
+  std::chrono::nanoseconds turn = std::chrono::microseconds{300};
+};
+
+// Tests also compile the library with other limits, so that a few tasks are many, and a turn takes in one element.
+#ifdef TICKWHEEL_TEST_LIMITS
+inline constexpr batch_limits limits TICKWHEEL_TEST_LIMITS;
+#else
+inline constexpr batch_limits limits;
+#endif
+
+}  // namespace tickwheel::durable::detail
