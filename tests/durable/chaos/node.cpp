@@ -71,8 +71,8 @@ int main(int count, char** words) {
   }
   durable::postgres_options store;
   store.partitions = 16;
-  store.connect_timeout = 1s;
-  store.answer_timeout = 1s;
+  store.connect_timeout = 3s;
+  store.answer_timeout = 2s;
   store.repeat_timeout = 1s;
   store.log = [](std::string_view line) {
     std::string text{line.substr(0, longest_text)};

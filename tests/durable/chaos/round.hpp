@@ -37,7 +37,7 @@ struct round_options {
   std::size_t tasks = 300;
   standby follows = standby::none;   ///< the primary, once in the round
   std::vector<fault> only;           ///< the faults; empty: some, chosen at random
-  std::chrono::seconds patience{8};  ///< with no start and no answer, until all must be quiet
+  std::chrono::seconds patience{20};  ///< with no start and no answer, until all must be quiet
 };
 
 struct round_result {

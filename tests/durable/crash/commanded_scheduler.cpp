@@ -193,7 +193,7 @@ void commanded_scheduler::list_all(std::size_t which, std::string after) {
   const auto state = states.at(which);
   auto print = [this, which, after = std::string{after}](durable::read_result r,
                                                          std::vector<durable::task_info> tasks) noexcept {
-    if (r != durable::read_result::ok) return list_all(which, after);
+    if (r != durable::read_result::ok) return void(list_again_ = {which, after});
     for (const auto& t : tasks)
       say("row %s %s %u %u %d", to_string(t.state), t.what.id.c_str(), t.attempts, t.lost, t.cancelling ? 1 : 0);
     tasks.size() == list_page ? list_all(which, tasks.back().what.id) : list_all(which + 1, {});
@@ -283,6 +283,7 @@ void commanded_scheduler::end(execution run, char letter) {
 }
 
 void commanded_scheduler::end_delayed() {
+  if (const auto again = std::exchange(list_again_, std::nullopt)) list_all(again->first, again->second);
   while (!delayed_.empty() && delayed_.begin()->first <= uv_now(&loop_.uv())) {
     auto next = std::move(delayed_.begin()->second);
     delayed_.erase(delayed_.begin());

@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -97,6 +98,8 @@ class commanded_scheduler {
   std::multimap<std::uint64_t, std::pair<execution, char>> delayed_;
   std::map<std::pair<std::string, std::uint64_t>, execution> external_;
   std::size_t pending_ = 0;
+  std::optional<std::pair<std::size_t, std::string>>
+      list_again_;  // the store could not be read: from this state and id on
 };
 
 }  // namespace crash
