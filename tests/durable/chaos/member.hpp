@@ -5,6 +5,7 @@
 #include "proxy.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct member {
   std::unique_ptr<crash::process> process;  ///< null: it is dead
   std::unique_ptr<proxy> network;           ///< null: it is connected to the server itself
   std::string input;                        ///< that was not read yet
+  std::size_t open_finishes = 0;            ///< of starts, without an answer
   bool is_ready = false;
   bool is_stopped = false;
   bool cuts_at_healing = false;

@@ -35,8 +35,8 @@ struct round_options {
   std::string client;  ///< the program
   std::size_t nodes = 3;
   std::size_t tasks = 300;
-  standby follows = standby::none;   ///< the primary, once in the round
-  std::vector<fault> only;           ///< the faults; empty: some, chosen at random
+  standby follows = standby::none;    ///< the primary, once in the round
+  std::vector<fault> only;            ///< the faults; empty: some, chosen at random
   std::chrono::seconds patience{20};  ///< with no start and no answer, until all must be quiet
 };
 

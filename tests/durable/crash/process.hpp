@@ -25,7 +25,6 @@ class process {
   bool exchange(std::string& into, std::chrono::milliseconds patience);
   /// Returns the descriptor that has its output.
   int output() const noexcept { return output_; }
-  pid_t id() const noexcept { return id_; }
   /// Sends a signal.
   void signal(int number) const noexcept;
   /// Reads what is left, waits for its end, and returns its wait status.
