@@ -8,6 +8,7 @@
 #include <tickwheel/uv/event_loop.hpp>
 #include <tickwheel/uv/timer.hpp>
 
+#include <time.h>
 #include <uv.h>
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tickwheel::bench {
 
@@ -37,8 +39,14 @@ class bench_node {
     if (error != 0) fail_with("open", error);
     run_until([&] { return is_ready; });
   }
+  /// Runs one iteration of the loop, and notes the CPU time that its callbacks took.
+  void turn() {
+    const auto before = cpu_time();
+    loop.run(UV_RUN_ONCE);
+    turns.push_back(cpu_time() - before);
+  }
   void run_until(const std::function<bool()>& done) {
-    while (!done()) loop.run(UV_RUN_ONCE);
+    while (!done()) turn();
   }
   /// Runs the loop until another process has made `done` true.
   void wait_until(const std::function<bool()>& done) {
@@ -74,8 +82,15 @@ class bench_node {
   event_loop loop;
   durable::scheduler scheduler;
   std::function<void(durable::execution)> on_start;
+  std::vector<std::chrono::nanoseconds> turns;  // of the thread's CPU time
 
  private:
+  static std::chrono::nanoseconds cpu_time() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return std::chrono::seconds{t.tv_sec} + std::chrono::nanoseconds{t.tv_nsec};
+  }
+
   static constexpr std::size_t most_in_flight = 8000;
 
   [[noreturn]] void fail_with(const char* what, int error) const noexcept {
@@ -88,7 +103,7 @@ class bench_node {
     while (answered != count) {
       for (; asked != count && asked - answered < most_in_flight; ++asked)
         if (const int error = ask(asked, answered)) fail_with("request", error);
-      loop.run(UV_RUN_ONCE);
+      turn();
     }
   }
 };

@@ -10,8 +10,8 @@
 
 namespace tickwheel::bench {
 
-inline const std::vector<std::string> all_parts{"rates",  "lateness", "tick",     "recovery", "snapshot",
-                                                "shares", "renewals", "takeover", "load page"};
+inline const std::vector<std::string> all_parts{"rates",    "lateness", "tick",      "recovery", "snapshot", "shares",
+                                                "renewals", "takeover", "load page", "bulk",     "memory"};
 
 struct bench_options {
   std::string store = "sqlite";

@@ -13,7 +13,13 @@
 //   .. / raw          the ratio; each is the median of rounds that alternate
 //   lateness RATE     from due to the handler, at so many starts per second, scheduled two seconds ahead
 //   one tick          all tasks due at one moment: the longest time without a confirmed finish
+//   callbacks         the CPU time of all callbacks of one iteration, meanwhile
 //   recovery          from `open` of a store with overdue tasks to the first start
+//
+// Only if --measure names them:
+//
+//   bulk              lateness at 500 starts per second, alone and while tasks are scheduled in bulk
+//   memory            of a loaded task, and while tasks with payloads of 64 KiB start
 //
 // Only with PostgreSQL, if --measure names them:
 //
@@ -27,6 +33,7 @@
 #include "../../examples/command_line.hpp"
 #include "bench_options.hpp"
 #include "disk_probe.hpp"
+#include "embedded.hpp"
 #include "figure_table.hpp"
 #include "lateness.hpp"
 #include "rates.hpp"
@@ -71,11 +78,11 @@ void measure_nodes(const bench_options& o, const store_subject& subject, figure_
     }
   }
   if (o.measures("snapshot")) measure_snapshot(o, nodes, node, subject, out);
+  if (o.measures("bulk")) measure_bulk(o, nodes, node, out);
   if (o.measures("tick")) {
+    node.turns.clear();
     measure_one_tick(o, nodes, node, out);
-    const auto handlers = node.loop.timers().stats().handler_time;
-    if (nodes.is_first())
-      out.add_times("callbacks", handlers.percentile(0.5), handlers.percentile(0.99), handlers.max());
+    if (nodes.is_first()) out.add_times("callbacks", node.turns);
   }
 }
 
@@ -128,9 +135,11 @@ int run(const bench_options& o) {
 #endif
   }
   subject->describe(out);
-  if (o.measures("rates") || o.measures("lateness") || o.measures("snapshot") || o.measures("tick"))
+  if (o.measures("rates") || o.measures("lateness") || o.measures("snapshot") || o.measures("bulk") ||
+      o.measures("tick"))
     measure_nodes(o, *subject, out);
   if (o.measures("recovery")) measure_recovery(*subject, out);
+  if (o.measures("memory")) measure_memory(o, *subject, out);
 #ifdef TICKWHEEL_BENCH_POSTGRES
   if (const auto* const server = dynamic_cast<const postgres_server*>(subject.get())) measure_cluster(o, *server, out);
 #endif
