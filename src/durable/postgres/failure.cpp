@@ -58,6 +58,7 @@ failure failure::of(const PGconn& connection) {
     std::string line{message.substr(0, end)};
     message.remove_prefix(std::min(end + 1, message.size()));
     if (line.starts_with("LOCATION:") || line.empty()) continue;
+    if (line.front() == '\t') line.erase(0, 1);  // libpq indents a hint
     if (const auto at = find_sqlstate(line); at != std::string::npos) {
       state = line.substr(at, sqlstate_length);  // of the last host that was tried
       line.erase(at, sqlstate_length + 2);

@@ -26,6 +26,9 @@ constexpr int close_patience_ms = 500;
 // what tickwheel_schedule tells the nodes, before the number of a partition
 constexpr std::string_view scheduled_in = "scheduled in ";
 
+// that are remembered
+constexpr std::size_t most_lines = 8;
+
 constexpr std::size_t index_of(link_role role) noexcept { return static_cast<std::size_t>(role); }
 
 }  // namespace
@@ -193,7 +196,7 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
 
 void server_store::on_up() noexcept {
   if (std::exchange(is_lost_, false)) report("connected");
-  last_line_.clear();
+  last_lines_.clear();
   for (open_call& c : calls_)
     if (std::exchange(c.waits_for_join, false)) lanes_[index_of(link_role::clock)].push(*c.of);
   pump();
@@ -251,11 +254,12 @@ void server_store::on_notification(std::string_view payload) noexcept {
 
 void server_store::on_warning(const std::string& what) noexcept { report(what); }
 
-// The same line is written once.
+// The same line is written once. With several hosts the lines of an outage take turns, so the last ones are remembered.
 void server_store::report(const std::string& line) noexcept {
   state_.problem = line;
-  if (line == last_line_) return;
-  last_line_ = line;
+  if (std::find(last_lines_.begin(), last_lines_.end(), line) != last_lines_.end()) return;
+  if (last_lines_.size() == most_lines) last_lines_.pop_front();
+  last_lines_.push_back(line);
   const std::string text = "postgres_store: " + line;
   if (state_.options.log)
     state_.options.log(text);

@@ -10,6 +10,7 @@
 #include <tickwheel/uv/timer.hpp>
 
 #include <array>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -90,7 +91,7 @@ class server_store final : public store, private connector::client {
   bool is_closing_ = false;
   bool is_busy_ = false;  // in a verb, or delivering
   bool is_awake_ = false;
-  std::string last_line_;  // of a failed connection
+  std::deque<std::string> last_lines_;  // that were written since a connection was made
   steady_time last_reading_{};
 };
 

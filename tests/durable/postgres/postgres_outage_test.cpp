@@ -386,6 +386,23 @@ TEST(postgres_setting, host_names_are_resolved) {
   EXPECT_NE(a.problem.find("Connection refused"), std::string::npos) << a.problem;
 }
 
+TEST(postgres_setting, lines_of_hosts_that_take_turns_are_written_once) {
+  postgres_fixture on;
+  const std::string folder = on.server.folder();
+  const auto store = on.make_store("host=" + folder + "/one," + folder + "/two user=tester dbname=postgres");
+  ASSERT_EQ(store->open(on.timers()), 0);
+  for (int tries = 0; tries < 5; ++tries) {
+    asked<durable::join_call> c;
+    c.name = "a";
+    c.lease = 1h;
+    call_runner{on}.run(*store, c);
+    EXPECT_EQ(c.status, store_status::unavailable);
+  }
+  ASSERT_EQ(on.log.size(), 2U) << "one begins with the first host, and one with the second";
+  for (const std::string& line : on.log) EXPECT_EQ(line.find('\t'), std::string::npos) << line;
+  store->close();
+}
+
 TEST(postgres_setting, silent_host_does_not_hide_the_next) {
   postgres_fixture on;
   const std::string folder = on.server.folder() + "/silent";
