@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t cache_bytes = 8 << 20;
 
 std::string existing(const std::string& path) {
-  const std::string file = sqlite::resolved(path);
+  std::string file = sqlite::resolved(path);
   std::error_code error;
   if (!std::filesystem::exists(file, error)) throw failure::final(UV_ENOENT, "there is no such file");
   return file;
@@ -77,7 +77,7 @@ std::string task_file::retire() {
   file_->rollback();
   file_->run("pragma journal_mode = delete");
   file_.reset();
-  const std::string retired = path_ + ".moved";
+  std::string retired = path_ + ".moved";
   std::error_code error;
   if (std::filesystem::exists(retired, error)) throw failure::final(UV_EEXIST, "there is a file " + retired);
   std::filesystem::rename(path_, retired, error);
