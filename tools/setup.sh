@@ -13,6 +13,9 @@ build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libbo
   libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer)
 # the libraries that the benchmarks compare with, and the one that writes their figures
 bench_packages=("${build_packages[@]}" libevent-dev libev-dev nlohmann-json3-dev)
+# the peers of durable_bench run on these; npm may also come from elsewhere
+npm_packages=(nodejs npm)
+redis_packages=(redis-server)
 
 # needs PACKAGE...: installs the missing ones
 needs() {

@@ -11,7 +11,7 @@
 namespace tickwheel::bench {
 
 inline const std::vector<std::string> all_parts{"rates",    "lateness", "tick",      "recovery", "snapshot", "shares",
-                                                "renewals", "takeover", "load page", "bulk",     "memory"};
+                                                "renewals", "takeover", "load page", "bulk",     "memory",   "peers"};
 
 struct bench_options {
   std::string store = "sqlite";

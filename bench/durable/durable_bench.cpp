@@ -28,6 +28,7 @@
 //   renewals          the rows that a node with 1,024 executions writes, per quarter of its lease
 //   takeover          from the death of a node to the last start of its overdue tasks
 //   load page         reading a page of all partitions while all tasks are due at one moment
+//   peers             schedule, start and lateness of graphile-worker and BullMQ, from the folder --peers
 //
 // --json FILE writes {"store", "nodes", "notes", "rows": [{"name", "pending", "per_second", "p50_us", "p99_us", "max_us"}, ...]}.
 #include "../../examples/command_line.hpp"
@@ -42,6 +43,7 @@
 
 #ifdef TICKWHEEL_BENCH_POSTGRES
 #include "cluster.hpp"
+#include "peers.hpp"
 #include "postgres_server.hpp"
 #endif
 
@@ -112,6 +114,7 @@ void measure_cluster(const bench_options& o, const postgres_server& server, figu
   if (o.measures("takeover"))
     for (const auto lease : {1s, 10s}) measure_takeover(server, lease, o.takeovers, out);
   if (o.measures("load page")) measure_load_page(server, o.pending, out);
+  if (o.measures("peers")) measure_peers(o, server, out);
 }
 
 #endif
@@ -172,6 +175,7 @@ int main(int argc, char** argv) {
   add_duration(app, "--lateness-time", o.lateness_time, std::chrono::seconds{1}, std::chrono::milliseconds{100},
                "how long lateness is measured");
   app.add_option("--folder", o.folder, "where the files are written, which are removed at the end");
+  app.add_option("--peers", o.peers, "the folder with the programs of the peers, and their packages");
   o.json.add_option(app);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (o.store == "sqlite" && o.nodes != 1) {

@@ -66,6 +66,9 @@ class Page:
             "plot durable": self.plot("durable", "Operations per second on durable tasks, over pending tasks"),
             "latency": self.latency(), "burst": self.burst(), "echo": self.echo(), "remote": self.remote(),
             "durable rates": self.durable_rates(), "durable times": self.durable_times(),
+            "pending": f"{max((row['pending'] for rows in f.postgres.values() for row in rows.values()), default=0):,}",
+            "postgres rates": self.postgres_rates(), "postgres lateness": self.postgres_lateness(),
+            "postgres cluster": self.postgres_cluster(), "peers": self.peers(), "postgres notes": self.postgres_notes(),
             "filesystem": f.filesystem or "unknown",
             "cost": self.cost_model(), "fence": number_of(f.ns(FLOOR, "fence", 1)),
             "fenced": "\n".join(self.fenced(w) for w in f.fenced()),
@@ -85,6 +88,8 @@ class Page:
             hold.add("remote floor")
         if f.durable:
             hold.add("durable")
+        if f.postgres:
+            hold.add("postgres")
         return hold
 
     def plot(self, what, alt):
@@ -224,6 +229,51 @@ class Page:
                 for pending in self.figures.durable_sizes()]
         return table(["pending", *columns], rows)
 
+    def postgres_rates(self):
+        rows = []
+        for nodes, found in sorted(self.figures.postgres.items()):
+            cells = []
+            for name in DURABLE:
+                cells += [number(found["raw " + name]["per_second"]), number(found[name]["per_second"]),
+                          times(found[name + " / raw"]["ratio"])]
+            rows.append([str(nodes), *cells])
+        return table(["nodes", *(head for name in DURABLE for head in ("raw " + name, name, "ratio"))], rows)
+
+    def postgres_lateness(self):
+        f = self.figures
+        rows = []
+        for nodes, found in sorted(f.postgres.items()):
+            cells = [milliseconds(found.get(f"lateness {rate}"), p) for rate in f.lateness_rates() for p in ("p50", "p99")]
+            rows.append([str(nodes), *cells, milliseconds(found.get("one tick"), "max"), milliseconds(found.get("recovery"), "max")])
+        heads = [f"{rate:,}/s {p}" for rate in f.lateness_rates() for p in ("p50", "p99")]
+        return table(["nodes", *heads, "one tick", "recovery"], rows)
+
+    def postgres_cluster(self):
+        rows = [row for found in self.figures.postgres.values() for row in found.values()]
+        lines = [[row["name"], number(row["value"]), number(row["bound"]), row["unit"]] for row in rows if "bound" in row]
+        lines += [[f"{row['name']}, {p}", number(row[p + "_us"] / 1000), "–", "ms"] for row in rows for p in ("p50", "p99")
+                  if row["name"] in ("load page", "lateness without snapshot", "lateness with snapshot")]
+        return table(["", "measured", "at most", "unit"], lines)
+
+    def peers(self):
+        """Our node, and each peer with each of its settings."""
+        f = self.figures
+        found = f.postgres.get(1, {})
+        subjects = {"tickwheel": ("schedule", "start+finish", "lateness {}")}
+        for name in found:
+            if name.endswith(": schedule"):
+                peer = name.removesuffix("schedule")
+                subjects[peer.removesuffix(": ")] = (name, peer + "start", peer + "lateness {}")
+        rows = []
+        for subject, (schedule, start, late) in subjects.items():
+            cells = [milliseconds(found.get(late.format(rate)), p) for rate in f.lateness_rates() for p in ("p50", "p99")]
+            rows.append([subject, *(number(found.get(name, {}).get("per_second")) for name in (schedule, start)), *cells])
+        heads = [f"{rate:,}/s {p}" for rate in f.lateness_rates() for p in ("p50", "p99")]
+        return table(["", "schedule", "start", *heads], rows)
+
+    def postgres_notes(self):
+        return "\n".join(f"- *{name}*: {text}." for name, text in self.figures.postgres_notes.items())
+
     def cost_model(self):
         f = self.figures
         rows = []
@@ -249,6 +299,10 @@ class Page:
                 for n in f.sizes(w):
                     if sample := f.ns(w, s, n):
                         yield sample
+
+
+def milliseconds(row, percentile):
+    return number(row[percentile + "_us"] / 1000) if row else "–"
 
 
 def number_of(sample, form=None):

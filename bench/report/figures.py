@@ -2,6 +2,7 @@
 import collections
 import dataclasses
 import math
+import re
 import statistics
 
 from errors import ReportError
@@ -46,7 +47,7 @@ class Figures:
         self._counters = collections.defaultdict(lambda: collections.defaultdict(list))
         self._remote = collections.defaultdict(lambda: collections.defaultdict(list))
         self.latency, self.burst, self.cost, self.echo = [], [], {}, {}
-        self.durable, self.filesystem = {}, None
+        self.durable, self.postgres, self.postgres_notes, self.filesystem = {}, {}, {}, None
         for run in runs:
             self._take(run)
         self._check()
@@ -65,7 +66,10 @@ class Figures:
         elif program == "echo_bench":
             self.echo[run["burst"]] = output["rows"]
         elif program == "durable_bench":
-            self._take_durable(run["pending"], output["rows"])
+            if run.get("store") == "postgres":
+                self._take_postgres(run["nodes"], output)
+            else:
+                self._take_durable(run["pending"], output["rows"])
             self.filesystem = run["filesystem"]
         elif program == "cost_model":
             self.cost.update({(r["workload"], r["subject"], r["n"]): r for r in output["rows"]})
@@ -95,6 +99,14 @@ class Figures:
         missing = [name for name in wanted if name not in self.durable[pending]]
         if missing:
             raise ReportError(f"durable_bench --pending {pending}: not in the report: {', '.join(missing)}")
+
+    def _take_postgres(self, nodes, output):
+        """Rows by name. Some parts are measured with one node only, and peers may be missing."""
+        self.postgres[nodes] = {row["name"]: row for row in output["rows"]}
+        self.postgres_notes.update(output["notes"])
+        missing = [name for name in DURABLE if not {name, "raw " + name, name + " / raw"} <= self.postgres[nodes].keys()]
+        if missing:
+            raise ReportError(f"durable_bench --store postgres --nodes {nodes}: not in the report: {', '.join(missing)}")
 
     def _check(self):
         missing = [name for name, part in [
@@ -145,6 +157,11 @@ class Figures:
     def durable_ms(self, name, pending, percentile):
         """Milliseconds; `percentile` is p50, p99 or max."""
         return self.durable[pending][name][percentile + "_us"] / 1000
+
+    def lateness_rates(self):
+        """The starts per second at which lateness was measured on PostgreSQL, ascending."""
+        names = {name for rows in self.postgres.values() for name in rows}
+        return sorted(int(name.removeprefix("lateness ")) for name in names if re.fullmatch(r"lateness \d+", name))
 
     # --- of remote_bench
 

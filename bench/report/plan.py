@@ -29,6 +29,7 @@ class Plan:
     remote_repetitions: int
     bursts: tuple  # messages an iteration of the echo server
     durable: tuple  # of durable_bench: (pending tasks, operations, the time of lateness), one run each
+    postgres: tuple  # of durable_bench on PostgreSQL: (nodes, options), one run each
     cost_model: tuple  # options
     latency: tuple
     burst: tuple
@@ -63,6 +64,11 @@ FULL = Plan(
     remote_repetitions=3,
     bursts=(1000, 100, 10),
     durable=((1000, 10_000, "10s"), (10_000, 20_000, "10s"), (100_000, 100_000, "10s"), (MILLION, 100_000, "10s")),
+    postgres=(
+        (1, ("--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "snapshot", "tick",
+             "recovery", "shares", "renewals", "takeover", "load page", "peers")),
+        (2, ("--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "tick")),
+        (3, ("--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "tick"))),
     latency=("--load", "--repetitions", "2"),
     cost_model=("--connections", "10000"),
     burst=(),
@@ -83,6 +89,8 @@ QUICK = Plan(
     remote_repetitions=1,
     bursts=(1000, 10),
     durable=((1000, 2000, "1s"), (10_000, 2000, "1s")),
+    postgres=tuple((nodes, ("--pending", "10000", "--operations", "4000", "--rounds", "2", "--lateness-time", "1s", "--measure",
+                            "rates", "lateness", "tick")) for nodes in (1, 2)),
     latency=("--load", "--fires", "2", "--repetitions", "1"),
     cost_model=("--connections", "10000", "--only", "touch/wheel"),
     burst=("--repetitions", "1"),
@@ -136,12 +144,18 @@ def seconds_of(benchmark):
 
 
 def measure_durable(plan, programs):
-    """One run for each number of pending tasks. Not pinned, because the store has threads."""
+    """SQLite: one run for each number of pending tasks. PostgreSQL: one for each number of nodes. Not pinned, because the stores have
+    threads and servers."""
     with programs.disk() as (folder, filesystem):
-        return [programs.run("durable_bench", "--pending", str(pending), "--operations", str(operations),
+        runs = [programs.run("durable_bench", "--pending", str(pending), "--operations", str(operations),
                              "--lateness-time", lateness, out=["--json", "{}"], pinned=False, folder=folder,
                              pending=pending, filesystem=filesystem)
                 for pending, operations, lateness in plan.durable]
+        runs += [programs.run("durable_bench", "--store", "postgres", "--nodes", str(nodes), "--peers", str(programs.peers), *options,
+                              out=["--json", "{}"], pinned=False, folder=folder, store="postgres", nodes=nodes,
+                              filesystem=filesystem)
+                 for nodes, options in plan.postgres]
+        return runs
 
 
 def measure(plan, programs):

@@ -15,6 +15,7 @@ class Programs:
     def __init__(self, folder, core):
         self.folder = pathlib.Path(folder)
         self.core = core
+        self.peers = self.folder.parents[1] / "peers"  # tools/bench installs them
         self.begin = time.monotonic()
 
     def build(self, directory):

@@ -167,6 +167,8 @@ class DurableTasks(unittest.TestCase):
         calls = []
 
         class Programs:
+            peers = "peers"
+
             def disk(self):
                 return contextlib.nullcontext(("folder", "ext4"))
 
@@ -174,9 +176,14 @@ class DurableTasks(unittest.TestCase):
                 calls.append((command, options))
 
         plan.measure_durable(plan.FULL, Programs())
-        self.assertEqual([o["pending"] for _, o in calls], [1000, 10_000, 100_000, 10**6])
-        for command, options in calls:
+        on_sqlite, on_postgres = calls[:4], calls[4:]
+        self.assertEqual([o["pending"] for _, o in on_sqlite], [1000, 10_000, 100_000, 10**6])
+        for command, options in on_sqlite:
             self.assertEqual(command[:3], ("durable_bench", "--pending", str(options["pending"])))
+        self.assertEqual([o["nodes"] for _, o in on_postgres], [1, 2, 3])
+        for command, options in on_postgres:
+            self.assertEqual(command[:5], ("durable_bench", "--store", "postgres", "--nodes", str(options["nodes"])))
+        for command, options in calls:
             self.assertEqual((options["folder"], options["filesystem"], options["pinned"]), ("folder", "ext4", False))
 
     def test_are_given_a_folder_in_the_build_that_is_removed(self):
@@ -191,6 +198,36 @@ class DurableTasks(unittest.TestCase):
                 found.return_value.stdout = "tmpfs\n"
                 with self.assertRaisesRegex(ReportError, "is on tmpfs"), at.disk():
                     pass
+
+
+class DurableTasksOnPostgresql(unittest.TestCase):
+    def section(self, change=lambda runs: None):
+        page = document.write(figures(change), PLOTS, "benchmarks")
+        return page.split("\n## Durable tasks on PostgreSQL\n")[1].split("\n## ")[0]
+
+    def test_have_rates_by_the_number_of_nodes(self):
+        self.assertIn("| 1 | 40,000 | 30,000 | 0.75x | 50,000 | 60,000 | 1.2x | 10,000 | 9,000 | 0.90x |", self.section())
+        self.assertIn("| 2 | 80,000 | 60,000 | 0.75x |", self.section())
+
+    def test_have_lateness_by_starts_per_second(self):
+        self.assertIn("| nodes | 1,000/s p50 | 1,000/s p99 | 2,500/s p50 | 2,500/s p99 | one tick | recovery |", self.section())
+        self.assertIn("| 2 | 2.00 | 3.00 | 1.50 | 4.00 | 50.0 | – |", self.section())
+
+    def test_have_the_bounds_of_a_cluster(self):
+        self.assertIn("| takeover, lease 1 s | 1.50 | 2.00 | s |", self.section())
+        self.assertIn("| load page, p99 | 4.50 | – | ms |", self.section())
+
+    def test_stand_beside_peers_and_their_settings(self):
+        self.assertIn("| tickwheel | 30,000 | 9,000 | 1.00 | 3.00 | 1.50 | 4.00 |", self.section())
+        self.assertIn("| bullmq always | 7,000 | 6,000 | 8.00 | 90.0 | – | – |", self.section())
+        self.assertIn("- *postgresql*: Debian's defaults.", self.section())
+
+    def test_without_a_rate_end_the_report_with_its_name(self):
+        def change(runs):
+            run = next(r for r in runs if r.get("store") == "postgres")
+            run["output"]["rows"] = [row for row in run["output"]["rows"] if row["name"] != "raw cancel"]
+        with self.assertRaisesRegex(ReportError, "--store postgres --nodes 1: not in the report: cancel"):
+            figures(change)
 
 
 class Template(unittest.TestCase):
