@@ -99,13 +99,14 @@ bool starter::flight::take_in_one() noexcept {
 }
 
 void starter::on_not_started(loaded_task& task) {
-  const auto early = task.row.at - begin_.now;
-  if (early > early.zero() && !std::exchange(begin_.has_early, true)) {
+  const std::chrono::nanoseconds early = task.row.at - begin_.now;
+  const bool is_early = early > std::chrono::nanoseconds::zero();
+  if (is_early && !std::exchange(begin_.has_early, true)) {
     clock_.discard();
     clock_.record(begin_.now, begin_.arrived_at);
   }
   // A task that is early by more than a window would keep its place for as long. It is found again when its time is near.
-  if (early > early.zero() && early <= options_.window)
+  if (is_early && early <= options_.window)
     window_.wait_again(task, clock_);
   else
     window_.erase(task);  // it has changed: the next look finds it
