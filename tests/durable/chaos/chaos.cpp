@@ -184,7 +184,8 @@ int main(int count, char** words) {
   for (; all.rounds != s.rounds && std::chrono::steady_clock::now() - begin < s.seconds; ++seed) {
     const chaos::round_result r = chaos::run_round(s.round, servers, seed);
     const crash::journal j = crash::read_journal(r.journal);
-    crash::verdict v = crash::judge(j);
+    // a round that could not be carried out has no lists
+    crash::verdict v = crash::judge(j, r.problem.empty() ? crash::judging::events_and_lists : crash::judging::events);
     const chaos::repeats again = chaos::find_repeats(j);
     if (s.round.follows == chaos::standby::asynchronous) judge_lost_answers(v);
     for (const std::string& broken : r.broken) v.violations.push_back({"effects", {}, broken, {}});

@@ -22,6 +22,7 @@ constexpr unsigned max_attempts = 4;
 constexpr std::int64_t keep_finished = 300'000 * crash::millisecond;
 constexpr std::int64_t hour = 3'600'000 * crash::millisecond;
 constexpr unsigned zeros_of_quiet = 4;
+constexpr unsigned looks_to_cancel_again = 50;
 constexpr std::uint64_t partitions = 16;
 constexpr std::size_t fat_tasks = 40;
 constexpr std::size_t fat_payload = 60'000;
@@ -98,7 +99,7 @@ class round final : private cluster::observer {
     if (!first.run("drop schema if exists tickwheel cascade").is_ok()) return fail("the old tables cannot be dropped");
     for (member& m : processes_->members())
       if (m.is != role::client) processes_->start(m);
-    const auto until = steady::now() + options_.patience;
+    const auto until = steady::now() + 3 * options_.patience;
     while (!std::all_of(processes_->members().begin(), processes_->members().end(),
                         [](const member& m) { return m.is == role::client || m.is_ready; })) {
       processes_->turn();
@@ -368,7 +369,7 @@ class round final : private cluster::observer {
         look();
       }
       if (processes_->orders().answers() != std::exchange(answers, processes_->orders().answers()))
-        quiet_until = std::min(latest, steady::now() + options_.patience);
+        quiet_until = is_quiet_ ? quiet_until : std::min(latest, steady::now() + options_.patience);
       if (steady::now() <= quiet_until) continue;
       if (is_quiet_) return void(fail("the tasks were not listed"));
       out_.activity = activity();
@@ -433,7 +434,10 @@ class round final : private cluster::observer {
   void on_left(std::string_view rest) {
     asked_ = 0;
     // the states are not read at one moment: what went from one to the other shows itself by a start, or the next time
-    if (rest != "0 0") zeros_ = 0;
+    if (rest != "0 0") {
+      zeros_ = 0;
+      if (++busy_looks_ % looks_to_cancel_again == 0) processes_->orders().settle_again();
+    }
     if (is_quiet_ || rest != "0 0" || ++zeros_ < zeros_of_quiet) return;
     be_quiet();
   }
@@ -466,6 +470,7 @@ class round final : private cluster::observer {
   steady::time_point end_{};  // of the faults
   unsigned asked_ = 0;        // the process that was asked what is left
   unsigned zeros_ = 0;        // answers in a row, without a start, that nothing is left
+  unsigned busy_looks_ = 0;   // answers that something is left
   std::size_t told_ = 0;      // nodes that have told their partitions
   std::uint64_t owned_ = 0;   // partitions that they have
   std::int64_t ahead_ = 0;    // of the clock of the database

@@ -160,6 +160,10 @@ bool orders::settle() {
   return has_open;
 }
 
+void orders::settle_again() {
+  for (known_task& t : tasks_) t.is_over = false;
+}
+
 void orders::end(unsigned process) {
   std::erase_if(open_, [&](const auto& order) {
     if (order.second.process != process) return false;

@@ -95,6 +95,8 @@ class orders {
 
   /// Cancels the periodic tasks. Returns true while requests are open.
   bool settle();
+  /// Cancels the periodic tasks again: a request without an answer took effect after the last cancel.
+  void settle_again();
   /// A process has ended: its requests have no answer.
   void end(unsigned process);
 
