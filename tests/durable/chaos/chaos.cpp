@@ -2,7 +2,7 @@
 // break. A judge compares the journal with the promises.
 //
 //   chaos --node PROGRAM --client PROGRAM --directory PLACE [--nodes N] [--rounds N] [--seconds N] [--seed S] [--tasks N]
-//         [--faults NAME,NAME...] [--standby synchronous|asynchronous] [--faketime LIBRARY]
+//         [--faults NAME,NAME...] [--standby synchronous|asynchronous] [--faketime LIBRARY] [--takeover MS]
 //
 //   exit code 0   no promise was broken
 //             1   one was: the report names it, with the lines of the journal
@@ -32,15 +32,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// lease, two polls and half a second
-constexpr std::chrono::nanoseconds takeover_limit = 1600ms;
-
 struct settings {
   chaos::round_options round;
   std::string directory;
   std::string faketime;
   std::size_t rounds = 10;
   std::chrono::seconds seconds = std::chrono::hours{24};
+  std::chrono::milliseconds takeover = 1600ms;  // at most: the lease, two polls and half a second
   std::uint64_t seed = std::random_device{}();
 };
 
@@ -103,6 +101,8 @@ settings read_settings(int count, char** words) {
       s.rounds = number_of(option, value);
     else if (option == "--seconds")
       s.seconds = std::chrono::seconds{number_of(option, value)};
+    else if (option == "--takeover")
+      s.takeover = std::chrono::milliseconds{number_of(option, value)};
     else if (option == "--seed")
       s.seed = number_of(option, value);
     else if (option == "--tasks")
@@ -189,11 +189,11 @@ int main(int count, char** words) {
     const chaos::repeats again = chaos::find_repeats(j);
     if (s.round.follows == chaos::standby::asynchronous) judge_lost_answers(v);
     for (const std::string& broken : r.broken) v.violations.push_back({"effects", {}, broken, {}});
-    if (r.has_only_kills && !again.is_slow && again.longest_takeover > takeover_limit)
+    if (r.has_only_kills && !again.is_slow && again.longest_takeover > s.takeover)
       v.violations.push_back({"D5",
                               again.slowest,
                               "the takeover took " + std::to_string(again.longest_takeover / 1ms) +
-                                  " ms; it must take " + std::to_string(takeover_limit / 1ms) + " ms at most",
+                                  " ms; it must take " + std::to_string(s.takeover / 1ms) + " ms at most",
                               {}});
     for (const crash::event& e : j.events)
       all.running += e.kind == crash::event_kind::row && e.row.at == crash::state::running;

@@ -20,6 +20,11 @@ const std::vector<std::string> settings{"max_connections = 100"};
 
 }  // namespace
 
+shared_servers::~shared_servers() {
+  with_clock_.reset();
+  if (!clock_file_.empty()) (void)unlink(clock_file_.c_str());
+}
+
 conformance::test_server& shared_servers::plain() {
   if (plain_ == nullptr) plain_ = std::make_unique<conformance::test_server>(settings);
   return *plain_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace chaos {
 
@@ -17,6 +18,9 @@ class shared_servers {
  public:
   /// `faketime`: libfaketime; empty: there is no server whose clock can be set.
   explicit shared_servers(std::string faketime) : faketime_{std::move(faketime)} {}
+  ~shared_servers();
+  shared_servers(const shared_servers&) = delete;
+  shared_servers& operator=(const shared_servers&) = delete;
 
   bool can_set_clock() const { return !faketime_.empty(); }
   const std::string& faketime() const { return faketime_; }
