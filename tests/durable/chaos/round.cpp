@@ -54,7 +54,7 @@ class round final : private cluster::observer {
     disturb();
     heal_all();
     settle();
-    if (is_well()) {
+    if (is_well() && options_.follows != standby::asynchronous) {
       processes_->effects().judge(database{conninfo()}, out_.broken);
       out_.effects = processes_->effects().effects();
       out_.effects_twice = processes_->effects().twice();
