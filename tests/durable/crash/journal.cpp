@@ -56,6 +56,12 @@ class words {
     row.cancelling = number<unsigned>() != 0;
     return row;
   }
+  // @NUMBER
+  unsigned process() noexcept {
+    is_bad_ = is_bad_ || !rest_.starts_with('@');
+    rest_.remove_prefix(std::min<std::size_t>(1, rest_.size()));
+    return number<unsigned>();
+  }
   bool at_end() const noexcept { return rest_.empty(); }
   bool is_bad() const noexcept { return is_bad_; }
 
@@ -85,13 +91,13 @@ class reader {
     e.line = at;
     bool is_event = true;
     if (text.starts_with('@')) {
-      e.process = words{in.next().substr(1)}.number<unsigned>();
-      e.asked.process = e.process;
+      e.process = e.asked.process = in.process();
       is_event = of_child(in, e);
-    } else if (!text.empty() && text.front() >= '0' && text.front() <= '9')
+    } else if (!text.empty() && text.front() >= '0' && text.front() <= '9') {
       is_event = of_child(in, e);
-    else
+    } else {
       is_event = of_parent(in, e);
+    }
     if (in.is_bad()) out_.problem = "line " + std::to_string(at + 1) + " is invalid: " + std::string{text};
     if (is_event && out_.problem.empty()) out_.events.push_back(e);
   }
@@ -104,7 +110,8 @@ class reader {
       while (!in.at_end()) {
         const auto word = in.next();
         out_.has_doubts = out_.has_doubts || word == "doubts";
-        out_.is_cluster = out_.is_cluster || word == "cluster";
+        if (word == "cluster") out_.shared = sharing::cluster;
+        if (word == "sessions") out_.shared = sharing::sessions;
       }
       return false;
     }
@@ -128,6 +135,11 @@ class reader {
       e.kind = event_kind::trouble;
       e.process = in.number<unsigned>();
       e.cause = in.next();
+      return true;
+    }
+    if (what == "joined" || what == "buried") {
+      e.kind = what == "joined" ? event_kind::joined : event_kind::buried;
+      e.process = in.number<unsigned>();
       return true;
     }
     if (what == "clock") {

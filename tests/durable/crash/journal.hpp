@@ -2,13 +2,18 @@
 //
 // A journal is text, a record a line. The parent writes
 //
-//   config MAX_ATTEMPTS KEEP_NS [doubts] [cluster]    the options that the judge needs; cluster: several processes share the store
+//   config MAX_ATTEMPTS KEEP_NS [doubts] [cluster [sessions]]    the options that the judge needs; cluster: several processes share
+//                                               the store; sessions: the journal says when each session begins and is gone
 //   order N schedule ID DUE PERIOD keep|replace
 //   order N cancel|revive|get ID
 //   order N finish ID TOKEN
 //   start WALL [PROCESS]                        a child was started
-//   end WALL HOW [PROCESS]                      it is gone: no effect of it follows; in a cluster what is under way may still have one
-//   trouble WALL PROCESS CAUSE                  in a cluster: from now on others may take this process for dead; 0: any
+//   end WALL HOW [PROCESS]                      it is gone: no effect of it follows; in a cluster without `sessions` what is under way
+//                                               may still have one
+//   trouble WALL PROCESS CAUSE                  in a cluster without `sessions`: from now on others may take this process for dead;
+//                                               0: any
+//   joined WALL PROCESS                         sessions: the store has given it a new session; an earlier one of it is gone
+//   buried WALL PROCESS                         sessions: its session is gone; the process may not know that yet
 //   clock WALL BEFORE AFTER                     in a cluster: the clock of the database was set, as below
 //   backup WALL                                 the file is about to be copied
 //   saved WALL                                  it was copied: the copy has what was there at some moment since
@@ -98,6 +103,8 @@ enum class event_kind : std::uint8_t {
   start,
   end,
   trouble,
+  joined,
+  buried,
   backup,
   saved,
   restored,
@@ -129,12 +136,19 @@ struct event {
   std::uint32_t number = 0;  ///< entered: the order in the payload
 };
 
+/// How processes share the store.
+enum class sharing : std::uint8_t {
+  none,      ///< one process after the other
+  cluster,   ///< several at a time, and the journal does not say which of them has a session
+  sessions,  ///< several at a time, and the journal says when their sessions begin and are gone
+};
+
 /// A journal that was read.
 struct journal {
   unsigned max_attempts = 8;
   nanoseconds keep_finished = 0;
   bool has_doubts = false;  ///< a begin of this generation may be taken back
-  bool is_cluster = false;  ///< several processes share the store
+  sharing shared = sharing::none;
   std::vector<event> events;
   std::vector<std::string_view> lines;  ///< all
   std::string problem;                  ///< not empty: a line is missing or invalid, and nothing can be judged

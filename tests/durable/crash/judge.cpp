@@ -133,21 +133,26 @@ class court {
  private:
   // Events that concern all tasks.
   static bool is_turn(event_kind k) {
-    return k == event_kind::start || k == event_kind::end || k == event_kind::trouble || k == event_kind::backup ||
-           k == event_kind::saved || k == event_kind::restored;
+    return k == event_kind::start || k == event_kind::end || k == event_kind::trouble || k == event_kind::joined ||
+           k == event_kind::buried || k == event_kind::backup || k == event_kind::saved || k == event_kind::restored;
   }
 
   // `last`: the event up to which the model has come.
   void take_turn(row_model& model, std::size_t turn, std::size_t& last) const {
     model.elapse(times_.between(last, turn));
     last = turn;
-    switch (journal_.events[turn].kind) {
+    const event& e = journal_.events[turn];
+    switch (e.kind) {
       case event_kind::start:
-        return model.start(journal_.events[turn].process);
+        return model.start(e.process);
       case event_kind::end:
-        return model.end(journal_.events[turn].process);
+        return model.end(e.process);
       case event_kind::trouble:
-        return model.trouble(journal_.events[turn].process);
+        return model.trouble(e.process);
+      case event_kind::joined:
+        return model.join(e.process);
+      case event_kind::buried:
+        return model.bury(e.process);
       case event_kind::backup:
         return model.begin_backup();
       case event_kind::saved:
@@ -204,7 +209,7 @@ class court {
     row_model model{{.max_attempts = journal_.max_attempts,
                      .keep_finished = journal_.keep_finished,
                      .has_doubts = journal_.has_doubts,
-                     .is_cluster = journal_.is_cluster}};
+                     .shared = journal_.shared}};
     std::size_t last = 0;
     std::uint64_t last_token = 0;
     auto turn = turns_.begin();
@@ -233,12 +238,17 @@ class court {
           if (model.give(e.asked, e.result, e.row)) break;
           return accuse_answer(e, model, id, i);
         case event_kind::entered: {
-          if (e.token <= last_token) return accuse({"D3", "its token does not grow"}, id, i);
+          const row_model::start_seen seen{e.process, e.token, e.attempt, e.due, e.number};
+          // only a start that was recovered before its handler was entered may be older than another
+          if (e.token <= last_token) {
+            if (model.enter_late(seen)) break;
+            return accuse({"D3", "its token does not grow"}, id, i);
+          }
           last_token = e.token;
-          if (model.enter(e.token, e.attempt, e.due, e.number, e.process)) break;
+          if (model.enter(seen)) break;
           row_model at_any_time = model;
           at_any_time.elapse({during.from, std::max(during.to, e.due) + one_hour});
-          const bool is_early = at_any_time.enter(e.token, e.attempt, e.due, e.number, e.process);
+          const bool is_early = at_any_time.enter(seen);
           return accuse_start(e, model, is_early, id, i);
         }
         case event_kind::row:

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,18 +20,33 @@ class script {
     text_.insert(text_.find('\n'), " doubts");
     return *this;
   }
+  // Several processes share the store.
+  script& cluster(const std::string& how) {
+    text_.insert(text_.find('\n'), " " + how);
+    return *this;
+  }
+  // All lines of a child that follow are of this process.
+  script& of(unsigned process) {
+    process_ = process;
+    return *this;
+  }
+  // A line about this process.
+  script& member(const std::string& what, int at, const std::string& rest = {}) {
+    return parent(what + " " + ns(at) + rest + " " + std::to_string(process_));
+  }
   script& parent(const std::string& line) {
     text_ += line + "\n";
     return *this;
   }
   script& start(int at) {
-    number_ = 0;
+    numbers_[0] = 0;
     return parent("start " + ns(at));
   }
   script& end(int at) { return parent("end " + ns(at) + " 9"); }
   script& quiet(int at) { return parent("quiet " + ns(at)); }
   script& child(int at, const std::string& line) {
-    return parent(std::to_string(++number_) + " " + ns(at) + " " + line);
+    const std::string whose = process_ == 0 ? "" : "@" + std::to_string(process_) + " ";
+    return parent(whose + std::to_string(++numbers_[process_]) + " " + ns(at) + " " + line);
   }
   // Orders a request, and lets the child ask it.
   script& ask(int at, const std::string& request) {
@@ -68,7 +83,8 @@ class script {
  private:
   static std::string ns(int ms) { return std::to_string(ms) + (ms == 0 ? "" : "000000"); }
   std::string text_ = "config 4 300000000000\n";
-  int number_ = 0;
+  unsigned process_ = 0;
+  std::map<unsigned, int> numbers_;  // of the lines of each process
   int orders_ = 0;
 };
 
@@ -413,104 +429,145 @@ TEST(crash_judge, second_judge_finds_a_row_that_nobody_put) {
   EXPECT_EQ(script{}.start(1).quiet(70).child(71, "row finished t 1 0 0").broken(), promises{"D11"});
 }
 
-// Two processes share a store.
-class cluster_script {
- public:
-  cluster_script& parent(const std::string& line) {
-    text_ += line + "\n";
-    return *this;
+// Two processes share the store. A task that the second one put is due at 50 ms, and the first one has begun it.
+script shared(const std::string& how) {
+  script s;
+  s.cluster(how);
+  for (const unsigned process : {1U, 2U}) {
+    s.of(process).member("start", 1);
+    if (how == "cluster sessions") s.member("joined", 2);
   }
-  cluster_script& process(int which, int at, const std::string& line) {
-    return parent("@" + std::to_string(which) + " " + std::to_string(++numbers_.at(static_cast<std::size_t>(which))) +
-                  " " + ns(at) + " " + line);
-  }
-  cluster_script& ask(int which, int at, const std::string& request) {
-    const std::string n = std::to_string(++orders_);
-    return parent("order " + n + " " + request).process(which, at, "asked " + n);
-  }
-  // The task t, confirmed to process 1 at 10 ms and due at 50 ms.
-  cluster_script() {
-    parent("start " + ns(1) + " 1").parent("start " + ns(1) + " 2");
-    ask(1, 5, "schedule t " + ns(50) + " 0 keep").process(1, 10, "answered 1 scheduled");
-  }
-  cluster_script& enter(int which, int at, int token, int attempt) {
-    return process(which, at,
-                   "entered t " + std::to_string(token) + " " + std::to_string(attempt) + " " + ns(50) + " 1");
-  }
-  cluster_script& finish(int which, int at, int token) {
-    return process(which, at, "ending t " + std::to_string(token) + " done")
-        .process(which, at + 1, "ended t " + std::to_string(token) + " finished");
-  }
-  cluster_script& end(int which, int at) { return parent("end " + ns(at) + " 9 " + std::to_string(which)); }
+  return s.schedule(5, "t", 50).answer(10, "scheduled").of(1);
+}
+script& repeated_by_second(script& s) { return s.of(2).enter(90, "t", 9, 2, 50); }
+script& ended_by_second(script& s) { return s.finish(91, "t", 9).quiet(95).child(96, "row finished t 2 1 0"); }
 
-  std::vector<std::string> broken() const {
-    std::vector<std::string> found;
-    const std::string text = text_ + "quiet " + ns(5000) + "\n";
-    for (const auto& v : crash::judge(crash::read_journal(text), judging::events).violations)
-      found.push_back(v.promise);
-    return found;
-  }
-
-  static std::string ns(int ms) { return std::to_string(ms) + "000000"; }
-
- private:
-  std::string text_ = "config 4 300000000000 doubts cluster\n";
-  std::array<int, 3> numbers_{};
-  int orders_ = 0;
-};
-
-TEST(crash_judge_of_a_cluster, accepts_a_start_by_another_process) {
-  EXPECT_EQ(cluster_script{}.enter(2, 60, 7, 1).finish(2, 61, 7).broken(), promises{});
+TEST(crash_judge, accepts_a_start_of_another_process_after_a_burial) {
+  script s = shared("cluster sessions").enter(60, "t", 7, 1, 50).member("buried", 70);
+  EXPECT_EQ(ended_by_second(repeated_by_second(s)).broken(), promises{});
 }
 
-TEST(crash_judge_of_a_cluster, accepts_a_start_that_another_process_repeats) {
-  EXPECT_EQ(cluster_script{}.enter(1, 60, 7, 1).end(1, 70).enter(2, 1200, 9, 2).finish(2, 1201, 9).broken(),
+TEST(crash_judge, finds_a_start_of_another_process_without_a_burial) {
+  script s = shared("cluster sessions").enter(60, "t", 7, 1, 50);
+  EXPECT_EQ(ended_by_second(repeated_by_second(s)).broken(), promises{"D3"});
+}
+
+TEST(crash_judge, finds_a_start_of_another_process_if_only_a_third_is_buried) {
+  script s = shared("cluster sessions").enter(60, "t", 7, 1, 50).of(2).member("buried", 70);
+  EXPECT_EQ(s.member("joined", 71).enter(90, "t", 9, 2, 50).broken(), promises{"D3"});
+}
+
+TEST(crash_judge, finds_a_start_by_a_process_that_was_buried_before_the_task_was_due) {
+  script s = shared("cluster sessions").member("buried", 40).enter(60, "t", 7, 1, 50);
+  EXPECT_EQ(s.broken(judging::events), promises{"D1"});
+}
+
+TEST(crash_judge, accepts_a_start_that_was_recovered_before_its_late_handler) {
+  script s = shared("cluster sessions").member("buried", 70);
+  repeated_by_second(s).of(1).enter(91, "t", 7, 1, 50).finish(92, "t", 7, "done", "stale").of(2);
+  EXPECT_EQ(ended_by_second(s).broken(), promises{});
+}
+
+TEST(crash_judge, finds_a_late_handler_of_a_process_that_joined_again) {
+  script s = shared("cluster sessions").member("buried", 70);
+  repeated_by_second(s).of(1).member("joined", 91).enter(92, "t", 7, 1, 50);
+  EXPECT_EQ(s.broken(judging::events), promises{"D3"});
+}
+
+TEST(crash_judge, finds_a_late_handler_if_nothing_was_recovered) {
+  script s =
+      shared("cluster sessions").of(2).enter(60, "t", 9, 1, 50).finish(61, "t", 9).of(1).enter(70, "t", 7, 1, 50);
+  EXPECT_EQ(s.broken(judging::events), promises{"D3"});
+}
+
+TEST(crash_judge, accepts_a_start_of_another_process_after_trouble) {
+  script s = shared("cluster").enter(60, "t", 7, 1, 50).parent("trouble 70000000 1 stopped");
+  EXPECT_EQ(ended_by_second(repeated_by_second(s)).broken(), promises{});
+}
+
+TEST(crash_judge, accepts_a_start_of_another_process_after_an_end) {
+  script s = shared("cluster").enter(60, "t", 7, 1, 50).member("end", 70, " 9");
+  EXPECT_EQ(ended_by_second(repeated_by_second(s)).broken(), promises{});
+}
+
+TEST(crash_judge, finds_a_start_of_another_process_without_trouble) {
+  script s = shared("cluster").enter(60, "t", 7, 1, 50).parent("trouble 70000000 2 stopped");
+  EXPECT_EQ(ended_by_second(repeated_by_second(s)).broken(), promises{"D3"});
+}
+
+TEST(crash_judge, finds_an_old_token_after_trouble) {
+  script s = shared("cluster").parent("trouble 55000000 1 stopped");
+  repeated_by_second(s).of(1).enter(91, "t", 7, 1, 50);
+  EXPECT_EQ(s.broken(judging::events), promises{"D3"});
+}
+
+// The answer of the first process is lost. The second one starts the next period, and ends it, before the finish is sent again.
+script finish_after_another(script s) {
+  return s.enter(60, "t", 7, 1, 50)
+      .child(61, "ending t 7 done")
+      .of(2)
+      .enter(90, "t", 9, 1, 80)
+      .finish(91, "t", 9)
+      .of(1)
+      .child(92, "ended t 7 stale");
+}
+script periodic(const std::string& how) {
+  return script{}
+      .cluster(how)
+      .doubts()
+      .of(1)
+      .member("start", 1)
+      .of(2)
+      .member("start", 1)
+      .schedule(5, "t", 50, 30)
+      .answer(10, "scheduled")
+      .of(1);
+}
+
+TEST(crash_judge, accepts_a_repeated_finish_after_another_start_has_ended) {
+  script s = periodic("cluster").parent("trouble 55000000 1 network");
+  EXPECT_EQ(finish_after_another(s).broken(judging::events), promises{});
+}
+
+TEST(crash_judge, accepts_a_start_by_another_process) {
+  EXPECT_EQ(shared("cluster").of(2).enter(60, "t", 7, 1, 50).finish(61, "t", 7).quiet(5000).broken(judging::events),
             promises{});
 }
 
-TEST(crash_judge_of_a_cluster, accepts_a_late_effect_of_a_dead_process) {
-  EXPECT_EQ(cluster_script{}.ask(1, 20, "cancel t").end(1, 21).broken(), promises{});
-}
-
-TEST(crash_judge_of_a_cluster, accepts_requests_of_two_processes_in_any_order) {
-  EXPECT_EQ(cluster_script{}
-                .ask(1, 20, "schedule t " + cluster_script::ns(60) + " 0 replace")
-                .ask(2, 21, "cancel t")
-                .process(2, 30, "answered 3 cancelled")
-                .process(1, 31, "answered 2 replaced")
-                .process(1, 70, "entered t 7 1 " + cluster_script::ns(60) + " 2")
-                .finish(1, 71, 7)
-                .broken(),
+TEST(crash_judge, accepts_a_late_effect_of_a_dead_process) {
+  EXPECT_EQ(shared("cluster").ask(20, "cancel t").member("end", 21, " 9").quiet(5000).broken(judging::events),
             promises{});
 }
 
-TEST(crash_judge_of_a_cluster, accepts_a_repeated_finish_after_a_later_start) {
-  EXPECT_EQ(cluster_script{}
-                .enter(1, 60, 7, 1)
-                .process(1, 61, "ending t 7 again")
-                .enter(2, 70, 9, 1)
-                .finish(2, 71, 9)
-                .process(1, 80, "ended t 7 stale")
-                .broken(),
+TEST(crash_judge, accepts_requests_of_two_processes_in_any_order) {
+  EXPECT_EQ(shared("cluster")
+                .ask(20, "schedule t 60000000 0 replace")
+                .of(2)
+                .ask(21, "cancel t")
+                .child(30, "answered 3 cancelled")
+                .of(1)
+                .child(31, "answered 2 replaced")
+                .child(70, "entered t 7 1 60000000 2")
+                .finish(71, "t", 7)
+                .quiet(5000)
+                .broken(judging::events),
             promises{});
 }
 
-TEST(crash_judge_of_a_cluster, finds_a_start_while_a_healthy_process_runs_it) {
-  EXPECT_EQ(cluster_script{}.enter(1, 60, 7, 1).enter(2, 70, 9, 2).broken(), promises{"D3"});
+TEST(crash_judge, finds_a_start_after_a_cancel_by_another_process) {
+  script s = shared("cluster").of(2).ask(20, "cancel t").child(25, "answered 2 cancelled");
+  EXPECT_EQ(s.of(1).enter(60, "t", 7, 1, 50).quiet(5000).broken(judging::events), promises{"D4"});
 }
 
-TEST(crash_judge_of_a_cluster, finds_a_start_after_a_cancel_by_another_process) {
-  EXPECT_EQ(cluster_script{}.ask(2, 20, "cancel t").process(2, 25, "answered 2 cancelled").enter(1, 60, 7, 1).broken(),
-            promises{"D4"});
+TEST(crash_judge, finds_a_token_that_two_processes_got) {
+  script s = shared("cluster").enter(60, "t", 7, 1, 50).member("end", 70, " 9");
+  s.of(2).enter(1200, "t", 7, 2, 50).finish(1201, "t", 7).quiet(5000);
+  EXPECT_EQ(s.broken(judging::events), (promises{"D3", "D3"}));
 }
 
-TEST(crash_judge_of_a_cluster, finds_a_token_that_two_processes_got) {
-  const auto found = cluster_script{}.enter(1, 60, 7, 1).end(1, 70).enter(2, 1200, 7, 2).finish(2, 1201, 7).broken();
-  EXPECT_EQ(found, (promises{"D3", "D3"}));
-}
-
-TEST(crash_judge_of_a_cluster, finds_a_task_that_nobody_runs) {
-  EXPECT_EQ(cluster_script{}.enter(1, 60, 7, 1).end(1, 70).broken(), promises{"D1"});
+TEST(crash_judge, finds_a_task_that_nobody_runs) {
+  script s = shared("cluster").enter(60, "t", 7, 1, 50).member("end", 70, " 9").quiet(5000);
+  EXPECT_EQ(s.broken(judging::events), promises{"D1"});
 }
 
 }  // namespace

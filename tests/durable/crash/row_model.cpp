@@ -41,28 +41,50 @@ std::string describe(const possible_row& row) {
 }
 
 void row_model::start(unsigned process) {
-  generation_of_[process] = ++generation_;
-  is_alive_ = true;
+  active_.insert(process);
+  if (rules_.shared != sharing::sessions) join(process);
 }
 
-void row_model::trouble(unsigned process) {
+void row_model::join(unsigned process) {
+  sessions_.join(process);
+  merge_lost();
+}
+
+void row_model::bury(unsigned process) {
+  sessions_.bury(process);
+  merge_lost();
+}
+
+void row_model::trouble(unsigned process) noexcept {
   possible_losses_ += losses_of_a_trouble;
-  if (process != 0) {
-    doubtful_.insert(generation_of_[process]);
-    return;
-  }
-  for (const auto& [id, generation] : generation_of_) doubtful_.insert(generation);
+  sessions_.doubt(process);
 }
 
 void row_model::end(unsigned process) {
-  if (rules_.is_cluster) {
+  sessions_.silence(process);
+  if (rules_.shared == sharing::cluster) {
     trouble(process);
     for (std::size_t i = 0; i != open_.size(); ++i)
       if (open_[i].what.process == process) give_up(i);
-    return;
+  } else {
+    active_.erase(process);
+    std::vector<bool> leaving(open_.size(), false);
+    for (std::size_t i = 0; i != open_.size(); ++i) leaving[i] = open_[i].what.process == process;
+    forget(leaving);
+    if (rules_.shared == sharing::none) sessions_.bury(process);
   }
-  is_alive_ = false;
-  forget(std::vector<bool>(open_.size(), true));
+  merge_lost();
+}
+
+// It does not matter any more which session has run a row if that is gone and silent. Rows that differ only in that become one.
+void row_model::merge_lost() {
+  std::vector<possible_row> before;
+  before.swap(rows_);
+  for (possible_row& row : before) {
+    if (sessions_.may_be_gone(row.session) && sessions_.is_silent(row.session)) row.session = some_session;
+    std::erase_if(row.lost_starts, [this](const lost_start& s) { return sessions_.is_silent(s.session); });
+    add(row);
+  }
 }
 
 void row_model::elapse(interval during) {
@@ -86,6 +108,7 @@ void row_model::save() {
   for (possible_row row : rows_) {
     row.applied = 0;
     row.results = {};
+    row.lost_starts.clear();
     if (std::find(saved_.begin(), saved_.end(), row) == saved_.end()) saved_.push_back(row);
   }
 }
@@ -105,50 +128,48 @@ void row_model::add_result(possible_row row, std::size_t at, std::uint32_t resul
 
 // Adds each row that one hidden step makes of `row`.
 void row_model::reach(const possible_row& row, interval during) {
-  if (!is_alive_) return;
+  if (active_.empty()) return;
   apply_next(row, during);
   if (row.at == state::pending && row.not_before <= during.to) {
-    possible_row begun = row;
-    begun.at = state::running;
-    begun.is_entered = false;
-    begun.token = 0;
-    begun.generation = rules_.is_cluster ? 0 : generation_;
-    ++begun.attempts;
-    // the due of a period that is not known yet has passed; a known one may be ahead after a revive and a step of the clock
-    if (begun.due_to > begun.due_from) begun.due_to = std::max(begun.due_from, std::min(begun.due_to, during.to));
-    add(begun);
+    for (session_index s = 0; s != sessions_.size(); ++s)
+      if (sessions_.begins(s)) begin(row, s, during);
   }
-  if (may_be_recovered(row)) recover(row, during);
-  if (may_be_given_back(row)) give_back(row, during);
+  if (row.at == state::running) {
+    if (sessions_.may_be_gone(row.session)) recover(row, during);
+    if (rules_.has_doubts && !row.is_entered && sessions_.begins(row.session)) give_back(row, during);
+  }
   if (is_forgotten(row, during)) {
     possible_row forgotten;
     forgotten.applied = row.applied;
     forgotten.results = row.results;
+    forgotten.lost_starts = row.lost_starts;
     add(forgotten);
-    if (rules_.has_doubts) repeat_finishes(row);
   }
-  if (rules_.is_cluster) repeat_finishes(row);
+  if (rules_.has_doubts || rules_.shared != sharing::none) repeat_finishes(row, during);
 }
 
-// In a cluster nobody knows which process has begun what is not entered.
-bool row_model::may_be_recovered(const possible_row& row) const noexcept {
-  if (row.at != state::running) return false;
-  if (!rules_.is_cluster) return row.generation != generation_;
-  return row.is_entered ? doubtful_.contains(row.generation) : !doubtful_.empty();
-}
-
-bool row_model::may_be_given_back(const possible_row& row) const noexcept {
-  if (row.at != state::running || row.is_entered || !rules_.has_doubts) return false;
-  return rules_.is_cluster || row.generation == generation_;
+void row_model::begin(const possible_row& row, session_index by, interval during) {
+  possible_row begun = row;
+  begun.at = state::running;
+  begun.is_entered = false;
+  begun.token = 0;
+  begun.session = by;
+  ++begun.attempts;
+  // the due of a period that is not known yet has passed; a known one may be ahead after a revive and a step of the clock
+  if (begun.due_to > begun.due_from) begun.due_to = std::max(begun.due_from, std::min(begun.due_to, during.to));
+  add(begun);
 }
 
 void row_model::recover(const possible_row& row, interval during) {
-  if (rules_.is_cluster && row.lost >= possible_losses_) return;
+  if (rules_.shared == sharing::cluster && row.lost >= possible_losses_) return;
   possible_row back = row;
   back.is_entered = false;
   back.token = 0;
-  back.generation = 0;
+  back.session = some_session;
   back.at = state::pending;
+  if (!row.is_entered && row.session != some_session && !sessions_.is_silent(row.session))
+    back.lost_starts.push_back(
+        {row.session, row.attempts, row.number, row.due_from, row.due_to, row.first_due, row.period});
   if (row.stop) {
     end_row(back, state::cancelled, during);
   } else {
@@ -163,10 +184,11 @@ void row_model::recover(const possible_row& row, interval during) {
   add(back);
 }
 
+// The session that has begun a row takes that back.
 void row_model::give_back(const possible_row& row, interval during) {
   possible_row back = row;
   back.token = 0;
-  back.generation = 0;
+  back.session = some_session;
   back.at = state::pending;
   if (row.stop)
     end_row(back, state::cancelled, during);
@@ -175,13 +197,15 @@ void row_model::give_back(const possible_row& row, interval during) {
   add(back);
 }
 
-// A finish whose answer was lost is sent again. It finds no row if that was forgotten meanwhile, because the clock was set forward. In a
-// cluster it may find the row of a later start, which another process has ended.
-void row_model::repeat_finishes(const possible_row& row) {
+// A finish whose answer was lost is sent again. It finds no row if that was forgotten meanwhile, because the clock was set forward.
+// In a cluster another start of the row may have ended meanwhile.
+void row_model::repeat_finishes(const possible_row& row, interval during) {
+  const bool is_gone = is_forgotten(row, during);
   for (std::size_t i = 0; i != open_.size(); ++i) {
+    const request& r = open_[i].what;
     const bool has_finished = (row.applied >> i & 1U) != 0 && row.results.at(i) == outcome(answer::finished);
-    if (!has_finished || !is_finish(open_[i].what.what)) continue;
-    if (rules_.is_cluster && row.ended == open_[i].what.token && row.at != state::none) continue;
+    if (!has_finished || !is_finish(r.what)) continue;
+    if (!is_gone && (row.ended == r.token || rules_.shared == sharing::none)) continue;
     possible_row repeated = row;
     repeated.results.at(i) = outcome(answer::stale);
     add(repeated);
@@ -232,6 +256,7 @@ void row_model::apply(const open_request& asked, std::size_t at, possible_row ro
       put.ended = row.ended;
       put.applied = row.applied;
       put.results = row.results;
+      put.lost_starts = row.lost_starts;
       return add_result(put, at, outcome(result));
     }
     case verb::cancel:
@@ -275,6 +300,7 @@ void row_model::finish(const request& r, std::size_t at, possible_row row, inter
   row.ended = r.token;
   row.token = 0;
   row.is_entered = false;
+  row.session = some_session;
   if (r.what == verb::done && row.period == 0) {
     end_row(row, state::finished, during);
   } else if (row.stop) {
@@ -313,7 +339,7 @@ void row_model::end_row(possible_row& row, state at, interval during) const noex
   row.gone = during.from;
   // these are not compared, and fewer rows differ without them
   row.attempts = row.lost = 0;
-  row.generation = 0;
+  row.session = some_session;
 }
 
 std::size_t row_model::position(const request& r) const noexcept {
@@ -412,20 +438,62 @@ bool row_model::give(const request& r, answer result, const seen_row& row_of_ans
   return true;
 }
 
-bool row_model::enter(std::uint64_t token, unsigned attempt, nanoseconds due, std::uint32_t number, unsigned process) {
-  const std::uint32_t generation = generation_of_[process];
-  return keep_if([&](possible_row& row) {
-    const bool fits = row.at == state::running && !row.is_entered &&
-                      (rules_.is_cluster || row.generation == generation) && row.attempts == attempt &&
-                      row.number == number && due >= row.due_from && due <= row.due_to &&
-                      (row.period == 0 || (due - row.first_due) % row.period == 0);
-    if (!fits) return false;
-    row.is_entered = true;
-    row.token = token;
-    row.generation = generation;
-    row.due_from = row.due_to = due;
-    return true;
-  });
+// A finish that was given up has no effect once its start is over in all possible rows.
+void row_model::forget_late_finishes() {
+  std::vector<bool> leaving(open_.size(), false);
+  for (std::size_t i = 0; i != open_.size(); ++i) {
+    const request& r = open_[i].what;
+    const auto is_its = [&](const possible_row& row) { return row.is_entered && row.token == r.token; };
+    leaving[i] = open_[i].is_given_up && is_finish(r.what) && std::none_of(rows_.begin(), rows_.end(), is_its);
+  }
+  if (std::find(leaving.begin(), leaving.end(), true) != leaving.end()) forget(leaving);
+}
+
+bool row_model::is_start(const possible_row& row, const start_seen& s) const noexcept {
+  return row.at == state::running && !row.is_entered && !sessions_.is_silent(row.session) &&
+         sessions_.belongs_to(row.session, s.process) && row.attempts == s.attempt && row.number == s.number &&
+         s.due >= row.due_from && s.due <= row.due_to && (row.period == 0 || (s.due - row.first_due) % row.period == 0);
+}
+
+bool row_model::is_late_start(const lost_start& lost, const start_seen& s) const noexcept {
+  return sessions_.belongs_to(lost.session, s.process) && lost.attempt == s.attempt && lost.number == s.number &&
+         s.due >= lost.due_from && s.due <= lost.due_to &&
+         (lost.period == 0 || (s.due - lost.first_due) % lost.period == 0);
+}
+
+bool row_model::enter(const start_seen& s) {
+  std::vector<possible_row> entered;
+  for (const possible_row& row : rows_) {
+    if (!is_start(row, s)) continue;
+    possible_row& now = entered.emplace_back(row);
+    now.is_entered = true;
+    now.token = s.token;
+    now.session = sessions_.of(s.process);
+    now.due_from = now.due_to = s.due;
+  }
+  const bool is_late = enter_late(s);
+  if (!is_late && entered.empty()) return false;
+  if (!is_late) rows_.clear();
+  for (const possible_row& row : entered) add(row);
+  forget_late_finishes();
+  return true;
+}
+
+bool row_model::enter_late(const start_seen& s) {
+  std::vector<possible_row> before = rows_;
+  rows_.clear();
+  for (const possible_row& row : before) {
+    for (std::size_t i = 0; i != row.lost_starts.size(); ++i) {
+      if (!is_late_start(row.lost_starts[i], s)) continue;
+      possible_row late = row;
+      late.lost_starts.erase(late.lost_starts.begin() + static_cast<std::ptrdiff_t>(i));
+      add(late);
+      break;
+    }
+  }
+  if (!rows_.empty()) return true;
+  rows_ = std::move(before);
+  return false;
 }
 
 bool row_model::list(const seen_row& listed) {
