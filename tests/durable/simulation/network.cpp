@@ -278,6 +278,7 @@ void connection::leave_server() {
     self->backend_->close();
     self->backend_.reset();
     self->net_.observer_.on_gone(*self);
+    std::erase(self->net_.connections_, self);
   });
 }
 
@@ -291,7 +292,8 @@ class network_store final : public durable::store {
 
   int open(tickwheel::timer_service&) noexcept override {
     line_ = std::make_shared<connection>(net_, place_, name_, host_);
-    net_.connections_[place_] = line_;
+    net_.connections_.push_back(line_);
+    net_.current_[place_] = line_;
     net_.observer_.on_opened(*line_);
     return 0;
   }
@@ -359,7 +361,7 @@ network::network(event_queue& q, machine& server, std::shared_ptr<durable::memor
       options_{o},
       observer_{w},
       places_(o.places),
-      connections_(o.places) {}
+      current_(o.places) {}
 
 std::unique_ptr<durable::store> network::make_store(unsigned place, std::string name, host& h) {
   return std::make_unique<network_store>(*this, place, std::move(name), h);
@@ -380,14 +382,14 @@ void network::cut(unsigned place, direction d, bool on) { places_[place].is_cut.
 void network::lose_next(unsigned place, link l, direction d) { places_[place].loses.at(index(d)).at(index(l)) = true; }
 
 void network::lose_power(unsigned place, bool keeps) {
-  const auto line = connections_[place].lock();
+  const auto line = current_[place].lock();
   if (line == nullptr) return;
   line->has_lost_power_ = true;
   line->keeps_ = keeps;
 }
 
 void network::reset(unsigned place) {
-  const auto line = connections_[place].lock();
+  const auto line = current_[place].lock();
   if (line == nullptr || line->host_ == nullptr) return;
   line->host_->receive([line, e = line->epoch_] { line->break_off(e); });
 }
@@ -395,7 +397,7 @@ void network::reset(unsigned place) {
 void network::crash_server(bool keeps) {
   is_down_ = true;
   for (unsigned p = 0; p != places_.size(); ++p) {
-    const auto line = connections_[p].lock();
+    const auto line = current_[p].lock();
     if (line == nullptr || line->host_ == nullptr || !line->is_connected_) continue;
     if (keeps) {
       is_down_ = false;

@@ -122,7 +122,8 @@ class network {
   network_options options_;
   observer& observer_;
   std::vector<site> places_;
-  std::vector<std::weak_ptr<connection>> connections_;  // the last one of each place
+  std::vector<std::shared_ptr<connection>> connections_;  // those that may have an effect
+  std::vector<std::weak_ptr<connection>> current_;        // the last one of each place
   bool is_down_ = false;
   bool is_calm_ = false;
 };

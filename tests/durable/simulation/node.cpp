@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdlib>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace simulation {
@@ -126,6 +127,7 @@ void node::go_on() {
   if (holds_clock_) machine_.clock.release(world_.queue.now());
   holds_clock_ = false;
   machine_.oversleep(world_.queue.now());
+  went_on_at_ = machine_.shown();
   std::vector<std::function<void()>> waiting;
   waiting.swap(mailbox_);
   const std::uint64_t life = life_;
@@ -172,10 +174,21 @@ void node::rejected(const std::string& id, std::uint32_t number, int error) {
   world_.journal.of_process(process_, "rejected %" PRIu32 " %d", number, error);
 }
 
+// A request is answered within its timeout. A process that stands still does so when it goes on.
+void node::check_time(const std::string& id, nanos asked_at) {
+  constexpr nanos rounding = 5 * ms;  // a timer expires at the end of its tick
+  const nanos timeout = std::chrono::nanoseconds{options_.request_timeout}.count();
+  const nanos late = machine_.shown() - std::max(asked_at + timeout, went_on_at_);
+  if (late > rounding)
+    world_.accuse("D9 is broken for " + id + ": a request was answered " + std::to_string(late / us) +
+                  " us after its timeout by " + name_);
+}
+
 template <class Result>
 auto node::note_answer(const std::string& id, std::uint32_t number) {
-  return [this, id = std::string{id}, number, process = process_](Result r) noexcept {
+  return [this, id = std::string{id}, number, process = process_, asked_at = machine_.shown()](Result r) noexcept {
     if (dies_) return;
+    if constexpr (!std::is_same_v<Result, durable::finish_result>) check_time(id, asked_at);  // a finish has no timeout
     world_.count(id, process, -1);
     world_.journal.of_process(process, "answered %" PRIu32 " %s", number, to_string(r));
   };

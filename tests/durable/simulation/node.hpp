@@ -27,6 +27,7 @@ struct surroundings {
   std::function<void(unsigned node, const durable::execution&)> on_entered;
   /// A request for this id has begun (1) or ended (-1).
   std::function<void(const std::string& id, std::uint32_t process, int)> count;
+  std::function<void(std::string what)> accuse;
 };
 
 class node final : public host {
@@ -89,6 +90,7 @@ class node final : public host {
   void list(std::size_t state, std::string after);
   void asked(const std::string& id, std::uint32_t number);
   void rejected(const std::string& id, std::uint32_t number, int error);
+  void check_time(const std::string& id, nanos asked_at);
   template <class Result>
   auto note_answer(const std::string& id, std::uint32_t number);
 
@@ -104,6 +106,7 @@ class node final : public host {
   bool dies_ = false;
   std::uint32_t process_ = 0;
   std::uint64_t life_ = 0;  // which process
+  nanos went_on_at_ = 0;    // by its clock
   std::vector<std::function<void()>> mailbox_;
   std::map<std::uint64_t, durable::execution> held_;  // by token
   std::function<void()> on_listed_;

@@ -40,7 +40,7 @@ class world final : observer {
   struct process {
     unsigned place = 0;
     durable::session_number session = 0;  // in the store; 0: none
-    nanos renewed_at = 0;                 // when its last renewal arrived at the store
+    nanos renewed_at = 0;                 // when its last renewal was carried out, or a moment before
     nanos confirmed_from = 0;             // when its last confirmed renewal was sent, by its clock
     std::map<std::string, nanos> begun;   // when the last begin of an id was sent, by its clock
   };
@@ -70,6 +70,7 @@ class world final : observer {
 
   // judging
   void look_for_burials();
+  void check_owner(const connection&, const std::string& id, durable::session_number);
   void validate();
   void accuse(std::string what);
   void check_takeover();
@@ -122,6 +123,7 @@ durable::scheduler_options scheduler_options_of(const scenario& s, unsigned node
   o.keep_finished = std::chrono::nanoseconds{s.keep};
   o.max_running = s.running;
   o.max_loaded = s.loaded;
+  o.max_requests = 64;
   o.max_attempts = s.attempts;
   o.retry = {.base = std::chrono::milliseconds{20}, .cap = std::chrono::seconds{1}};
   o.seed = s.seed * 100 + node + 1;
@@ -140,12 +142,16 @@ world::world(const scenario& s)
                     [this](const std::string& id, std::uint32_t number, int by) {
                       unsigned& open = tasks_[id].open[number];
                       open = by < 0 ? open - std::min(open, 1U) : open + 1;
-                    }},
+                    },
+                    [this](std::string what) { accuse(std::move(what)); }},
       current_(s.nodes),
       traps_(s.nodes) {
   if (clock_reader_->open(server_.timers) != 0) std::abort();
   for (std::size_t v = 0; v != durable::store_verbs; ++v)
     database_->answer_after(static_cast<store_verb>(v), std::chrono::nanoseconds{s.commit});
+  // a begin is answered at the moment when it is carried out, so that its owner can be checked
+  database_->carry_out_after(store_verb::begin, std::chrono::nanoseconds{s.commit});
+  database_->carry_out_after(store_verb::release, std::chrono::nanoseconds{s.commit});
   journal_.line("config %u %" PRId64 " doubts cluster sessions", s.attempts, s.keep);
   for (unsigned n = 0; n != s.nodes; ++n) {
     nodes_.push_back(std::make_unique<node>(n, time_of_machines * (n + 2), s.drift[n], scheduler_options_of(s, n),
@@ -341,13 +347,11 @@ void world::on_asked(connection& c, store_verb v, const durable::store_call& cal
            " us after it has sent its last confirmed renewal, with a lease of " + std::to_string(plan_.lease / us) + " us");
 }
 
-void world::on_arrived(connection& c, store_verb v, const durable::store_call&) {
-  is_server_touched_ = true;
-  if (v == store_verb::renew || v == store_verb::join) processes_[c.number].renewed_at = queue_.now();
-}
+void world::on_arrived(connection&, store_verb, const durable::store_call&) { is_server_touched_ = true; }
 
 void world::on_carried(connection& c, store_verb v, const durable::store_call& call) {
   if (call.status != store_status::ok) return;
+  if (v == store_verb::renew || v == store_verb::join) processes_[c.number].renewed_at = queue_.now() - plan_.commit;
   if (v == store_verb::join) {
     const auto& join = static_cast<const durable::join_call&>(call);
     if (join.error != 0) return;
@@ -355,13 +359,22 @@ void world::on_carried(connection& c, store_verb v, const durable::store_call& c
     processes_[c.number].session = join.session;
     journal_.line("joined %" PRId64 " %" PRIu32, store_now(), c.number);
   }
-  if (v == store_verb::begin && !static_cast<const durable::begin_call&>(call).starts.empty() && traps_[c.place()]) {
+  if (v != store_verb::begin) return;
+  const auto& begin = static_cast<const durable::begin_call&>(call);
+  for (const auto& start : begin.starts) check_owner(c, begin.items[start.index].id, begin.session);
+  if (!begin.starts.empty() && traps_[c.place()]) {
     const event_kind what = *std::exchange(traps_[c.place()], std::nullopt);
     queue_.at(queue_.now(), [this, what, place = c.place()] {
       if (is_calm_) return;
       what == event_kind::kill ? nodes_[place]->kill() : nodes_[place]->stop(false);
     });
   }
+}
+
+// One session at a time owns a partition, and starts its tasks.
+void world::check_owner(const connection& c, const std::string& id, durable::session_number session) {
+  if (database_->owner_of(database_->partition_of(id)) != session)
+    accuse("D5 is broken for " + id + ": n" + std::to_string(c.place()) + " has begun it, and does not own its partition");
 }
 
 void world::on_answer(connection& c, store_verb v, const durable::store_call& call, nanos asked_at) {
