@@ -1,4 +1,5 @@
-// What happens next: messages that arrive, and whatever else has a time of its own. In the order of the times, and of the calls of `at`.
+// The queue of what happens next: messages that arrive, and whatever else has a time of its own. Events of one time keep the
+// order of the calls of `at`.
 #pragma once
 
 #include "units.hpp"

@@ -1,6 +1,7 @@
 // Runs scenarios: durable_simulation --help
 #include "scenario.hpp"
 #include "shrinker.hpp"
+#include "sizing.hpp"
 #include "world.hpp"
 
 #include <CLI/CLI.hpp>
@@ -25,6 +26,7 @@ struct settings {
   std::string events;
   std::string journal;
   bool shrinks = true;
+  bool sizes = false;
 };
 
 void write(const std::string& file, const std::string& text) {
@@ -39,8 +41,9 @@ bool report(const scenario& s, const result& r, const settings& with) {
   if (!with.shrinks) return false;
   const shrunk least = shrink(s, r);
   write(with.journal, least.how.journal);
-  std::printf("\nThe least scenario that breaks the same promise has %zu of %zu events; %zu runs have found it:\n%s\n%s\n",
-              least.what.events.size(), s.events.size(), least.runs, to_text(least.what).c_str(), least.how.broken.c_str());
+  std::printf(
+      "\nThe least scenario that breaks the same promise has %zu of %zu events; %zu runs have found it:\n%s\n%s\n",
+      least.what.events.size(), s.events.size(), least.runs, to_text(least.what).c_str(), least.how.broken.c_str());
   return false;
 }
 
@@ -61,9 +64,7 @@ int run_file(const settings& with) {
 
 int run_seeds(const settings& with) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto passed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
+  const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   result all;
   std::uint64_t seeds = 0;
   for (; seeds != with.seeds && (with.seconds == 0 || passed() < with.seconds); ++seeds) {
@@ -93,10 +94,18 @@ int main(int count, char** words) {
   app.add_option("--seeds", with.seeds, "how many seeds to run; 100 by default");
   app.add_option("--seed", with.first, "the first seed; 1 by default");
   app.add_option("--seconds", with.seconds, "starts no seed after so many seconds")->check(CLI::PositiveNumber);
-  app.add_option("--nodes", with.nodes, "the number of nodes; by default each seed has 3 to 7")->check(CLI::Range(1, 100));
+  app.add_option("--nodes", with.nodes, "the number of nodes; by default each seed has 3 to 7")
+      ->check(CLI::Range(1, 100));
   app.add_option("--events", with.events, "runs the scenario in this file");
   app.add_option("--journal", with.journal, "writes the journal of the last run to this file");
   app.add_flag("!--no-shrink", with.shrinks, "shows a failure as it was found");
+  app.add_flag("--sizing", with.sizes, "prints tables for the sizing of a cluster");
   CLI11_PARSE(app, count, words);
+  if (with.sizes) {
+    sizing_options size;
+    if (with.nodes != 0) size.nodes = with.nodes;
+    std::fputs(size_cluster(size).c_str(), stdout);
+    return 0;
+  }
   return with.events.empty() ? run_seeds(with) : run_file(with);
 }

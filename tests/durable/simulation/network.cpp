@@ -224,7 +224,8 @@ void connection::close() {
 // --- the store's end
 
 void connection::arrive(const flight_ptr& f) {
-  if (!is_accepting_ || f->epoch != accepted_ || net_.is_down_ || leaves_ || std::exchange(f->has_arrived, true)) return;
+  if (!is_accepting_ || f->epoch != accepted_ || net_.is_down_ || leaves_ || std::exchange(f->has_arrived, true))
+    return;
   net_.observer_.on_arrived(*this, f->verb, f->remote());
   carried_.push_back(f);
   net_.server_.catch_up(net_.queue_.now());
@@ -353,8 +354,8 @@ class network_store final : public durable::store {
 
 // --- the network
 
-network::network(event_queue& q, machine& server, std::shared_ptr<durable::memory_database> d,
-                 const network_options& o, observer& w)
+network::network(event_queue& q, machine& server, std::shared_ptr<durable::memory_database> d, const network_options& o,
+                 observer& w)
     : queue_{q},
       server_{server},
       database_{std::move(d)},
@@ -370,7 +371,8 @@ std::unique_ptr<durable::store> network::make_store(unsigned place, std::string 
 // One message in 200 takes much longer.
 nanos network::delay_of(unsigned place) {
   site& at = places_[place];
-  tickwheel::detail::splitmix64 random{options_.seed ^ (place * 0x9e3779b97f4a7c15U + at.messages++ * 0xd1342543de82ef95U)};
+  tickwheel::detail::splitmix64 random{options_.seed ^
+                                       (place * 0x9e3779b97f4a7c15U + at.messages++ * 0xd1342543de82ef95U)};
   const auto span = static_cast<std::uint64_t>(options_.jitter);
   nanos delay = options_.delay + static_cast<nanos>(random.next() % (span + 1)) + at.slower;
   if (!is_calm_ && random.next() % 200 == 0) delay += static_cast<nanos>(random.next() % (50 * (span + 1)));

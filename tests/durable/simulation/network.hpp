@@ -1,9 +1,10 @@
 // The network between the nodes and the store: it delays, reorders, loses and cuts off.
 //
-// A node has a connection with three links, as the PostgreSQL store has: starts, requests and members. Messages of one link arrive in
-// their order; those of different links overtake each other. When a message is lost, nothing that follows on its link arrives. The node
-// notices by its patience, gives its calls up, and connects again. The store then drops what still comes from the connection before,
-// and welcomes the node when nothing of it is under way: "no earlier call of this store takes effect any more".
+// A node has a connection with three links, as the PostgreSQL store has: starts, requests and members. Messages of one link
+// arrive in their order; those of different links overtake each other. When a message is lost, nothing that follows on its
+// link arrives. The node notices by its patience, gives its calls up, and connects again. The store then drops all that still
+// comes from the connection before, and welcomes the node when nothing of it is under way: "no earlier call of this store
+// takes effect any more".
 #pragma once
 
 #include "event_queue.hpp"
@@ -66,9 +67,9 @@ class observer {
 
 struct network_options {
   unsigned places = 1;
-  nanos delay = 300 * us;   ///< of a message, at least
-  nanos jitter = ms;        ///< and so much more
-  nanos patience = second;  ///< of a node, until it takes its connection for dead
+  nanos delay = 300 * us;      ///< of a message, at least
+  nanos jitter = ms;           ///< and so much more
+  nanos patience = second;     ///< of a node, until it takes its connection for dead
   nanos silence = 5 * second;  ///< of the store, until it takes the connection of a machine without power for dead
   std::uint64_t seed = 1;
 };
@@ -97,11 +98,13 @@ class network {
       s.slower = 0;
     }
   }
-  /// The machine of a place is about to lose its power: what is on the way arrives or not, and the store does not learn of it for long.
+  /// The machine of a place is about to lose its power. What is on the way arrives or not, and the store does not learn of it for
+  /// long.
   void lose_power(unsigned place, bool keeps);
   /// The connection of a place is reset, and the node notices.
   void reset(unsigned place);
-  /// The server crashes. What has arrived is kept; what is on the way is carried out before, or not at all. It is down until `start_server`.
+  /// The server crashes. What has arrived is kept; what is on the way is carried out before, or not at all. The server is
+  /// down until `start_server`.
   void crash_server(bool keeps);
   void start_server() noexcept { is_down_ = false; }
 
@@ -143,8 +146,8 @@ class connection : public std::enable_shared_from_this<connection> {
   const std::string& name() const noexcept { return name_; }
   unsigned place() const noexcept { return place_; }
 
-  std::uint32_t number = 0;              ///< the observer's
-  durable::session_number session = 0;   ///< the observer's
+  std::uint32_t number = 0;             ///< the observer's
+  durable::session_number session = 0;  ///< the observer's
 
  private:
   friend class network;

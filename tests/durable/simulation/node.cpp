@@ -41,7 +41,8 @@ void node::start() {
   machine_.catch_up(world_.queue.now());
   is_dirty_ = true;
   ++life_;
-  scheduler_ = std::make_unique<durable::scheduler>(machine_.timers, world_.net.make_store(index_, name_, *this), options_);
+  scheduler_ =
+      std::make_unique<durable::scheduler>(machine_.timers, world_.net.make_store(index_, name_, *this), options_);
   scheduler_->on_due([this](durable::execution run) noexcept { on_due(std::move(run)); });
   open();
 }
@@ -227,8 +228,8 @@ void node::ask(const event& e) {
       if (dies_) return;
       if (r != durable::read_result::ok) return note_answer<durable::read_result>(id, number)(r);
       world_.count(id, process, -1);
-      world_.journal.of_process(process, "answered %" PRIu32 " ok %s %u %u %d", number, to_string(of.state), of.attempts,
-                                of.lost, of.cancelling ? 1 : 0);
+      world_.journal.of_process(process, "answered %" PRIu32 " ok %s %u %u %d", number, to_string(of.state),
+                                of.attempts, of.lost, of.cancelling ? 1 : 0);
     });
   }
   rejected(e.id, e.number, error);
@@ -256,8 +257,8 @@ void node::list(std::size_t state, std::string after) {
       return;
     }
     for (const auto& t : tasks)
-      world_.journal.of_process(process_, "row %s %s %u %u %d", to_string(t.state), t.what.id.c_str(), t.attempts, t.lost,
-                                t.cancelling ? 1 : 0);
+      world_.journal.of_process(process_, "row %s %s %u %u %d", to_string(t.state), t.what.id.c_str(), t.attempts,
+                                t.lost, t.cancelling ? 1 : 0);
     const bool is_last = tasks.size() != list_page;
     const std::string next = is_last ? std::string{} : tasks.back().what.id;
     world_.queue.after(0, [this, state, is_last, next] { list(is_last ? state + 1 : state, next); });

@@ -12,9 +12,9 @@ namespace {
 
 using durable_model::choices;
 
-constexpr std::array kinds{"schedule", "cancel", "revive", "get",      "finish",  "refinish", "start", "kill",
-                           "power",    "close",  "drain",  "pause",    "resume",  "stop",     "suspend", "continue",
-                           "cut",      "heal",   "slow",   "reset",    "lose",    "crash",    "restore", "clock"};
+constexpr std::array kinds{"schedule", "cancel", "revive", "get",   "finish", "refinish", "start",   "kill",
+                           "power",    "close",  "drain",  "pause", "resume", "stop",     "suspend", "continue",
+                           "cut",      "heal",   "slow",   "reset", "lose",   "crash",    "restore", "clock"};
 
 // name, field, and the unit of its text
 struct option {
@@ -23,13 +23,20 @@ struct option {
   unsigned scenario::*number = nullptr;
 };
 constexpr std::array options{
-    option{"nodes", nullptr, &scenario::nodes},       option{"partitions", nullptr, &scenario::partitions},
-    option{"lease", &scenario::lease},                option{"poll", &scenario::poll},
-    option{"window", &scenario::window},              option{"timeout", &scenario::timeout},
-    option{"keep", &scenario::keep},                  option{"running", nullptr, &scenario::running},
-    option{"loaded", nullptr, &scenario::loaded},     option{"attempts", nullptr, &scenario::attempts},
-    option{"patience", &scenario::patience},          option{"delay", &scenario::delay},
-    option{"jitter", &scenario::jitter},              option{"commit", &scenario::commit},
+    option{"nodes", nullptr, &scenario::nodes},
+    option{"partitions", nullptr, &scenario::partitions},
+    option{"lease", &scenario::lease},
+    option{"poll", &scenario::poll},
+    option{"window", &scenario::window},
+    option{"timeout", &scenario::timeout},
+    option{"keep", &scenario::keep},
+    option{"running", nullptr, &scenario::running},
+    option{"loaded", nullptr, &scenario::loaded},
+    option{"attempts", nullptr, &scenario::attempts},
+    option{"patience", &scenario::patience},
+    option{"delay", &scenario::delay},
+    option{"jitter", &scenario::jitter},
+    option{"commit", &scenario::commit},
     option{"until", &scenario::until},
 };
 
@@ -48,7 +55,8 @@ class maker {
     for (std::size_t i = 0; i != orders; ++i) order();
     const auto faults = 3 + decide_.below(15);
     for (std::size_t i = 0; i != faults; ++i) fault();
-    std::stable_sort(out_.events.begin(), out_.events.end(), [](const event& a, const event& b) { return a.at < b.at; });
+    std::stable_sort(out_.events.begin(), out_.events.end(),
+                     [](const event& a, const event& b) { return a.at < b.at; });
     return std::move(out_);
   }
 
@@ -69,14 +77,15 @@ class maker {
     o.jitter = decide_.pick<nanos>({100 * us, 2 * ms, 20 * ms});
     o.commit = decide_.pick<nanos>({0, ms, 10 * ms});
     o.until = o.lease * static_cast<nanos>(10 + decide_.below(15));
-    for (unsigned n = 0; n != o.nodes; ++n) o.drift.push_back(decide_.pick<std::int64_t>({0, 0, 30, -30, 500, -500, 20'000, -20'000}));
+    for (unsigned n = 0; n != o.nodes; ++n)
+      o.drift.push_back(decide_.pick<std::int64_t>({0, 0, 30, -30, 500, -500, 20'000, -20'000}));
     ids_ = 4 + decide_.below(16);
   }
 
   nanos some_time() { return static_cast<nanos>(decide_.up_to(static_cast<std::uint64_t>(out_.until / ms))) * ms; }
   unsigned some_node() { return static_cast<unsigned>(decide_.below(out_.nodes)); }
   void add(nanos at, event_kind kind, unsigned node, std::int64_t a = 0, std::string word = {}) {
-    out_.events.push_back({at, kind, node, 0, a, 0, {}, std::move(word)});
+    out_.events.push_back({at / ms * ms, kind, node, 0, a, 0, {}, std::move(word)});  // as in the text
   }
 
   void order() {
@@ -99,7 +108,9 @@ class maker {
         break;
       default:
         e.kind = event_kind::schedule;
-        e.a = (e.at + static_cast<nanos>(decide_.up_to(static_cast<std::uint64_t>(out_.lease * decide_.pick<nanos>({1, 2, 8}) / 2)))) / ms;
+        e.a = (e.at + static_cast<nanos>(
+                          decide_.up_to(static_cast<std::uint64_t>(out_.lease * decide_.pick<nanos>({1, 2, 8}) / 2)))) /
+              ms;
         if (decide_.one_in(8)) e.b = out_.lease / ms * decide_.pick<nanos>({1, 3, 12}) / 4;
         e.word = decide_.one_in(4) ? "replace/" : "keep/";
         e.word += plan();
@@ -112,7 +123,8 @@ class maker {
     std::string letters;
     const auto length = 1 + decide_.below(4);
     for (std::size_t i = 0; i != length; ++i)
-      letters += decide_.pick({'d', 'd', 'd', 'd', 'D', 'D', 'l', 'l', 'l', 'f', 'r', 'n', decide_.one_in(4) ? 'k' : 'D', decide_.one_in(4) ? 'b' : 'd'});
+      letters += decide_.pick({'d', 'd', 'd', 'd', 'D', 'D', 'l', 'l', 'l', 'f', 'r', 'n',
+                               decide_.one_in(4) ? 'k' : 'D', decide_.one_in(4) ? 'b' : 'd'});
     return letters;
   }
 
@@ -121,7 +133,8 @@ class maker {
     const unsigned n = some_node();
     // of a moment, around the lease, or of several leases
     const nanos share = static_cast<nanos>(decide_.up_to(1000));
-    const nanos lasts = decide_.pick<nanos>({out_.lease / 10, out_.lease, 2 * out_.lease, 4 * out_.lease}) * share / 1000;
+    const nanos lasts =
+        decide_.pick<nanos>({out_.lease / 10, out_.lease, 2 * out_.lease, 4 * out_.lease}) * share / 1000;
     const std::size_t kind = decide_.below(may_.size());
     if (!may_[kind]) return;
     switch (kind) {
@@ -150,12 +163,14 @@ class maker {
       case 8:
         return add(at, event_kind::reset, n);
       case 9:
-        return add(at, event_kind::lose, n, static_cast<std::int64_t>(decide_.below(3)), decide_.below(2) == 0 ? "up" : "down");
+        return add(at, event_kind::lose, n, static_cast<std::int64_t>(decide_.below(3)),
+                   decide_.below(2) == 0 ? "up" : "down");
       case 10:
         add(at, event_kind::crash, 0, decide_.up_to(1) != 0 ? 1 : 0);
         return add(at + lasts / 2, event_kind::restore, 0);
       case 11:
-        return add(at, event_kind::clock, 0, decide_.pick<nanos>({20, -20, 1000, -1000, 5000, -5000, 3'600'000, -3'600'000}));
+        return add(at, event_kind::clock, 0,
+                   decide_.pick<nanos>({20, -20, 1000, -1000, 5000, -5000, 3'600'000, -3'600'000}));
       default:
         add(at, event_kind::pause, n);
         return add(at + lasts, event_kind::resume, n);
@@ -187,8 +202,8 @@ std::string to_text(const scenario& s) {
   for (const std::int64_t d : s.drift) out << ' ' << d;
   out << '\n';
   for (const event& e : s.events)
-    out << e.at / ms << ' ' << kinds.at(static_cast<std::size_t>(e.kind)) << ' ' << e.node << ' ' << e.number << ' ' << e.a
-        << ' ' << e.b << ' ' << (e.id.empty() ? "-" : e.id) << ' ' << (e.word.empty() ? "-" : e.word) << '\n';
+    out << e.at / ms << ' ' << kinds.at(static_cast<std::size_t>(e.kind)) << ' ' << e.node << ' ' << e.number << ' '
+        << e.a << ' ' << e.b << ' ' << (e.id.empty() ? "-" : e.id) << ' ' << (e.word.empty() ? "-" : e.word) << '\n';
   return out.str();
 }
 
@@ -244,7 +259,8 @@ std::optional<scenario> from_text(std::string_view text, std::string& why) {
     return std::nullopt;
   }
   if (s.nodes == 0 || s.drift.size() != s.nodes) {
-    why = "drift has " + std::to_string(s.drift.size()) + " numbers; it must have one for each of the nodes, which are at least 1";
+    why = "drift has " + std::to_string(s.drift.size()) +
+          " numbers; it must have one for each of the nodes, which are at least 1";
     return std::nullopt;
   }
   for (const event& e : s.events) {

@@ -1,5 +1,5 @@
-// A scenario: the options of a run, and the list of its events. It is made from a seed up front. A run of it is always the same, so a
-// failing one is repeated by its text, and is shrunk by taking events out.
+// A scenario: the options of a run, and the list of its events. It is made from a seed up front. A run of it is always the
+// same. So a failing one is repeated by its text, and is shrunk by taking events out.
 //
 // The text has a line for each option, NAME NUMBER..., and then one for each event:
 //
@@ -87,9 +87,9 @@ struct scenario {
   nanos patience = second;
   nanos delay = 300 * us;
   nanos jitter = ms;
-  nanos commit = ms;               ///< from a call to its answer, in the store
+  nanos commit = ms;                ///< from a call to its answer, in the store
   std::vector<std::int64_t> drift;  ///< by node: of its clock, in millionths
-  nanos until = 30 * second;       ///< then all faults are repaired, and all tasks come to their end
+  nanos until = 30 * second;        ///< then all faults are repaired, and all tasks come to their end
   std::vector<event> events;
 };
 

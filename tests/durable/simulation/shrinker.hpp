@@ -14,8 +14,8 @@ struct shrunk {
   std::size_t runs = 0;
 };
 
-/// Requires: `failed` is the result of `run(s)`, and something is broken. Ends when no event can be taken out alone, or after some
-/// thousand runs.
+/// Requires: `failed` is the result of `run(s)`, and something is broken. Ends when no event can be taken out alone, or after
+/// 3,000 runs.
 shrunk shrink(const scenario& s, const result& failed);
 
 }  // namespace simulation

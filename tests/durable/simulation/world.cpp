@@ -4,6 +4,7 @@
 #include "../crash/judge.hpp"
 #include "network.hpp"
 #include "node.hpp"
+#include "run_loop.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -23,7 +24,7 @@ using durable::store_status;
 using durable::store_verb;
 
 constexpr nanos time_of_machines = 1000 * 3'600 * second;  // their clocks are far apart
-constexpr unsigned most_open = 6;                     // requests for one id
+constexpr unsigned most_open = 6;                          // requests for one id
 constexpr std::uint32_t first_own_order = 1'000'000;
 constexpr unsigned most_rounds = 400;
 
@@ -137,7 +138,9 @@ world::world(const scenario& s)
       clock_reader_{durable::memory_store(database_)},
       journal_{[this] { return store_now(); }},
       net_{queue_, server_, database_, options_of(s), *this},
-      surroundings_{queue_, net_, journal_,
+      surroundings_{queue_,
+                    net_,
+                    journal_,
                     [this](unsigned place, const durable::execution& run) { on_entered(place, run); },
                     [this](const std::string& id, std::uint32_t number, int by) {
                       unsigned& open = tasks_[id].open[number];
@@ -154,8 +157,8 @@ world::world(const scenario& s)
   database_->carry_out_after(store_verb::release, std::chrono::nanoseconds{s.commit});
   journal_.line("config %u %" PRId64 " doubts cluster sessions", s.attempts, s.keep);
   for (unsigned n = 0; n != s.nodes; ++n) {
-    nodes_.push_back(std::make_unique<node>(n, time_of_machines * (n + 2), s.drift[n], scheduler_options_of(s, n),
-                                            surroundings_));
+    nodes_.push_back(
+        std::make_unique<node>(n, time_of_machines * (n + 2), s.drift[n], scheduler_options_of(s, n), surroundings_));
     queue_.at(n * ms, [this, n] { nodes_[n]->start(); });
   }
   for (const event& e : plan_.events) queue_.at(e.at, [this, &e] { carry_out(e); });
@@ -167,9 +170,7 @@ world::~world() {
   clock_reader_->close();
 }
 
-nanos world::store_now() {
-  return count(database_->now()) + server_.clock.at(queue_.now()) - server_.shown();
-}
+nanos world::store_now() { return count(database_->now()) + server_.clock.at(queue_.now()) - server_.shown(); }
 
 void world::accuse(std::string what) {
   if (out_.broken.empty()) out_.broken = std::move(what);
@@ -190,36 +191,13 @@ result world::run() {
 // --- events
 
 void world::run_until(nanos t) {
-  while (out_.broken.empty()) {
-    nanos next = queue_.next();
-    node* of = nullptr;
-    bool is_of_server = false;
-    for (const auto& n : nodes_) {
-      const nanos theirs = n->next(queue_.now());
-      if (theirs >= next) continue;
-      next = theirs;
-      of = n.get();
-    }
-    if (const nanos its = server_.next(queue_.now()); its < next) {
-      next = its;
-      is_of_server = true;
-    }
-    if (next > t) break;
-    if (is_of_server) {
-      queue_.move_to(next);
-      server_.catch_up(next);
-      is_server_touched_ = true;
-    } else if (of != nullptr) {
-      queue_.move_to(next);
-      of->catch_up(next);
-    } else {
-      queue_.step();
-    }
-    if (std::exchange(is_server_touched_, false)) look_for_burials();
+  if (!out_.broken.empty()) return;
+  simulation::run_until(queue_, server_, nodes_, t, [this](bool is_of_server) {
+    if (std::exchange(is_server_touched_, false) || is_of_server) look_for_burials();
     for (const auto& n : nodes_)
       if (n->dies()) n->kill();
-  }
-  queue_.move_to(t);
+    return out_.broken.empty();
+  });
 }
 
 node* world::someone_from(unsigned index) {
@@ -344,7 +322,8 @@ void world::on_asked(connection& c, store_verb v, const durable::store_call& cal
   for (const auto& item : static_cast<const durable::begin_call&>(call).items) p.begun[item.id] = now;
   if (now - p.confirmed_from >= plan_.lease / 10 * 8)
     accuse("D5 is broken: n" + std::to_string(c.place()) + " begins " + std::to_string((now - p.confirmed_from) / us) +
-           " us after it has sent its last confirmed renewal, with a lease of " + std::to_string(plan_.lease / us) + " us");
+           " us after it has sent its last confirmed renewal, with a lease of " + std::to_string(plan_.lease / us) +
+           " us");
 }
 
 void world::on_arrived(connection&, store_verb, const durable::store_call&) { is_server_touched_ = true; }
@@ -374,7 +353,8 @@ void world::on_carried(connection& c, store_verb v, const durable::store_call& c
 // One session at a time owns a partition, and starts its tasks.
 void world::check_owner(const connection& c, const std::string& id, durable::session_number session) {
   if (database_->owner_of(database_->partition_of(id)) != session)
-    accuse("D5 is broken for " + id + ": n" + std::to_string(c.place()) + " has begun it, and does not own its partition");
+    accuse("D5 is broken for " + id + ": n" + std::to_string(c.place()) +
+           " has begun it, and does not own its partition");
 }
 
 void world::on_answer(connection& c, store_verb v, const durable::store_call& call, nanos asked_at) {
@@ -396,8 +376,9 @@ void world::on_entered(unsigned place, const durable::execution& run) {
   if (begun == p.begun.end())
     accuse("D5 is broken: n" + std::to_string(place) + " starts " + id + ", which it has not begun");
   else if (now - begun->second >= plan_.lease / 10 * 8)
-    accuse("D5 is broken: n" + std::to_string(place) + " starts " + id + " " + std::to_string((now - begun->second) / us) +
-           " us after it has sent the begin, with a lease of " + std::to_string(plan_.lease / us) + " us");
+    accuse("D5 is broken: n" + std::to_string(place) + " starts " + id + " " +
+           std::to_string((now - begun->second) / us) + " us after it has sent the begin, with a lease of " +
+           std::to_string(plan_.lease / us) + " us");
 }
 
 // --- judging
@@ -435,7 +416,8 @@ void world::check_takeover() {
   const nanos round_trips = 8 * (plan_.delay + plan_.commit + plan_.jitter) + 20 * ms;
   run_until(queue_.now() + plan_.lease + plan_.lease / 2 + plan_.lease / 20 + round_trips);
   if (session != 0 && database_->session_of(nodes_[victim]->name()) == session)
-    return accuse("D5 is broken: n" + std::to_string(victim) + " has no power, and is not buried within its lease and two renewals");
+    return accuse("D5 is broken: n" + std::to_string(victim) +
+                  " has no power, and is not buried within its lease and two renewals");
   nodes_[victim]->start();
   run_until(queue_.now() + 3 * plan_.lease + 10 * round_trips);
   check_shares();
@@ -452,7 +434,8 @@ void world::check_shares() {
              std::to_string(plan_.partitions) + " partitions");
   }
   if (owned != plan_.partitions)
-    accuse("D5 is broken: " + std::to_string(plan_.partitions - owned) + " partitions are free although all nodes live");
+    accuse("D5 is broken: " + std::to_string(plan_.partitions - owned) +
+           " partitions are free although all nodes live");
 }
 
 std::string world::judge() {

@@ -1,7 +1,9 @@
-// A run of a scenario: nodes and a store on clocks of their own, and the network between them. The same scenario gives the same run.
+// A run of a scenario: nodes and a store on clocks of their own, and the network between them. The same scenario gives the same
+// run.
 //
-// The world writes the journal of the run, and the judge of the crash harness reads it. The world itself judges what no journal of
-// requests shows: who may be buried and who must be, who may begin, and who owns what in the end.
+// The world writes the journal of the run, and the judge of the crash harness reads it. The world itself judges what no
+// journal of requests shows: which node may be buried and which must be, which may begin a task, and who owns the partitions
+// in the end.
 #pragma once
 
 #include "scenario.hpp"
