@@ -61,7 +61,7 @@ struct options {
   milliseconds margin = 15s;
 };
 
-// an answer that takes longer is given up: its server may be stopped
+// With several servers an answer that takes longer is given up: its server may be stopped, and another one is asked.
 constexpr auto longest_answer = 2s;
 
 class order;
@@ -135,7 +135,8 @@ class link {
 
   /// Sends a request of `o`, which waits for the answer. Requires: `has_room`.
   bool ask(order& o, const order_request& r) noexcept {
-    const auto until = tickwheel::deadline::after(longest_answer, on_.loop.timers());
+    const auto until = on_.asked.ports.size() == 1 ? tickwheel::deadline::never()
+                                                   : tickwheel::deadline::after(longest_answer, on_.loop.timers());
     if (waiting_.start(o, r.order, until) != 0) return false;
     stream_.write(r);
     return true;
