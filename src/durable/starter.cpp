@@ -142,7 +142,7 @@ void starter::hand_out_one(start_handler& handler) {
   std::unique_ptr<start> s = std::move(ready_.front());
   ready_.pop_front();
   const auto now = timers_.read_clock();
-  if (s->session != members_.session() || now >= members_.safe_until(s->begun_at)) {
+  if (s->session != members_.session() || now >= members_.safe_until(s->begun_at) || !members_.may_start(now)) {
     if (s->session == members_.session()) members_.doubt(s->id);
     end(*s);
     return;
