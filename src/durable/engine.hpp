@@ -96,6 +96,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_start_ended(start& s) noexcept override { starter_.end(s); }
   // for the store
   void on_scheduled(partition_number) noexcept override;
+  void on_released() noexcept override { members_.look(); }
   // for the reader
   bool wants_tasks() const noexcept override { return handler_ != nullptr && !is_draining_; }
 

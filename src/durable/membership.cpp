@@ -57,6 +57,12 @@ std::vector<partition_number> membership::partitions() const {
 
 void membership::on_timer() noexcept { is_joined() ? renew() : join(); }
 
+void membership::look() noexcept {
+  if (!is_joined()) return;
+  looks_again_ = renew_.is_busy;
+  if (!renew_.is_busy) (void)next_.arm(std::chrono::nanoseconds::zero());
+}
+
 void membership::join() {
   if (join_.is_busy) return;
   join_.is_busy = true;
@@ -120,7 +126,8 @@ void membership::on_renew_answered() noexcept {
   dead_ = renew_.dead;
   if (changes_then_ == changes_ && !acquire_.is_busy && !release_.is_busy && release_.partitions.empty())
     set_owned(renew_.partitions);
-  (void)next_.arm(std::min(bury_the_dead(), lease_ / 4));
+  const auto next = std::min(bury_the_dead(), lease_ / 4);
+  (void)next_.arm(std::exchange(looks_again_, false) ? std::chrono::nanoseconds::zero() : next);
   send_release();  // again, if its answer was lost
   share();
 }

@@ -74,6 +74,9 @@ class membership {
   /// Looks for running tasks that nobody runs.
   void recover();
 
+  /// Renews now, to learn of partitions that it was handed, or that are free.
+  void look() noexcept;
+
   /// Hands its partitions over, and takes none any more.
   void leave();
 
@@ -128,6 +131,7 @@ class membership {
   bool has_joined_ = false;  // since it was opened
   bool is_leaving_ = false;
   bool has_left_ = false;
+  bool looks_again_ = false;  // after the renewal in flight
   unsigned max_attempts_ = 0;
   backoff retry_;
 

@@ -304,11 +304,13 @@ inline constexpr std::size_t store_verbs = 15;
 /// Returns the name of a verb, such as "begin". "invalid" for a value that is none.
 TICKWHEEL_API const char* to_string(store_verb) noexcept;
 
-/// Hears of tasks that other programs want to be started soon.
+/// Hears of what other programs have done, so that a node need not wait until it looks. A notice may be lost.
 class store_listener {
  public:
   /// Another program has scheduled a task in this partition, and asks its owner to look. Called on the loop, never within a verb.
   virtual void on_scheduled(partition_number) noexcept = 0;
+  /// Another node has handed partitions to this one, or has freed some. Called as above.
+  virtual void on_released() noexcept = 0;
 
  protected:
   ~store_listener() = default;
@@ -346,8 +348,8 @@ class TICKWHEEL_API store {
   /// Returns the last error of the database in words; empty: none. Valid until the next call of any function.
   virtual std::string_view problem() const noexcept = 0;
 
-  /// Tells `listener`, which outlives the open store, of tasks that other programs schedule. A store whose programs cannot ask for
-  /// that does nothing: their tasks are found by the next look. Called before `open`.
+  /// Tells `listener`, which outlives the open store, what other programs do. A store that hears nothing of them does nothing: their
+  /// tasks are found by the next look, and their partitions by the next renewal. Called before `open`.
   virtual void listen(store_listener& listener) noexcept { (void)listener; }
 
   virtual void join(join_call&) noexcept = 0;        ///< see `join_call`

@@ -115,7 +115,10 @@ void memory_core::execute(memory_node& n, store_verb verb, store_call& c) {
     case store_verb::acquire:
       return table.acquire(static_cast<acquire_call&>(c));
     case store_verb::release:
-      return table.release(static_cast<release_call&>(c));
+      table.release(static_cast<release_call&>(c));
+      for (memory_node* const other : open_nodes)
+        if (other != &n) other->tell_of_release(static_cast<release_call&>(c).to);
+      return;
     case store_verb::load:
       return table.load(static_cast<load_call&>(c), c.now);
     case store_verb::begin:

@@ -26,6 +26,18 @@ constexpr int close_patience_ms = 500;
 // what tickwheel_schedule tells the nodes, before the number of a partition
 constexpr std::string_view scheduled_in = "scheduled in ";
 
+// what a release tells them, before the session that was handed partitions; 0: they are free
+constexpr std::string_view released_to = "released to ";
+
+// Returns the number that a notification ends with.
+std::optional<std::uint64_t> number_after(std::string_view words, std::string_view payload) {
+  if (!payload.starts_with(words)) return std::nullopt;
+  payload.remove_prefix(words.size());
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(payload.data(), payload.data() + payload.size(), number);
+  return error == std::errc{} && end == payload.data() + payload.size() ? std::optional{number} : std::nullopt;
+}
+
 // that are remembered
 constexpr std::size_t most_lines = 8;
 
@@ -238,18 +250,16 @@ void server_store::on_former_gone() noexcept {
   if (!is_closing_) wake();
 }
 
-// Another node asks for a sign of life of a session, or a program has scheduled a task in a partition.
+// A program has scheduled a task in a partition, a node has released partitions, or it asks for a sign of life of a session.
 void server_store::on_notification(std::string_view payload) noexcept {
   if (is_closing_ || !has_joined_) return;
-  if (payload.starts_with(scheduled_in)) {
-    payload.remove_prefix(scheduled_in.size());
-    partition_number p{};
-    const auto [end, error] = std::from_chars(payload.data(), payload.data() + payload.size(), p);
-    const bool is_number = error == std::errc{} && end == payload.data() + payload.size();
-    if (is_number && listener_ != nullptr) listener_->on_scheduled(p);
-    return;
-  }
-  if (payload == std::to_string(state_.session)) add(make_beat(state_.session), true);
+  if (payload == std::to_string(state_.session)) return add(make_beat(state_.session), true);
+  if (listener_ == nullptr) return;
+  if (const auto partition = number_after(scheduled_in, payload))
+    listener_->on_scheduled(static_cast<partition_number>(*partition));
+  else if (const auto session = number_after(released_to, payload);
+           session && (*session == 0 || *session == state_.session))
+    listener_->on_released();
 }
 
 void server_store::on_warning(const std::string& what) noexcept { report(what); }

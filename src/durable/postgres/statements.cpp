@@ -171,8 +171,11 @@ constexpr std::array texts{
     statement_text{statement::finish, "finish", finish_sql, on(link_role::starts)},
     statement_text{
         statement::release, "release",
-        "with next as (select session from nodes where session = $3 for key share) "
-        "update parts set session = (select session from next) where part = any($2::smallint[]) and session = $1",
+        "with next as (select session from nodes where session = $3 for key share), moved as ("
+        "update parts set session = (select session from next) where part = any($2::smallint[]) and session = $1 "
+        "returning part) "
+        "select pg_notify(current_schema()::text, 'released to ' || coalesce((select session from next), 0)) "
+        "where exists (select from moved)",
         on(link_role::starts)},
     statement_text{statement::put, "put", put_sql, on(link_role::requests)},
     statement_text{statement::cancel, "cancel", cancel_sql, on(link_role::requests)},

@@ -59,6 +59,30 @@ TEST_F(cluster, looks_at_once_if_another_program_asks_for_it) {
   EXPECT_GT(asked_in_time, 20U);
 }
 
+TEST(cluster_shares, are_never_without_an_owner_for_long) {
+  // whenever the node that gains partitions has renewed
+  for (auto phase = 0ms; phase < 2500ms; phase += 300ms) {
+    manual_world world;
+    manual_node a{world, {.name = "a"}};
+    manual_node b{world, {.name = "b"}};
+    const auto owned = [](const manual_node& n) { return n.scheduler.stats().partitions; };
+    a.open();
+    a.advance(phase);
+    b.open();
+    std::size_t without = 0;  // moments
+    for (auto time = 0ms; time != 6s; time += 10ms) {
+      a.advance(10ms);
+      without += owned(a) + owned(b) != 4;
+    }
+    EXPECT_LE(without, 1U) << phase.count();
+    ASSERT_EQ(owned(a), 2U);
+    ASSERT_EQ(owned(b), 2U);
+    EXPECT_EQ(a.scheduler.drain([]() noexcept {}), 0);
+    a.advance(10ms);
+    EXPECT_EQ(owned(b), 4U) << phase.count();
+  }
+}
+
 TEST_F(cluster, looks_seldom_although_others_ask_often) {
   a.open();
   advance(1s);
@@ -148,6 +172,24 @@ TEST(cluster_burial, follows_within_lease_and_two_polls) {
       EXPECT_EQ(a.scheduler.stats().partitions, 4U) << phase.count() << " ms, " << death.count() << " ms";
     }
   }
+}
+
+TEST_F(cluster, node_that_cannot_renew_drops_what_it_has_begun) {
+  a.open();
+  a.schedule("t", 5s);
+  world.database->answer_after(store_verb::renew, 1h);
+  world.database->answer_after(store_verb::begin, 6s);
+  advance(5500ms);
+  EXPECT_EQ(a.state("t"), durable::task_state::running);
+  advance(10s);
+  EXPECT_EQ(a.started, strings{}) << "another node may have recovered it";
+  world.database->answer_after(store_verb::renew, 0s);
+  world.database->answer_after(store_verb::begin, 0s);
+  world.database->answer_lost();
+  a.scheduler.close();
+  a.open();
+  advance(5s);
+  EXPECT_EQ(a.started, strings{"t"});
 }
 
 TEST_F(cluster, node_that_cannot_renew_stops_starting) {
