@@ -207,14 +207,16 @@ struct finish_call : store_call {
 /// A running task whose session is gone is pending again with one more `lost`, at the time it had. It is dead if `lost` is then 3.
 /// If it has no attempt left, it is dead, or pending for its next period if it is periodic. With `stop` it is cancelled.
 ///
-/// A task in `doubted` that is running in this session is pending again, and its attempt is given back.
+/// A task in `doubted` that is running in this session is pending again, and its attempt is given back. One whose row another client
+/// holds stays as it is, and the store takes it out of `doubted`: the node still doubts it.
 struct recover_call : store_call {
   using store_call::store_call;
-  session_number session = 0;        ///< in
-  unsigned max_attempts = 0;         ///< in
-  std::vector<std::string> doubted;  ///< in: ids that this node had asked to begin, and does not run
-  std::uint64_t recovered = 0;       ///< out: tasks that are pending again because their session is gone
-  std::uint64_t died = 0;            ///< out: tasks that are dead now
+  session_number session = 0;  ///< in
+  unsigned max_attempts = 0;   ///< in
+  std::vector<std::string>
+      doubted;  ///< in: ids that this node had asked to begin, and does not run; out: those that it need not doubt
+  std::uint64_t recovered = 0;  ///< out: tasks that are pending again because their session is gone
+  std::uint64_t died = 0;       ///< out: tasks that are dead now
 };
 
 /// Puts tasks into the store, as the state table says. An element that the store rejects is `refused`, and does not disturb the

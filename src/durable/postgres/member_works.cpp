@@ -198,10 +198,18 @@ class recover_work final : public work {
     auto& c = as<recover_call>();
     const rows answered = of.of(0);
     c.now = from_database(answered.integer(0, 0));
-    if (std::exchange(gives_back_, false)) return;
+    if (std::exchange(gives_back_, false)) return keep_doubts(answered);
     c.recovered += static_cast<std::uint64_t>(answered.integer(0, 2));
     c.died += static_cast<std::uint64_t>(answered.integer(0, 3));
     if (answered.integer(0, 1) < page) end();
+  }
+
+  // The rows that another client holds are given back by a later call.
+  void keep_doubts(const rows& held) {
+    std::vector<std::string>& doubted = as<recover_call>().doubted;
+    for (int r = 0; r != held.size(); ++r)
+      if (!held.is_null(r, 1)) doubted[static_cast<std::size_t>(held.integer(r, 1) - 1)].clear();
+    std::erase(doubted, std::string{});
   }
 
   node_state& state_;

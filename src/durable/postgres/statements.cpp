@@ -147,6 +147,7 @@ w as (
 select n.now, (select count(*) from w), (select count(*) from w where state = 0),
   (select count(*) from w where state = 2) from n)";
 
+// Answers the tasks that it passed over, because another client holds their rows.
 constexpr const char* give_back_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 c as materialized (
   select t.id, u.i, t.stop from unnest($2::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
@@ -157,7 +158,9 @@ w as (
     attempt = case when c.stop then t.attempt else greatest(t.attempt - 1, 0) end,
     payload = case when c.stop then null else t.payload end
   from c where t.id = c.id)
-select n.now, c.i from n left join c on true)";
+select n.now, r.i from n left join (
+  select u.i from unnest($2::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
+  where t.state = 1 and t.session = $1 and not exists (select from c where c.id = t.id)) r on true)";
 
 constexpr std::array texts{
     statement_text{statement::read_clock, "read_clock", "select now_ns()", on_all},

@@ -209,4 +209,20 @@ TEST_F(client_functions, done_of_a_period_that_stops_cancels_it) {
   EXPECT_EQ(state_of("t"), task_state::cancelled);
 }
 
+TEST_F(client_functions, open_cancel_does_not_hide_a_doubted_start) {
+  run("t");
+  const psql canceller{on.server.conninfo()};
+  canceller.run("begin; select " + on.schema() + ".tickwheel_cancel('t')");
+  asked<durable::recover_call> c;
+  c.session = own.session();
+  c.max_attempts = 8;
+  c.doubted = {"t"};
+  own.run(c);
+  EXPECT_TRUE(c.doubted.empty());  // so the node still doubts it
+  canceller.run("commit");
+  EXPECT_EQ(state_of("t"), task_state::running);
+  own.recover(8, {"t"});
+  EXPECT_EQ(state_of("t"), task_state::cancelled);
+}
+
 }  // namespace
