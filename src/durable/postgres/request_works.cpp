@@ -53,9 +53,13 @@ class put_work final : public batch_work {
  private:
   put_call& asked() const { return as<put_call>(); }
 
+  // Most tasks are new. Those that were passed over are written again by the statement that looks at their rows.
   void write(transaction& to, const indices& which) override {
     using array = parameters::array;
     const std::size_t n = which.size();
+    const bool may_be_new = looks() == 0 && std::none_of(which.begin(), which.end(), [this](std::size_t i) {
+                              return asked().items[i].conflict == on_conflict::replace;
+                            });
     array ids{element_type::text, n}, dues{element_type::bigint, n}, periods{element_type::bigint, n};
     array payloads{element_type::bytes, n}, replaces{element_type::boolean, n};
     for (const std::size_t i : which) {
@@ -66,12 +70,9 @@ class put_work final : public batch_work {
       payloads.add(item.what.payload);
       replaces.add_boolean(item.conflict == on_conflict::replace);
     }
-    to.add(statement::put)
-        .add(std::move(ids))
-        .add(std::move(dues))
-        .add(std::move(periods))
-        .add(std::move(payloads))
-        .add(std::move(replaces));
+    parameters& values = to.add(may_be_new ? statement::put_new : statement::put);
+    values.add(std::move(ids)).add(std::move(dues)).add(std::move(periods)).add(std::move(payloads));
+    if (!may_be_new) values.add(std::move(replaces));
   }
   void on_written(const rows& written, const indices& which) override {
     if (written.is_null(0, 1)) return;

@@ -62,6 +62,18 @@ w as (
   returning d.i, t.state, t.part, t.id, t.rev, t.at, length(t.payload), t.lost)
 select n.now, w.* from n left join w on true)";
 
+// Inserts tasks whose ids are free, and passes over the others. Takes three quarters of the server's time that `put` takes.
+constexpr const char* put_new_sql = R"(
+with n as materialized (select now_ns() as now),
+w as (
+  insert into tasks as t(id, part, at, due, period, rev, payload)
+  select u.id, partition_of(u.id), u.due, u.due, u.period, nextval('revisions'), u.payload
+  from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[]) u(id, due, period, payload)
+  order by u.id collate "C"
+  on conflict (id) do nothing
+  returning t.id, t.rev, t.part)
+select n.now, w.id, w.rev, w.part, true from n left join w on true)";
+
 constexpr const char* put_sql = TICKWHEEL_NOW R"(
 u as materialized (
   select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[], $5::boolean[])
@@ -180,6 +192,7 @@ constexpr std::array texts{
         "select pg_notify(current_schema()::text, 'released to ' || coalesce((select session from next), 0)) "
         "where exists (select from moved)",
         on(link_role::starts)},
+    statement_text{statement::put_new, "put_new", put_new_sql, on(link_role::requests)},
     statement_text{statement::put, "put", put_sql, on(link_role::requests)},
     statement_text{statement::cancel, "cancel", cancel_sql, on(link_role::requests)},
     statement_text{statement::revive, "revive", revive_sql, on(link_role::requests)},

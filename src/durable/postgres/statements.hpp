@@ -24,6 +24,7 @@ enum class statement : std::uint8_t {
   begin,
   finish,
   release,
+  put_new,
   put,
   cancel,
   revive,
