@@ -25,7 +25,7 @@ namespace tickwheel::bench {
 class bench_node {
  public:
   explicit bench_node(std::unique_ptr<durable::store> tasks, durable::scheduler_options of = {})
-      : options{std::move(of)}, scheduler{loop.timers(), std::move(tasks), options} {
+      : options{patient(std::move(of))}, scheduler{loop.timers(), std::move(tasks), options} {
     if (const int error = loop.open()) fail_with("loop", error);
     scheduler.on_due([this](durable::execution run) noexcept { on_start ? on_start(std::move(run)) : run.done(); });
   }
@@ -93,6 +93,11 @@ class bench_node {
 
   static constexpr std::size_t most_in_flight = 8000;
 
+  // on a busy disk a request may take longer than users would wait
+  static durable::scheduler_options patient(durable::scheduler_options of) {
+    of.request_timeout = std::chrono::minutes{5};
+    return of;
+  }
   [[noreturn]] void fail_with(const char* what, int error) const noexcept {
     fail(std::string{what} + ": " + uv_strerror(error) + ": " + std::string{scheduler.problem()});
   }

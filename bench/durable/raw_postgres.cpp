@@ -31,19 +31,18 @@ class raw_postgres final : public raw_store {
       : requests_{conninfo, options, pg::link_role::requests}, starts_{conninfo, options, pg::link_role::starts} {}
 
   void schedule(std::uint64_t first, std::size_t count, durable::clock::time_point due) override {
-    in_batches(first, count, pg::statement::put, [&](std::uint64_t from, std::size_t n) {
+    in_batches(first, count, pg::statement::put_new, [&](std::uint64_t from, std::size_t n) {
       parameters::array ids{element_type::text, n}, dues{element_type::bigint, n}, periods{element_type::bigint, n};
-      parameters::array payloads{element_type::bytes, n}, replaces{element_type::boolean, n};
+      parameters::array payloads{element_type::bytes, n};
       for (std::size_t i = 0; i != n; ++i) {
         ids.add(id_of(from + i));
         dues.add(pg::to_database(due));
         periods.add(std::int64_t{0});
         payloads.add(payload);
-        replaces.add_boolean(false);
       }
       parameters values;
       values.add(std::move(ids)).add(std::move(dues)).add(std::move(periods));
-      values.add(std::move(payloads)).add(std::move(replaces));
+      values.add(std::move(payloads));
       return values;
     });
   }
