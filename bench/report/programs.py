@@ -1,6 +1,7 @@
 """Runs the benchmark programs one after the other, and keeps their output."""
 import contextlib
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -30,6 +31,7 @@ class Programs:
     def disk(self):
         """An empty folder in the build, and the name of its file system. The folder is removed at the end."""
         with tempfile.TemporaryDirectory(prefix="disk-", dir=self.folder.parent) as folder:
+            os.chmod(folder, 0o755)  # PostgreSQL's user passes through
             found = subprocess.run(["findmnt", "--noheadings", "--output", "FSTYPE", "--target", folder],
                                    stdout=subprocess.PIPE, text=True)
             filesystem = found.stdout.strip() or "unknown"
