@@ -233,7 +233,7 @@ world::world(choices& decide, const make_backend& make, bool keeps_trace) : deci
                                         : decide_.pick<nanos>({5 * ms, 20 * ms, 50 * ms, 250 * ms});
   o.poll = duration(poll);
   o.window = duration(poll * decide_.pick<nanos>({2, 3, 8}));
-  o.lease = duration(std::max(100 * ms, poll * decide_.pick<nanos>({4, 20, 100})));
+  o.lease = duration(std::max(100 * ms, poll * decide_.pick<nanos>({4, 20, faults_ == nullptr ? 20 : 100})));
   o.request_timeout = duration(decide_.pick<nanos>({ms, 10 * ms, 100 * ms, second, 5 * second}));
   o.keep_finished = duration(decide_.pick<nanos>({0, ms, 100 * ms, second, 300 * second}));
   o.max_running = decide_.pick<std::size_t>({1, 2, 3, 1024});
@@ -520,7 +520,8 @@ content world::any_content() {
   content c;
   c.due = facts_.clock.at(facts_.now) + any_delay();
   if (decide_.one_in(50)) c.due = decide_.pick<nanos>({1, last_due, last_due - hour});
-  if (decide_.one_in(4)) c.period = decide_.pick<nanos>({ms, 10 * ms, options_.poll.count() * 2, hour});
+  const nanos shortest = faults_ == nullptr ? 20 * ms : ms;  // each period of a file is two commits
+  if (decide_.one_in(4)) c.period = decide_.pick<nanos>({shortest, 10 * shortest, options_.poll.count() * 2, hour});
   c.is_refused = faults_ != nullptr && decide_.one_in(25);
   c.payload = (c.is_refused ? "R" : "p") + std::to_string(facts_.contents.size());
   if (decide_.one_in(10)) c.payload.resize(decide_.pick<std::size_t>({options_.max_payload, 32}), '.');
