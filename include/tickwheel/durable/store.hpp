@@ -307,6 +307,9 @@ inline constexpr std::size_t store_verbs = 15;
 TICKWHEEL_API const char* to_string(store_verb) noexcept;
 
 /// Hears of what other programs have done, so that a node need not wait until it looks. A notice may be lost.
+///
+/// *Thread safety:* called on the loop thread. *Complexity:* O(1). *Errors:* none. *Lifetime:* outlives the open store that it
+/// listens to.
 class store_listener {
  public:
   /// Another program has scheduled a task in this partition, and asks its owner to look. Called on the loop, never within a verb.
