@@ -277,6 +277,7 @@ class court {
       return accuse({is_periodic ? "D12" : "D1", "it did not start: it should be " + could_be}, id, *quiet_);
     }
     if (how_ == judging::events || was_listed) return std::nullopt;
+    model.elapse(times_.between(*quiet_, journal_.events.size() - 1));  // a tombstone may be forgotten before the lists
     if (model.list_nothing()) return std::nullopt;
     const bool is_live = any(model.rows(), [](const possible_row& row) { return row.at == state::dead; });
     return accuse({is_live ? "D1" : "D11", "no list has it: it should be " + could_be}, id, journal_.events.size());

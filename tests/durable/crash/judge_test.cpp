@@ -429,6 +429,23 @@ TEST(crash_judge, second_judge_finds_a_row_that_nobody_put) {
   EXPECT_EQ(script{}.start(1).quiet(70).child(71, "row finished t 1 0 0").broken(), promises{"D11"});
 }
 
+TEST(crash_judge, second_judge_accepts_a_tombstone_that_is_forgotten_before_the_list) {
+  EXPECT_EQ(script{}
+                .start(1)
+                .schedule(5, "t", 500'000)
+                .answer(10, "scheduled")
+                .ask(20, "cancel t")
+                .answer(25, "cancelled")
+                .schedule(299'000, "u", 299'010)
+                .answer(299'011, "scheduled")
+                .enter(299'020, "u", 7, 1, 299'010, 3)
+                .finish(299'021, "u", 7)
+                .quiet(300'000)
+                .child(300'100, "row finished u 1 0 0")
+                .broken(),
+            promises{});
+}
+
 // Two processes share the store. A task that the second one put is due at 50 ms, and the first one has begun it.
 script shared(const std::string& how) {
   script s;
