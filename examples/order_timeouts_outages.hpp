@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-/// What a shop knows of one server: its connection, and the partitions that it last reported.
+/// A server as a shop knows it: the connection, and the partitions that the server last reported.
 struct server_sight {
   bool is_connected = false;
   std::chrono::system_clock::time_point heard_at{};  // its last report

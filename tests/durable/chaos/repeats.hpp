@@ -1,4 +1,4 @@
-// What a journal of a cluster says about starts that were repeated, and about how fast they were.
+// Counts the starts in the journal of a cluster that were repeated, and measures how fast they were.
 #pragma once
 
 #include "../crash/journal.hpp"

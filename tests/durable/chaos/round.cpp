@@ -378,7 +378,7 @@ class round final : private cluster::observer {
     }
   }
 
-  // What the server does while nothing goes on.
+  // The connections of the server while nothing goes on.
   std::string activity() const {
     std::string text;
     const auto found = database{conninfo()}.run(

@@ -10,7 +10,7 @@
 
 namespace chaos {
 
-/// What follows when the primary is gone.
+/// The standby that takes over when the primary is gone.
 enum class standby { none, synchronous, asynchronous };
 
 /// Servers that several rounds share, each started by its first use.

@@ -255,7 +255,7 @@ void connection::on_hello(std::uint64_t epoch) {
   check_idle();
 }
 
-// What an earlier connection has asked for is done.
+// Goes on if the server has carried out all calls of an earlier connection.
 void connection::check_idle() {
   if (!carried_.empty()) return;
   if (leaves_) return leave_server();

@@ -58,7 +58,7 @@ class node final : public host {
   /// Returns true once if a task has killed the process: call `kill`.
   bool dies() const noexcept { return dies_; }
 
-  // What the process asks
+  // Requests of the process
 
   void schedule(const event&);
   void ask(const event&);  // cancel, revive, get

@@ -363,7 +363,7 @@ void world::on_answer(connection& c, store_verb v, const durable::store_call& ca
     processes_[c.number].confirmed_from = asked_at;
 }
 
-// What was begun is dropped when 80 % of the lease have passed since.
+// A node drops a start when 80 % of the lease have passed since its begin.
 void world::on_entered(unsigned place, const durable::execution& run) {
   const std::string id{run.id()};
   known_task& t = tasks_[id];
