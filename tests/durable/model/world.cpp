@@ -197,7 +197,8 @@ class world {
   std::size_t ids_ = 8;
   bool is_crowd_ = false, may_disturb_ = false, may_shift_ = false, is_calm_ = false, is_ending_ = false;
   nanos least_offset_ = 0, greatest_offset_ = 0, longest_delay_ = 0;
-  nanos blocked_ = 0;  // by callables, in this advance
+  bool has_blocked_ = false;  // a callable
+  nanos behind_ = 0;          // how much later than asked the last advance ended
   std::vector<task_model> models_;
   std::vector<std::vector<std::uint64_t>> tokens_;  // by id: the last ones
   std::vector<std::uint64_t> last_token_;
@@ -447,10 +448,8 @@ void world::in_callable(node& n) {
 
 // A slow callable: the turn ends in the middle of a batch.
 void world::block() {
-  const nanos by = decide_.pick<nanos>({100 * us, 299 * us, 300 * us, ms});
-  blocked_ += by;
-  facts_.is_behind = true;
-  time_.block(duration(by));
+  has_blocked_ = facts_.is_behind = true;
+  time_.block(duration(decide_.pick<nanos>({100 * us, 299 * us, 300 * us, ms})));
   refresh();
 }
 
@@ -949,15 +948,13 @@ void world::look_at(store_verb v, const durable::store_call& c) {
 // --- time and faults
 
 void world::advance(nanos by) {
-  blocked_ = 0;
-  nanos seen = 0;
+  const nanos end = facts_.now + by;
   database_->advance(time_, by);
-  while (std::exchange(seen, blocked_) != blocked_) {  // the turns that follow those that slow callables have ended
-    database_->advance(time_, ms);
-    blocked_ += seen != blocked_ ? ms : 0;
-  }
+  // the turns that follow those that slow callables have ended
+  while (std::exchange(has_blocked_, false)) database_->advance(time_, ms);
   facts_.is_behind = answers_wait;
   refresh();
+  behind_ = facts_.now - end;
 }
 
 void world::move_time() {
@@ -1165,7 +1162,7 @@ void world::step() {
 void world::check_deadlines() {
   for (const auto& [number, r] : open_) {
     if (r.what == verb::finish) continue;
-    if (r.issued + options_.request_timeout.count() + patience + blocked_ < facts_.now)
+    if (r.issued + options_.request_timeout.count() + patience + behind_ < facts_.now)
       fail("request %d was not answered within the timeout", number);
     return;
   }
