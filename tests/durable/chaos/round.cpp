@@ -23,6 +23,7 @@ constexpr std::int64_t keep_finished = 300'000 * crash::millisecond;
 constexpr std::int64_t hour = 3'600'000 * crash::millisecond;
 constexpr unsigned zeros_of_quiet = 4;
 constexpr unsigned looks_to_cancel_again = 50;
+constexpr unsigned most_counts = 20;
 constexpr std::uint64_t partitions = 16;
 constexpr std::size_t fat_tasks = 40;
 constexpr std::size_t fat_payload = 60'000;
@@ -244,7 +245,11 @@ class round final : private cluster::observer {
 
   void restart_server() {
     processes_->write("trouble % 0 server");
-    server_->stop_immediately();
+    server_->begin_to_stop();
+    while (!server_->has_stopped()) {
+      processes_->wait(1ms);
+      heal_those_due();
+    }
     processes_->wait(some_time(0, 400));
     const auto begin = steady::now();
     server_->start();
@@ -364,6 +369,7 @@ class round final : private cluster::observer {
     auto next_look = steady::now();
     while (is_well() && (!is_listed_ || told_ != options_.nodes)) {
       processes_->turn();
+      if (counts_again_at_ && steady::now() >= *counts_again_at_) count_partitions();
       if (!is_quiet_ && steady::now() >= next_look) {
         next_look = steady::now() + 10ms;
         look();
@@ -403,8 +409,27 @@ class round final : private cluster::observer {
     is_quiet_ = true;
     processes_->write("quiet %");
     processes_->members().front().process->send("list\n");
+    count_partitions();
+  }
+
+  void count_partitions() {
+    counts_again_at_.reset();
+    told_ = owned_ = 0;
     for (member& m : processes_->members())
       if (m.is == role::node) m.process->send("partitions\n");
+  }
+
+  void on_partitions(std::uint64_t count) {
+    owned_ += count;
+    if (++told_ != options_.nodes || owned_ <= partitions) return;
+    // a node learns by its next renewal that it was buried
+    if (++counts_ == most_counts) {
+      out_.broken.push_back("the nodes own " + std::to_string(owned_) + " partitions, and there are " +
+                            std::to_string(partitions));
+      return;
+    }
+    told_ = 0;
+    counts_again_at_ = steady::now() + 100ms;
   }
 
   void on_end(const member& m) override {
@@ -419,10 +444,7 @@ class round final : private cluster::observer {
     } else if (what == "listed") {
       is_listed_ = true;
     } else if (what == "partitions") {
-      owned_ += crash::number_of(rest);
-      if (++told_ == options_.nodes && owned_ > partitions)
-        out_.broken.push_back("the nodes own " + std::to_string(owned_) + " partitions, and there are " +
-                              std::to_string(partitions));
+      on_partitions(crash::number_of(rest));
     } else if (what == "row") {
       const auto state = crash::next_word(rest);
       const std::string id{crash::next_word(rest)};
@@ -473,7 +495,9 @@ class round final : private cluster::observer {
   unsigned busy_looks_ = 0;   // answers that something is left
   std::size_t told_ = 0;      // nodes that have told their partitions
   std::uint64_t owned_ = 0;   // partitions that they have
-  std::int64_t ahead_ = 0;    // of the clock of the database
+  unsigned counts_ = 0;       // in which they had more than there are
+  std::optional<steady::time_point> counts_again_at_;
+  std::int64_t ahead_ = 0;  // of the clock of the database
   std::int64_t largest_ahead_ = 0;
   bool is_quiet_ = false;
   bool is_listed_ = false;

@@ -210,7 +210,13 @@ void test_server::stop_sending() const {
 
 void test_server::stop() { end(SIGINT); }
 
-void test_server::stop_immediately() { end(SIGQUIT); }
+void test_server::begin_to_stop() const { ::kill(server_, SIGQUIT); }
+
+bool test_server::has_stopped() {
+  if (::waitpid(server_, nullptr, WNOHANG) != server_) return false;
+  server_ = -1;
+  return true;
+}
 
 void test_server::end(int signal) {
   if (server_ < 0) return;

@@ -38,8 +38,11 @@ class test_server {
   void promote();
   /// Ends the server; its backends roll back what they do.
   void stop();
-  /// Ends the server without a checkpoint, as `pg_ctl stop -m immediate`: the next start recovers.
-  void stop_immediately();
+  /// Begins to end the server without a checkpoint, as `pg_ctl stop -m immediate`: the next start recovers. The server waits a minute
+  /// for clients that have not told who they are, so whoever holds such clients back lets them go on until `has_stopped`.
+  void begin_to_stop() const;
+  /// Returns true if the server has ended.
+  bool has_stopped();
   /// Kills the server and its backends, as a crash of the machine does.
   void kill();
   /// Stops the processes that send the log to standbys. They are gone with the server.
