@@ -99,12 +99,16 @@ void measure_bulk(const bench_options& o, team& nodes, bench_node& node, figure_
     ++in_flight;
   };
   for (int i = 0; i != 8000; ++i) ask(ask);
+  const auto began = std::chrono::steady_clock::now();
   auto beside = lateness_of(nodes, node, rate, o.lateness_time);
+  const double took = seconds(std::chrono::steady_clock::now() - began);
+  const std::size_t scheduled = asked - in_flight;
   is_over = true;
   node.run_until([&] { return in_flight == 0; });
   if (!nodes.is_first()) return;
   out.add_times("lateness alone", alone);
   out.add_times("lateness beside bulk", beside);
+  out.add_rate("bulk beside starts", {static_cast<double>(scheduled) / took});
   out.add_value("bulk, p99", seconds(p99_of(beside)) / seconds(p99_of(alone)), "times", 3);
 }
 

@@ -80,6 +80,10 @@ class batch_lane {
     }
   }
 
+  static store_status status_of(const flight& f, std::size_t i) noexcept {
+    return i < f.carried_out ? store_status::ok : f.status;
+  }
+
   static void answer_arrived(store_call& answered) noexcept {
     auto& f = static_cast<flight&>(static_cast<call_type&>(answered));
     batch_lane& lane = f.lane;
@@ -87,7 +91,7 @@ class batch_lane {
     for (std::size_t i = 0; i != f.requests.size(); ++i) {
       request_type& r = *f.requests[i];
       // a request that has expired was answered already
-      if (f.status == store_status::ok && !r.is_answered) {
+      if (status_of(f, i) == store_status::ok && !r.is_answered) {
         Traits::take(f, i, r);
         r.is_answered = true;
       }
@@ -106,7 +110,8 @@ class batch_lane {
       }
     }
     // `on_ended` may free the request
-    owner_.on_ended(*f.requests[f.taken_in++ - rows], f.status);
+    const std::size_t i = f.taken_in++ - rows;
+    owner_.on_ended(*f.requests[i], status_of(f, i));
     f.is_busy = f.taken_in - rows != f.requests.size();
     return f.is_busy;
   }

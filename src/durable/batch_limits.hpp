@@ -27,6 +27,9 @@ struct batch_limits {
 
   /// How long a turn takes in answers and calls the user, until the rest of the loop has its turn.
   std::chrono::nanoseconds turn = std::chrono::microseconds{300};
+
+  /// How long SQLite carries out requests until it commits what it has, and starts have their turn, while there are starts.
+  std::chrono::nanoseconds delay = std::chrono::microseconds{100};
 };
 
 // Tests also compile the library with other limits, so that a few tasks are many, and a turn takes in one element.

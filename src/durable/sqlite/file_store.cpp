@@ -107,7 +107,7 @@ void file_store::close() noexcept {
       queued.call->status = only_reads(queued.kind) ? store_status::unavailable : store_status::unknown;
   });
   call_list never_taken = open.queues.take_left();
-  never_taken.for_each([](const queued_call& queued) { queued.call->status = store_status::unavailable; });
+  never_taken.for_each([](const queued_call& queued) { end(queued, store_status::unavailable); });
   left.append(std::move(never_taken));
   left.sort();
   while (!left.empty()) open.answers->deliver(left.pop());
@@ -128,6 +128,7 @@ std::string_view file_store::problem() const noexcept {
 
 void file_store::push(verb kind, store_call& call) noexcept {
   tickwheel::detail::require(running_ != nullptr, "a verb of a closed store");
+  call.carried_out = 0;
   queued_call& queued = running_->answers->place(kind, call);
   if (!is_closing_) return running_->queues.push(queued);
   call.status = store_status::unavailable;

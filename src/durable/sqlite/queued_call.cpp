@@ -2,6 +2,12 @@
 
 namespace tickwheel::durable::sqlite {
 
+call_list call_list::split_before(const queued_call& call) noexcept {
+  call_list before;
+  while (first_ != &call) before.push(pop());
+  return before;
+}
+
 // splits the list in two, sorts both, and merges them
 void call_list::sort() noexcept {
   if (first_ == last_) return;

@@ -3,6 +3,7 @@
 
 #include <tickwheel/durable/store.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -19,6 +20,9 @@ struct queued_call {
   store_call* call = nullptr;
   verb kind{};
   std::uint64_t number = 0;  // in the order of the calls
+  // Requests are committed in parts if starts wait. Elements that are committed, and those that the open transaction has reached:
+  std::size_t done = 0;
+  std::size_t reached = 0;
   queued_call* next = nullptr;
 
   template <class Call>
@@ -26,6 +30,12 @@ struct queued_call {
     return static_cast<Call&>(*call);
   }
 };
+
+/// The call goes no further, or its last transaction may have done so. What was committed before is answered.
+inline void end(const queued_call& queued, store_status status) noexcept {
+  queued.call->status = only_reads(queued.kind) ? store_status::unavailable : status;
+  queued.call->carried_out = only_reads(queued.kind) ? 0 : queued.done;
+}
 
 /// Calls in their order. Linked through the calls, so that it needs no memory.
 class call_list {
@@ -59,6 +69,9 @@ class call_list {
   void append(call_list&& from) noexcept {
     while (!from.empty()) push(from.pop());
   }
+
+  /// Takes the calls before `call`, which is in the list.
+  call_list split_before(const queued_call& call) noexcept;
 
   /// Brings the calls into the order of their numbers. O(n log n), and needs no memory.
   void sort() noexcept;

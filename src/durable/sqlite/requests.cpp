@@ -3,9 +3,15 @@
 #include "task_infos.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace tickwheel::durable::sqlite {
+
+namespace {
+
+// rows that a purge deletes until it looks whether starts wait
+constexpr std::size_t purge_step = 16;
+
+}  // namespace
 
 requests::requests(const connection& file)
     : rows_{file},
@@ -22,12 +28,13 @@ requests::requests(const connection& file)
              "gone limit ?2)"},
       dead_{file.get(), "select count(*) from tasks where state <> 0 and state = 2"} {}
 
-void requests::put(transaction& in, put_call& call) {
-  call.results.assign(call.items.size(), {});
-  in.counter().prepare(call.items.size());
-  for (std::size_t i = 0; i < call.items.size(); ++i)
+std::size_t requests::put(transaction& in, put_call& call, std::size_t first) {
+  if (first == 0) call.results.assign(call.items.size(), {});
+  in.counter().prepare(call.items.size() - first);
+  return in.elements(first, call.items.size(), [&](std::size_t i) {
     if (!in.element(call, i, [&] { call.results[i] = put_one(in, call.items[i]); }))
       call.results[i] = {.result = schedule_result::refused};
+  });
 }
 
 put_call::answered requests::put_one(transaction& in, const put_call::item& item) {
@@ -65,12 +72,13 @@ put_call::answered requests::put_known(const put_call::item& item, revision rev,
   return {.result = is_forgotten ? schedule_result::scheduled : schedule_result::replaced, .rev = rev};
 }
 
-void requests::cancel(transaction& in, cancel_call& call) {
-  call.results.assign(call.ids.size(), {});
-  in.counter().prepare(call.ids.size());
-  for (std::size_t i = 0; i < call.ids.size(); ++i)
+std::size_t requests::cancel(transaction& in, cancel_call& call, std::size_t first) {
+  if (first == 0) call.results.assign(call.ids.size(), {});
+  in.counter().prepare(call.ids.size() - first);
+  return in.elements(first, call.ids.size(), [&](std::size_t i) {
     if (!in.element(call, i, [&] { call.results[i] = cancel_one(in, call.ids[i]); }))
       call.results[i] = cancel_result::unavailable;
+  });
 }
 
 cancel_result requests::cancel_one(transaction& in, std::string_view id) {
@@ -96,12 +104,13 @@ cancel_result requests::cancel_one(transaction& in, std::string_view id) {
   throw failure{SQLITE_CORRUPT, 0, "a row has an unknown state"};
 }
 
-void requests::revive(transaction& in, revive_call& call) {
-  call.results.assign(call.ids.size(), {});
-  in.counter().prepare(call.ids.size());
-  for (std::size_t i = 0; i < call.ids.size(); ++i)
+std::size_t requests::revive(transaction& in, revive_call& call, std::size_t first) {
+  if (first == 0) call.results.assign(call.ids.size(), {});
+  in.counter().prepare(call.ids.size() - first);
+  return in.elements(first, call.ids.size(), [&](std::size_t i) {
     if (!in.element(call, i, [&] { call.results[i] = revive_one(in, call.ids[i]); }))
       call.results[i] = {.result = revive_result::unavailable};
+  });
 }
 
 revive_call::answered requests::revive_one(transaction& in, std::string_view id) {
@@ -116,22 +125,29 @@ revive_call::answered requests::revive_one(transaction& in, std::string_view id)
   return {.result = revive_result::revived, .rev = row->rev};
 }
 
-void requests::get(transaction& in, get_call& call) {
-  call.results.assign(call.ids.size(), std::nullopt);
-  for (std::size_t i = 0; i < call.ids.size(); ++i) {
+std::size_t requests::get(transaction& in, get_call& call, std::size_t first) {
+  if (first == 0) call.results.assign(call.ids.size(), std::nullopt);
+  return in.elements(first, call.ids.size(), [&](std::size_t i) {
     query q{get_};
     q.bind_text(call.ids[i]).bind(in.forgotten());
     if (q.next()) call.results[i] = read_info(q);
-  }
+  });
 }
 
-void requests::purge(transaction& in, purge_call& call) {
-  const auto limit = std::min<std::size_t>(call.limit, std::numeric_limits<std::int32_t>::max());
-  call.purged = 0;
-  in.element(call, 0, [&] {
-    query q{purge_};
-    call.purged = static_cast<std::size_t>(q.bind(in.forgotten()).bind(static_cast<std::int64_t>(limit)).changes());
-  });
+// `first` rows are deleted already.
+std::size_t requests::purge(transaction& in, purge_call& call, std::size_t first) {
+  call.purged = first;
+  while (call.purged < call.limit && !in.gives_way()) {
+    const std::size_t step = std::min(purge_step, call.limit - call.purged);
+    std::size_t deleted = 0;
+    in.element(call, 0, [&] {
+      query q{purge_};
+      deleted = static_cast<std::size_t>(q.bind(in.forgotten()).bind(static_cast<std::int64_t>(step)).changes());
+    });
+    call.purged += deleted;
+    if (deleted < step) return call.limit;
+  }
+  return call.purged;
 }
 
 std::uint64_t requests::count_dead() {

@@ -10,15 +10,17 @@
 namespace tickwheel::durable::sqlite {
 
 /// Carries the verbs out within a transaction. Throws and repeats as `starts`.
+///
+/// A verb begins at the element `first`, and goes on until the transaction is to give way. It returns the element that is next.
 class requests {
  public:
   explicit requests(const connection& file);
 
-  void put(transaction&, put_call&);
-  void cancel(transaction&, cancel_call&);
-  void revive(transaction&, revive_call&);
-  void get(transaction&, get_call&);
-  void purge(transaction&, purge_call&);
+  std::size_t put(transaction&, put_call&, std::size_t first);
+  std::size_t cancel(transaction&, cancel_call&, std::size_t first);
+  std::size_t revive(transaction&, revive_call&, std::size_t first);
+  std::size_t get(transaction&, get_call&, std::size_t first);
+  std::size_t purge(transaction&, purge_call&, std::size_t first);
   /// Returns the number of dead tasks.
   std::uint64_t count_dead();
 

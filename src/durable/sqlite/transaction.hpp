@@ -1,6 +1,7 @@
 // The elements of a transaction: one that the database refuses does not disturb the others.
 #pragma once
 
+#include "../batch_limits.hpp"
 #include "connection.hpp"
 #include "failure.hpp"
 #include "revisions.hpp"
@@ -9,7 +10,10 @@
 
 #include <tickwheel/durable/store.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,9 +28,11 @@ class transaction {
   /// Thrown to run the transaction again.
   class start_over {};
 
-  transaction(const connection& file, revisions& counter)
+  /// `starts_wait` is true while starts wait for the writer.
+  transaction(const connection& file, revisions& counter, const std::atomic<bool>& starts_wait)
       : file_{file},
         counter_{counter},
+        starts_wait_{starts_wait},
         begin_{file.get(), "begin immediate"},
         commit_{file.get(), "commit"},
         mark_{file.get(), "savepoint element"},
@@ -38,7 +44,13 @@ class transaction {
     is_careful_ = false;
     refused_.clear();
   }
-  void begin() { query{begin_}.run(); }
+  /// `is_short`: it delays starts, and ends soon.
+  void begin(bool is_short) {
+    is_short_ = is_short;
+    is_first_ = true;
+    delays_since_.reset();
+    query{begin_}.run();
+  }
   void commit() { query{commit_}.run(); }
   /// Rolls back, and prepares another run of the same batch.
   void roll_back() noexcept {
@@ -91,6 +103,23 @@ class transaction {
     return true;
   }
 
+  /// Calls `run` for the elements of a request from `first` to `count`, unless the transaction gives way. Returns the element that
+  /// is next.
+  template <class F>
+  std::size_t elements(std::size_t first, std::size_t count, F&& run) {
+    while (first < count && !gives_way()) run(first++);
+    return first;
+  }
+  /// Returns true if requests have delayed starts for long enough. The first element of a transaction never gives way, so that each
+  /// transaction gets on. Reads the clock only while there are starts.
+  bool gives_way() noexcept {
+    if (std::exchange(is_first_, false)) return false;
+    if (!is_short_ && !starts_wait_.load(std::memory_order_relaxed)) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!delays_since_) delays_since_ = now;
+    return now - *delays_since_ >= detail::limits.delay;
+  }
+
   /// Returns true if an element was refused in the last batch; `last_refusal` says why.
   bool had_refusal() const noexcept { return is_careful_; }
   const failure& last_refusal() const noexcept { return last_refusal_; }
@@ -98,6 +127,10 @@ class transaction {
  private:
   const connection& file_;
   revisions& counter_;
+  const std::atomic<bool>& starts_wait_;
+  bool is_short_ = false;
+  bool is_first_ = true;
+  std::optional<std::chrono::steady_clock::time_point> delays_since_;
   statement begin_, commit_, mark_, unmark_, undo_;
   nanoseconds now_ = 0;
   nanoseconds forgotten_ = 0;

@@ -60,6 +60,7 @@ void work_queues::push(queued_call& call) noexcept {
       break;
     default:
       starts_.push(call);
+      starts_wait_ = true;
       break;
   }
   writer_.notify_one();
@@ -95,6 +96,7 @@ bool work_queues::next_writing(writing& work, std::chrono::milliseconds patience
   if (owes_wakeup_) writer_.wait_for(lock, wakeup_pause, [this] { return has_writing(); });
   if (stopping_) return false;
   work.starts = std::move(starts_);
+  starts_wait_ = false;
   hand_over_list();
   if (!requests_wait_) take_requests(work.requests);
   work.completes_checkpoint = std::exchange(wants_completion_, false);
@@ -119,6 +121,12 @@ void work_queues::take_requests(call_list& taken) noexcept {
     if (!taken.empty() && (sum.elements > limits.elements || sum.bytes > limits.bytes)) return;
     taken.push(requests_.pop());
   }
+}
+
+void work_queues::give_back(call_list&& requests) noexcept {
+  const std::lock_guard lock{mutex_};
+  requests.append(std::move(requests_));
+  requests_ = std::move(requests);
 }
 
 bool work_queues::suspend_reader() noexcept {

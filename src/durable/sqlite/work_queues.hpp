@@ -20,7 +20,7 @@ class work_queues {
  public:
   /// The writer's next work. All may be empty.
   struct writing {
-    call_list starts;    // in one transaction with the requests
+    call_list starts;    // before the requests
     call_list requests;  // at most 1,000 elements or 4 MiB
     bool completes_checkpoint = false;
     bool retries_wakeup = false;
@@ -38,6 +38,10 @@ class work_queues {
 
   /// The writer: waits for work, at most `patience` if that is positive. Returns false if it shall stop.
   bool next_writing(writing&, std::chrono::milliseconds patience) noexcept;
+  /// The writer: gives requests back that were taken, to be the next ones.
+  void give_back(call_list&& requests) noexcept;
+  /// Is true while starts wait for the writer.
+  const std::atomic<bool>& starts_wait() const noexcept { return starts_wait_; }
   /// The writer: waits until the reader has closed its connection. The reader then answers `unavailable`. False: it shall stop.
   bool suspend_reader() noexcept;
   /// The writer: lets the reader connect again.
@@ -69,6 +73,7 @@ class work_queues {
   std::condition_variable suspended_;
 
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> starts_wait_ = false;
   call_list starts_;
   call_list requests_;
   call_list reads_;

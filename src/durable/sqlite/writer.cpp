@@ -16,6 +16,9 @@ using namespace std::chrono_literals;
 // from one try to open a file again to the next
 constexpr std::chrono::milliseconds reopen_pause = 100ms;
 
+// so long after a start others are expected
+constexpr std::chrono::milliseconds starts_last = 100ms;
+
 void copy_log(const connection& file) {
   const int error = sqlite3_wal_checkpoint_v2(file.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if (error != SQLITE_OK) throw failure::of(file.get());
@@ -23,11 +26,10 @@ void copy_log(const connection& file) {
 
 }  // namespace
 
-writer::open_file::open_file(const std::string& path, access how, const store_state& state,
-                             const std::atomic<bool>& give_up)
-    : file{path, how, state.options.cache_bytes, give_up},
+writer::open_file::open_file(const std::string& path, access how, const store_state& state, const work_queues& queues)
+    : file{path, how, state.options.cache_bytes, queues.stopping()},
       counter{(prepare_file(file), file)},
-      changes{file, counter},
+      changes{file, counter, queues.starts_wait()},
       start_verbs{file},
       request_verbs{file},
       join{file.get(), "update meta set session = ?1, keep_finished = ?2"} {
@@ -61,22 +63,34 @@ void writer::carry_out(work_queues::writing& work) noexcept {
       batch.push(call);
       continue;
     }
-    commit(batch);
+    commit(batch, false);
     join(call);
   }
-  batch.append(std::move(work.requests));
-  commit(batch);
+  const auto now = std::chrono::steady_clock::now();
+  batch.for_each([&](const queued_call& call) {
+    if (call.kind == verb::begin) starts_until_ = now + starts_last;
+  });
+  commit(batch, false);
+  commit(work.requests, now < starts_until_);
 }
 
-void writer::commit(call_list& batch) noexcept {
+void writer::commit(call_list& batch, bool is_short) noexcept {
   if (batch.empty()) return;
   const membership before = node_;
   nanoseconds now = 0;
-  const store_status status = open_ == nullptr ? store_status::unavailable : attempt(batch, now);
+  const store_status status = open_ == nullptr ? store_status::unavailable : attempt(batch, is_short, now);
   if (status != store_status::ok) node_ = before;
+  if (status == store_status::ok && first_left_ != nullptr) {
+    first_left_->done = first_left_->reached;
+    call_list complete = batch.split_before(*first_left_);
+    queues_.give_back(std::move(batch));
+    batch = std::move(complete);
+  }
   batch.for_each([&](const queued_call& queued) {
-    const bool is_known = status == store_status::unknown && only_reads(queued.kind);
-    queued.call->status = is_known ? store_status::unavailable : status;
+    if (status == store_status::ok)
+      queued.call->status = status;
+    else
+      end(queued, status);
     queued.call->now = from_database(now);
   });
   answer(std::move(batch));
@@ -86,14 +100,14 @@ void writer::answer(call_list&& calls) noexcept {
   if (!answers_.answer(std::move(calls))) queues_.retry_wakeup();
 }
 
-store_status writer::attempt(const call_list& batch, nanoseconds& now) noexcept {
+store_status writer::attempt(const call_list& batch, bool is_short, nanoseconds& now) noexcept {
   transaction& changes = open_->changes;
   const membership before = node_;
   changes.renew();
   for (bool is_done = false; !is_done;) {
     try {
       node_ = before;
-      changes.begin();
+      changes.begin(is_short);
       now = state_.read_now();
       changes.set_time(now, state_.keep_finished);
       run_all(batch);
@@ -128,10 +142,38 @@ store_status writer::attempt(const call_list& batch, nanoseconds& now) noexcept 
 }
 
 void writer::run_all(const call_list& batch) {
-  batch.for_each([this](const queued_call& call) { run_one(call); });
+  first_left_ = nullptr;
+  batch.for_each([this](queued_call& call) {
+    if (first_left_ == nullptr && !run_one(call)) first_left_ = &call;
+  });
 }
 
-void writer::run_one(const queued_call& call) {
+// Returns false if it has given way to starts before its end.
+bool writer::run_one(queued_call& call) {
+  transaction& in = open_->changes;
+  requests& verbs = open_->request_verbs;
+  const auto run = [&](auto& request, std::size_t count, auto act) {
+    call.reached = (verbs.*act)(in, request, call.done);
+    return call.reached == count;
+  };
+  switch (call.kind) {
+    case verb::put:
+      return run(call.as<put_call>(), call.as<put_call>().items.size(), &requests::put);
+    case verb::cancel:
+      return run(call.as<cancel_call>(), call.as<cancel_call>().ids.size(), &requests::cancel);
+    case verb::revive:
+      return run(call.as<revive_call>(), call.as<revive_call>().ids.size(), &requests::revive);
+    case verb::get:
+      return run(call.as<get_call>(), call.as<get_call>().ids.size(), &requests::get);
+    case verb::purge:
+      return run(call.as<purge_call>(), call.as<purge_call>().limit, &requests::purge);
+    default:
+      run_start(call);
+      return true;
+  }
+}
+
+void writer::run_start(const queued_call& call) {
   transaction& in = open_->changes;
   switch (call.kind) {
     case verb::renew:
@@ -156,20 +198,8 @@ void writer::run_one(const queued_call& call) {
       else
         recover.recovered = recover.died = 0;
       return;
-    case verb::put:
-      return open_->request_verbs.put(in, call.as<put_call>());
-    case verb::cancel:
-      return open_->request_verbs.cancel(in, call.as<cancel_call>());
-    case verb::revive:
-      return open_->request_verbs.revive(in, call.as<revive_call>());
-    case verb::get:
-      return open_->request_verbs.get(in, call.as<get_call>());
-    case verb::purge:
-      return open_->request_verbs.purge(in, call.as<purge_call>());
-    case verb::join:
-    case verb::load:
-    case verb::list:
-      return;  // these come another way
+    default:
+      return;  // the others come another way
   }
 }
 
@@ -212,7 +242,7 @@ store_status writer::try_to_join(join_call& call) noexcept {
     }
     if (open_ == nullptr) open(access::create);
     transaction& changes = open_->changes;
-    changes.begin();
+    changes.begin(false);
     const nanoseconds now = state_.read_now();
     open_->counter.lift(open_->file, last_revision_, now);
     const session_number session = open_->counter.next();
@@ -241,7 +271,7 @@ store_status writer::try_to_join(join_call& call) noexcept {
 
 void writer::open(access how) {
   open_sign sign;  // outlives the connection if this fails
-  auto made = std::make_unique<open_file>(state_.file, how, state_, queues_.stopping());
+  auto made = std::make_unique<open_file>(state_.file, how, state_, queues_);
   sign = open_sign{state_.file};
   try {
     // a log that a power failure may still shorten is in the file from here on
@@ -260,7 +290,7 @@ void writer::reopen() noexcept {
   try {
     open(access::existing);
     transaction& changes = open_->changes;
-    changes.begin();
+    changes.begin(false);
     open_->counter.lift(open_->file, last_revision_, state_.read_now());
     const auto session = static_cast<session_number>(open_->file.integer("select session from meta"));
     state_.log.committing();

@@ -10,6 +10,7 @@
 #include "transaction.hpp"
 #include "work_queues.hpp"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -17,9 +18,12 @@ namespace tickwheel::durable::sqlite {
 
 /// Carries out all verbs but load and list. A call is answered after its transaction has been committed.
 ///
-/// A transaction has all starts that wait, and then a group of requests. If it fails before its COMMIT, it is rolled back, and
-/// its calls are `unavailable`. If its COMMIT fails, they are `unknown`. Both connections are then closed and opened again. Until
-/// all of the log has been copied into the file, nothing is answered `ok`.
+/// A transaction has all starts that wait, or a group of requests. A start does not wait for a whole group: while there are starts,
+/// requests are committed in small parts, and starts are carried out in between. So a call may be committed in parts.
+///
+/// If a transaction fails before its COMMIT, it is rolled back, and its calls are `unavailable`. If its COMMIT fails, they are
+/// `unknown`. Both connections are then closed and opened again. Until all of the log has been copied into the file, nothing is
+/// answered `ok`.
 class writer {
  public:
   writer(store_state& state, work_queues& queues, outbox& answers) noexcept
@@ -31,7 +35,7 @@ class writer {
  private:
   // what is prepared on one connection
   struct open_file {
-    open_file(const std::string& path, access how, const store_state&, const std::atomic<bool>& give_up);
+    open_file(const std::string& path, access how, const store_state&, const work_queues&);
     connection file;
     revisions counter;
     transaction changes;
@@ -42,12 +46,13 @@ class writer {
   };
 
   void carry_out(work_queues::writing&) noexcept;
-  void commit(call_list&) noexcept;
+  void commit(call_list&, bool is_short) noexcept;
   void join(queued_call&) noexcept;
   store_status try_to_join(join_call&) noexcept;
-  store_status attempt(const call_list&, nanoseconds& now) noexcept;
+  store_status attempt(const call_list&, bool is_short, nanoseconds& now) noexcept;
   void run_all(const call_list&);
-  void run_one(const queued_call&);
+  bool run_one(queued_call&);
+  void run_start(const queued_call&);
   void renew(renew_call&);
   void after_commit();
   void open(access);
@@ -63,7 +68,9 @@ class writer {
   open_sign sign_;                   // outlives all connections
   std::unique_ptr<open_file> open_;  // null: not joined, or to be opened again
   membership node_;
-  revision last_revision_ = 0;  // of connections before
+  std::chrono::steady_clock::time_point starts_until_{};  // so long requests are committed in small parts
+  queued_call* first_left_ = nullptr;                     // the open transaction has not reached its end, if any
+  revision last_revision_ = 0;                            // of connections before
 };
 
 }  // namespace tickwheel::durable::sqlite
