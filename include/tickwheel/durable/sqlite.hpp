@@ -14,8 +14,9 @@ namespace tickwheel::durable {
 struct sqlite_options {
   /// The writer's page cache, in bytes. At least 64 KiB.
   std::size_t cache_bytes = 32 << 20;
-  /// A checkpoint follows after this many pages of the write-ahead log. At least 1.
-  std::size_t checkpoint_pages = 4000;
+  /// A checkpoint follows after this many pages of the write-ahead log. Commits wait for the disk while it writes these pages. So
+  /// more pages are more operations per second, and longer waits. At least 1.
+  std::size_t checkpoint_pages = 100;
 
   /// Returns a message that names the first invalid field, or null if all fields are valid.
   TICKWHEEL_API const char* problem() const noexcept;

@@ -6,8 +6,9 @@ namespace tickwheel::durable::sqlite {
 
 namespace {
 
-// a log of so many times the pages between two checkpoints is long
-constexpr std::int64_t long_log = 4;
+// The writer copies at most so many pages, unless it commits faster than the reader copies.
+constexpr int little = 128;
+constexpr int most_copies = 8;
 
 }  // namespace
 
@@ -22,11 +23,16 @@ bool checkpoints::committed(int frames) noexcept {
 
 bool checkpoints::run(const connection& file) {
   const std::lock_guard lock{running_};
-  if (finished_ <= covered_) return false;
-  const std::uint64_t started = started_;
-  const progress done = copy(file);
-  const bool is_complete = done.copied == done.frames && started == covered_;
-  return !is_complete && done.frames >= long_log * pages_;
+  progress done;
+  bool is_complete = false;
+  for (int copies = 0; copies < most_copies && finished_ > covered_; ++copies) {
+    const std::uint64_t started = started_;
+    const progress former = std::exchange(done, copy(file));
+    file.sync();
+    is_complete = done.copied == done.frames && started == covered_;
+    if (done.frames < long_log_ || done.copied - former.copied < little) break;
+  }
+  return !is_complete && done.frames >= long_log_;
 }
 
 // The writer does nothing else meanwhile, so there may be nothing to copy.

@@ -16,11 +16,14 @@ namespace tickwheel::durable::sqlite {
 /// checkpoint that has nothing to copy races with a writer that starts the log anew.
 ///
 /// The reader's checkpoint does not delay the writer, but never completes while that goes on committing. The log is started anew
-/// only after a complete one. So the writer completes it, if the log has become long: only what it committed meanwhile is left to
-/// copy.
+/// only after a complete one. So the writer completes it, if the log has become long. The writer's commits wait meanwhile, so the
+/// reader leaves little to do: it copies again what was committed while it copied, until that is little. SQLite writes an
+/// incomplete copy to the disk only with the complete one. The reader does so at once.
 class checkpoints {
  public:
-  explicit checkpoints(std::size_t pages) noexcept : pages_{static_cast<std::int64_t>(pages)} {}
+  /// The reader copies after `pages`, and the writer completes a log of `long_log` pages.
+  checkpoints(std::size_t pages, std::size_t long_log) noexcept
+      : pages_{static_cast<std::int64_t>(pages)}, long_log_{static_cast<int>(long_log)} {}
 
   /// The writer is about to commit.
   void committing() noexcept { ++started_; }
@@ -40,6 +43,7 @@ class checkpoints {
   progress copy(const connection&);
 
   const std::int64_t pages_;
+  const int long_log_;
   std::int64_t since_request_ = 0;  // the writer's
   int frames_ = 0;                  // the writer's
 

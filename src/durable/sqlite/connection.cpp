@@ -80,6 +80,16 @@ failure connection::with_errno(const failure& f) const noexcept {
   return {f.code(), system, f.text()};
 }
 
+void connection::sync() const {
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(get(), "main", SQLITE_FCNTL_FILE_POINTER, static_cast<void*>(&file));
+  const int error = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+  if (error == SQLITE_OK) return;
+  int system = 0;
+  file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &system);
+  throw failure{error, system, "the copy of the write-ahead log does not reach the disk"};
+}
+
 void connection::watch_log() { log_inode_ = inode_of(log_); }
 
 bool connection::has_moved() const noexcept {

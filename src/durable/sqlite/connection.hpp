@@ -36,6 +36,8 @@ class connection {
   bool in_transaction() const noexcept { return sqlite3_get_autocommit(get()) == 0; }
   /// Returns `f`, a failure of a COMMIT, with the errno that SQLite does not pass on.
   failure with_errno(const failure& f) const noexcept;
+  /// Waits until the disk has what was written to the file, not to its log. Throws `failure`.
+  void sync() const;
   /// Remembers the write-ahead log for `has_moved`.
   void watch_log();
   /// Returns true if the file or its log is not at its path any more, so that the next process would not find what is written

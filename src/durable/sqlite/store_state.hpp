@@ -35,13 +35,16 @@ struct store_state {
   store_state(std::string given, sqlite_options with, read_clock clock)
       : path{std::move(given)}, options{with}, now{std::move(clock)} {}
 
+  // the writer completes checkpoints after so many
+  static constexpr std::size_t long_log = 160;
+
   const std::string path;  // as the user gave it
   const sqlite_options options;
   const read_clock now;
   last_problem problem;
   std::string file;                            // resolved; the writer sets it while the reader is suspended
   std::atomic<nanoseconds> keep_finished = 0;  // of the last join
-  checkpoints log{options.checkpoint_pages};
+  checkpoints log{options.checkpoint_pages, long_log* options.checkpoint_pages};
 
   nanoseconds read_now() const { return to_database(now()); }
   void report(const failure& f) noexcept { problem.set(path, f); }

@@ -2,6 +2,8 @@
 #include "child_process.hpp"
 #include "joining.hpp"
 
+#include "../../../src/durable/sqlite/checkpoints.hpp"
+
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,13 +25,19 @@ using durable::schedule_result;
 using durable::store_status;
 using durable::task_state;
 namespace fs = std::filesystem;
+namespace sqlite = tickwheel::durable::sqlite;
 
 namespace {
 
+std::atomic<int> good_syncs = 0;  // of those that are to fail, these go first, and do not
 std::atomic<int> failing_syncs = 0;
 
 bool sync_fails() noexcept {
   if (failing_syncs.load() <= 0) return false;
+  if (good_syncs > 0) {
+    --good_syncs;
+    return false;
+  }
   --failing_syncs;
   errno = EIO;
   return true;
@@ -279,7 +287,7 @@ TEST(sqlite_full_disk, in_a_checkpoint_stops_no_commit) {
 class sqlite_sync : public testing::Test {
  protected:
   sqlite_sync() { f.own->start(); }
-  ~sqlite_sync() override { failing_syncs = 0; }
+  ~sqlite_sync() override { good_syncs = failing_syncs = 0; }
 
   test_folder folder;
   faulty f{folder.file("tasks.db")};
@@ -324,6 +332,39 @@ TEST_F(sqlite_sync, that_fails_in_begin_leaves_the_task_recoverable) {
   EXPECT_EQ(f.own->get("t")->state, task_state::running) << "the frames of the log were written";
   f.own->recover(8, {"t"});
   EXPECT_EQ(f.own->begin("t").attempt, 1U);
+}
+
+// SQLite writes the copy of a log that goes on to the disk only once all is copied. The store does not wait for that.
+TEST_F(sqlite_sync, that_fails_after_a_part_of_the_log_was_copied_is_reported) {
+  f.own->close();
+  const std::atomic<bool> give_up = false;
+  const sqlite::connection writer{f.on.file, sqlite::access::existing, 1 << 20, give_up};
+  const sqlite::connection reader{f.on.file, sqlite::access::existing, 1 << 20, give_up};
+  sqlite::checkpoints log{1, 1000};
+  int frames = 0;
+  const auto commit = [&] {
+    log.committing();
+    writer.run("insert into tasks(id, at, due, period, rev) select hex(randomblob(8)), 1, 1, 0, 1");
+    EXPECT_TRUE(log.committed(frames += 4));
+  };
+  commit();
+  log.run(reader);  // the first sync of a log is also one of its folder
+  commit();
+  const shell snapshot{f.on.file};
+  snapshot.run("begin");
+  EXPECT_EQ(snapshot.read("select count(*) from tasks"), "2");
+  commit();        // which is not copied while the snapshot is open
+  good_syncs = 1;  // of the log
+  failing_syncs = 1;
+  try {
+    log.run(reader);
+    ADD_FAILURE() << "the copy was not written to the disk";
+  } catch (const sqlite::failure& thrown) {
+    EXPECT_EQ(thrown.system(), EIO);
+    EXPECT_FALSE(thrown.leaves_connection());
+    EXPECT_STREQ(thrown.text(), "the copy of the write-ahead log does not reach the disk");
+  }
+  EXPECT_EQ(failing_syncs, 0);
 }
 
 // --- pages

@@ -72,7 +72,7 @@ class sqlite_checkpoints : public sqlite_plans {
   std::string log_bytes() const { return std::to_string(std::filesystem::file_size(path + "-wal")); }
 
   int frames = 0;
-  sqlite::checkpoints log{20};
+  sqlite::checkpoints log{20, 80};
   const sqlite::connection other{path, sqlite::access::existing, 1 << 20, give_up};
 
   void SetUp() override {
