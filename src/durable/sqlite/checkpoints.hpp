@@ -23,7 +23,7 @@ class checkpoints {
  public:
   /// The reader copies after `pages`, and the writer completes a log of `long_log` pages.
   checkpoints(std::size_t pages, std::size_t long_log) noexcept
-      : pages_{static_cast<std::int64_t>(pages)}, long_log_{static_cast<int>(long_log)} {}
+      : pages_{static_cast<std::int64_t>(pages)}, long_log_{static_cast<std::int64_t>(long_log)} {}
 
   /// The writer is about to commit.
   void committing() noexcept { ++started_; }
@@ -43,7 +43,7 @@ class checkpoints {
   progress copy(const connection&);
 
   const std::int64_t pages_;
-  const int long_log_;
+  const std::int64_t long_log_;
   std::int64_t since_request_ = 0;  // the writer's
   int frames_ = 0;                  // the writer's
 

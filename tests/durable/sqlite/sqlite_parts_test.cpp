@@ -132,6 +132,19 @@ TEST_F(sqlite_checkpoints, ask_the_writer_to_complete_a_long_log) {
   EXPECT_LT(frames, longest);
 }
 
+// 3,000,000,000 pages do not fit into an int
+TEST_F(sqlite_checkpoints, of_a_log_that_is_never_long_leave_nothing_to_the_writer) {
+  sqlite::checkpoints patient{1, 3'000'000'000};
+  const sqlite::connection reader{path, sqlite::access::existing, 1 << 20, give_up};
+  reader.run("begin");
+  reader.integer("select count(*) from tasks");  // so that no copy is complete
+  patient.committing();
+  commit();
+  EXPECT_TRUE(patient.committed(frames));
+  EXPECT_FALSE(patient.run(other));
+  reader.run("commit");
+}
+
 TEST(sqlite_next_period, is_the_first_after_now) {
   using sqlite::next_period;
   EXPECT_EQ(next_period(100, 10, 100), 110);
