@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -32,9 +33,12 @@ class lane {
     on.run(sent_);
   }
   /// The transaction has ended. Returns its work.
-  work& take() noexcept {
-    work& done = *std::exchange(active_, nullptr);
-    return done;
+  work& take() noexcept { return *std::exchange(active_, nullptr); }
+  /// The work goes on. Others have their turn if it gives way.
+  void keep(work& w) {
+    if (!w.gives_way()) return;
+    const auto at = std::find(queue_.begin(), queue_.end(), &w);
+    std::rotate(at, std::next(at), queue_.end());
   }
   /// A work has ended.
   void remove(work& w) { queue_.erase(std::find(queue_.begin(), queue_.end(), &w)); }

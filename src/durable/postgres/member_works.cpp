@@ -164,7 +164,9 @@ class load_work final : public work {
   }
 };
 
-// Gives the doubted ids back, and then recovers a page of tasks after the other.
+// Gives the doubted ids back, and then recovers a page of tasks after the other, of some partitions after the others. A statement passes
+// over all tasks of its partitions that were ever due, as long as an old snapshot keeps them. So renewals and looks have their turn
+// between two statements.
 class recover_work final : public work {
  public:
   recover_work(recover_call& c, node_state& of)
@@ -179,6 +181,7 @@ class recover_work final : public work {
 
  private:
   static constexpr std::int64_t page = 1000;  // as in the statement
+  static constexpr std::int64_t partitions_at_once = 4;
 
   void on_ask(transaction& to) override {
     const recover_call& c = as<recover_call>();
@@ -192,7 +195,9 @@ class recover_work final : public work {
     to.add(statement::recover)
         .add(session)
         .add(reads_all_ ? never : std::int64_t{0})
-        .add(static_cast<std::int64_t>(c.max_attempts));
+        .add(static_cast<std::int64_t>(c.max_attempts))
+        .add(partition_)
+        .add(partition_ + step());
   }
   void on_committed(const transaction& of) override {
     auto& c = as<recover_call>();
@@ -201,8 +206,14 @@ class recover_work final : public work {
     if (std::exchange(gives_back_, false)) return keep_doubts(answered);
     c.recovered += static_cast<std::uint64_t>(answered.integer(0, 2));
     c.died += static_cast<std::uint64_t>(answered.integer(0, 3));
-    if (answered.integer(0, 1) < page) end();
+    if (answered.integer(0, 1) >= page) return;
+    partition_ += step();
+    if (partition_ >= state_.partitions) end();
   }
+  bool gives_way() const override { return true; }
+
+  // a partition has many tasks that are not due
+  std::int64_t step() const noexcept { return reads_all_ ? 1 : partitions_at_once; }
 
   // The rows that another client holds are given back by a later call.
   void keep_doubts(const rows& held) {
@@ -215,6 +226,7 @@ class recover_work final : public work {
   node_state& state_;
   const bool reads_all_;
   bool gives_back_ = true;
+  std::int64_t partition_ = 0;  // the first that is not done
 };
 
 class beat_work final : public work {
@@ -268,7 +280,7 @@ std::unique_ptr<work> make_work(store_verb verb, store_call& call, node_state& o
     case store_verb::list:
       return make_list(static_cast<list_call&>(call));
     case store_verb::purge:
-      return make_purge(static_cast<purge_call&>(call));
+      return make_purge(static_cast<purge_call&>(call), of);
   }
   return nullptr;
 }

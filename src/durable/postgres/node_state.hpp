@@ -14,6 +14,30 @@
 
 namespace tickwheel::durable::postgres {
 
+/// Where the next purge begins. While an old snapshot may see rows that were deleted, they stay in the index, and a purge from the
+/// beginning passes over all of them. So only one purge per minute begins there.
+class purge_mark {
+ public:
+  /// Returns the least time of an end that the next purge looks for.
+  std::int64_t next() noexcept {
+    constexpr std::int64_t minute = 60'000'000'000;
+    starts_over_ = now_ < started_over_ || now_ - started_over_ >= minute;
+    return starts_over_ ? 0 : mark_;
+  }
+  /// A purge at `now` has deleted tasks that ended up to `last`, and all of that time unless `is_cut`.
+  void advance(std::int64_t now, std::int64_t last, bool is_cut) noexcept {
+    now_ = now;
+    if (starts_over_) started_over_ = now;
+    mark_ = is_cut ? last : std::max(mark_, last);
+  }
+
+ private:
+  std::int64_t mark_ = 0;
+  std::int64_t now_ = 0;           // of the last purge
+  std::int64_t started_over_ = 0;  // when a purge last began at the beginning
+  bool starts_over_ = false;
+};
+
 /// The state of a store, as its links and works see it. Kept while it is closed: a join ends the sessions before.
 struct node_state {
   postgres_options options;
@@ -24,6 +48,7 @@ struct node_state {
   std::vector<partition_number> owned;                          // as of the last renewal
   std::vector<std::pair<std::int64_t, std::int64_t>> former_backends;  // that may still be there
   bool recovers_all = true;  // the next recovery also reads tasks that are not due
+  purge_mark purged;
   std::string problem;
 
   bool is_own(session_number s) const noexcept {

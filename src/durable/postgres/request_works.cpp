@@ -227,20 +227,23 @@ class list_work final : public work {
 
 class purge_work final : public work {
  public:
-  explicit purge_work(purge_call& c) : work{store_verb::purge, &c} {}
+  purge_work(purge_call& c, purge_mark& mark) : work{store_verb::purge, &c}, mark_{mark} {}
 
  private:
   // it deletes rows that nobody sees
   bool must_follow(const work&) const override { return false; }
   void on_ask(transaction& to) override {
-    to.add(statement::purge).add(static_cast<std::int64_t>(as<purge_call>().limit));
+    to.add(statement::purge).add(static_cast<std::int64_t>(as<purge_call>().limit)).add(mark_.next());
   }
   void on_committed(const transaction& of) override {
     auto& c = as<purge_call>();
     c.now = from_database(of.of(0).integer(0, 0));
     c.purged = static_cast<std::size_t>(of.of(0).integer(0, 1));
+    mark_.advance(of.of(0).integer(0, 0), of.of(0).integer(0, 2), c.purged >= c.limit);
     end();
   }
+
+  purge_mark& mark_;
 };
 
 }  // namespace
@@ -250,6 +253,6 @@ std::unique_ptr<work> make_cancel(cancel_call& c) { return std::make_unique<canc
 std::unique_ptr<work> make_revive(revive_call& c) { return std::make_unique<revive_work>(c); }
 std::unique_ptr<work> make_get(get_call& c) { return std::make_unique<get_work>(c); }
 std::unique_ptr<work> make_list(list_call& c) { return std::make_unique<list_work>(c); }
-std::unique_ptr<work> make_purge(purge_call& c) { return std::make_unique<purge_work>(c); }
+std::unique_ptr<work> make_purge(purge_call& c, node_state& of) { return std::make_unique<purge_work>(c, of.purged); }
 
 }  // namespace tickwheel::durable::postgres

@@ -192,6 +192,8 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
   if (of.has_ended()) {
     on.remove(of);
     if (of.verb() == store_verb::join && of.status() == store_status::ok && state_.session != 0) has_joined_ = true;
+  } else {
+    on.keep(of);
   }
   if (error.is_set()) {
     if (error.what_helps() == remedy::none)

@@ -126,7 +126,7 @@ lateral (
     and t.state = 0
   order by t.at, t.id limit $5) x)";
 
-// $2: tasks up to this time; 0: up to now. `offset 0` keeps the planner from reading the index of all partitions.
+// $2: tasks up to this time; 0: up to now. $4 to $5: the partitions. `offset 0` keeps the planner from reading the index of all partitions.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 f as materialized (
   select x.id from parts p, lateral (
@@ -135,7 +135,7 @@ f as materialized (
       and t.at <= (select case when $2::bigint = 0 then now else $2::bigint end from n)
       and not exists (select from nodes o where o.session = t.session)
     offset 0) x
-  where p.session = $1 and exists (select from me) limit 1000),
+  where p.session = $1 and p.part >= $4::bigint and p.part < $5::bigint and exists (select from me) limit 1000),
 c as materialized (
   select t.id, next_period(t.due, t.period, (select now from n)) as next, t.stop, t.lost + 1 as lost,
     t.attempt >= $3::bigint as is_tired, t.period
@@ -218,8 +218,9 @@ constexpr std::array texts{
         statement::purge, "purge",
         TICKWHEEL_NOW
         "d as (delete from tasks t where t.id = any(array(select g.id from tasks g where g.gone is not null and "
-        "g.gone <= (select forgotten from n) order by g.gone limit $1 for update skip locked)) returning 1) "
-        "select n.now, (select count(*) from d) from n",
+        "g.gone >= $2 and g.gone <= (select forgotten from n) order by g.gone limit $1 for update skip locked)) "
+        "returning t.gone) select n.now, count(d.gone), coalesce(max(d.gone), 0) from n left join d on true group by "
+        "n.now",
         on(link_role::requests)},
     statement_text{statement::find_name, "find_name",
                    TICKWHEEL_NOW "x as (select 1) select n.now, o.session, o.beat, o.expires, o.lease from n "

@@ -24,7 +24,7 @@ std::unique_ptr<work> make_cancel(cancel_call&);
 std::unique_ptr<work> make_revive(revive_call&);
 std::unique_ptr<work> make_get(get_call&);
 std::unique_ptr<work> make_list(list_call&);
-std::unique_ptr<work> make_purge(purge_call&);
+std::unique_ptr<work> make_purge(purge_call&, node_state&);
 /// Changes the beat of this node, so that another node that asks for its name sees that it lives.
 std::unique_ptr<work> make_beat(session_number);
 
