@@ -19,6 +19,9 @@ struct batch_limits {
   /// Rows of a look into one partition, at the least.
   std::size_t least_rows = 16;
 
+  /// Partitions that one call of a look from the beginning reads.
+  std::size_t partitions = 8;
+
   /// Ended tasks that one call deletes.
   std::size_t purged = 1000;
 

@@ -15,7 +15,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr unsigned polls_per_round = 10;        // one of them looks from the beginning, and recovers
+constexpr unsigned polls_per_round = 10;        // at least, until one looks from the beginning, and recovers
+constexpr int pause_after_round = 49;           // times as long as the round kept the store busy
+constexpr int pause_after_wake = 3;             // the same of a look that other programs ask for
+constexpr auto longest_round = 2s;              // that counts: this process may have been stopped meanwhile
 constexpr std::size_t most_reserved = 1 << 20;  // a table that grows later holds the loop for long
 constexpr auto least_between_looks = 10ms;      // that other programs ask for
 
@@ -170,6 +173,8 @@ void engine::forget_opening() noexcept {
   drained_ = {};
   is_draining_ = is_leaving_ = is_drained_ = false;
   polls_ = 0;
+  look_took_ = {};
+  next_round_ = {};
 }
 
 request_desk* engine::desk() noexcept {
@@ -241,7 +246,8 @@ void engine::on_poll() noexcept {
   (void)poll_.arm(options_.poll);
   wake();
   if (!members_.is_joined()) return;
-  const bool is_round = ++polls_ % polls_per_round == 0;
+  const bool is_round = ++polls_ >= polls_per_round && timers_.now() >= next_round_;
+  if (is_round) polls_ = 0;
   if (is_round || members_.has_doubts()) members_.recover();
   if (!reader_.is_paused()) reader_.look(is_round);
   if (handler_ != nullptr && !purge_.is_busy) purge();
@@ -254,7 +260,7 @@ void engine::on_scheduled(partition_number p) noexcept {
 
 // From the beginning, because the task may be due already.
 void engine::look_soon() noexcept {
-  next_soon_ = timers_.now() + least_between_looks;
+  next_soon_ = timers_.now() + std::max<std::chrono::nanoseconds>(least_between_looks, look_took_ * pause_after_wake);
   if (!reader_.is_paused()) reader_.look(true);
 }
 
@@ -271,6 +277,12 @@ void engine::purge_flight::answer_arrived(store_call& call) noexcept {
   if (self.of.is_closing_) return;
   self.of.on_answer(self);
   if (self.status == store_status::ok && self.purged >= limits.purged) self.of.purge();
+}
+
+// A server's index keeps what an old snapshot may see, and a look from the beginning passes over all of it.
+void engine::on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept {
+  look_took_ = std::min<std::chrono::nanoseconds>(took, longest_round);
+  next_round_ = timers_.now() + look_took_ * pause_after_round;
 }
 
 // The store has just made a task pending. It need not wait for the next look.

@@ -99,6 +99,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_released() noexcept override { members_.look(); }
   // for the reader
   bool wants_tasks() const noexcept override { return handler_ != nullptr && !is_draining_; }
+  void on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept override;
 
   void turn() noexcept;
   void take_in_and_deliver() noexcept;
@@ -136,7 +137,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive
   remote_timer service_watch_;
   std::uint64_t watches_ = 0;
-  std::uint64_t polls_ = 0;
+  unsigned polls_ = 0;                         // since the last round
+  tickwheel::clock::time_point next_round_{};  // not before
+  std::chrono::nanoseconds look_took_{};       // the last one from the beginning
 
   store_clock clock_;
   outage_pause pause_;

@@ -43,6 +43,7 @@ void membership::close() noexcept {
   owned_count_ = 0;
   others_.clear();
   doubted_.clear();
+  must_recover_ = false;
   release_.partitions.clear();
   ++changes_;
 }
@@ -174,7 +175,11 @@ std::chrono::nanoseconds membership::bury_the_dead() {
     bury_.is_buried = false;
     tasks_->bury(bury_);
   }
+  // another node has buried it, or it has left
+  const bool one_has_gone =
+      std::any_of(others_.begin(), others_.end(), [&](const auto& o) { return !seen.contains(o.first); });
   others_ = std::move(seen);
+  if (one_has_gone || must_recover_) recover();
   return next;
 }
 
@@ -283,7 +288,9 @@ void membership::check_left() noexcept {
 }
 
 void membership::recover() {
-  if (recover_.is_busy || !is_joined()) return;
+  if (!is_joined()) return;
+  must_recover_ = recover_.is_busy;
+  if (recover_.is_busy) return;
   recover_.is_busy = true;
   recover_.session = session_;
   recover_.max_attempts = max_attempts_;
@@ -293,9 +300,11 @@ void membership::recover() {
 }
 
 void membership::on_recover_answered() noexcept {
+  if (!recover_.is_ok()) must_recover_ = true;  // after the next renewal
   if (!recover_.is_ok() || recover_.session != session_) return;
   for (const std::string& id : recover_.doubted) doubted_.erase(id);
   client_.on_recovered(recover_.recovered + recover_.died);
+  if (must_recover_) recover();
 }
 
 }  // namespace tickwheel::durable::detail

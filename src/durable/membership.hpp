@@ -71,7 +71,7 @@ class membership {
   void doubt(std::string id) { doubted_.insert(std::move(id)); }
   bool is_doubted(const std::string& id) const noexcept { return doubted_.contains(id); }
   bool has_doubts() const noexcept { return !doubted_.empty(); }
-  /// Looks for running tasks that nobody runs.
+  /// Looks for running tasks that nobody runs: now, or as soon as an earlier look has been answered.
   void recover();
 
   /// Renews now, to learn of partitions that it was handed, or that are free.
@@ -145,6 +145,7 @@ class membership {
   std::uint64_t changes_then_ = 0;  // when the renewal in flight was sent
   std::map<session_number, sighting> others_;
   std::set<std::string> doubted_;
+  bool must_recover_ = false;  // again, because the last recovery has failed, or began too early
 
   single<join_call> join_{*this, &membership::on_join_answered};
   single<renew_call> renew_{*this, &membership::on_renew_answered};

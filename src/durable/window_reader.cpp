@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ window_reader::window_reader(timer_service& timers, const scheduler_options& opt
 void window_reader::close() noexcept {
   tasks_ = nullptr;
   is_full_ = starts_over_ = false;
+  waiting_.clear();
+  took_.reset();
 }
 
 void window_reader::look(bool from_the_beginning) {
@@ -33,9 +37,13 @@ void window_reader::look(bool from_the_beginning) {
     if (const loaded_task* const oldest = window_.first_due()) low = std::min(low, oldest->row.at);
     low -= std::chrono::duration_cast<clock::duration>(options_.window * 2);
   }
-  load_.ranges.clear();
-  for (const partition_number p : members_.partitions()) load_.ranges.push_back({p, low, {}});
-  load_.page = std::max(limits.rows / load_.ranges.size(), limits.least_rows);
+  took_.reset();
+  if (from_the_beginning) took_.emplace(0);
+  waiting_.clear();
+  for (const partition_number p : members_.partitions()) waiting_.push_back({p, low, {}});
+  unread_ = waiting_.size();
+  at_once_ = from_the_beginning ? std::min(limits.partitions, waiting_.size()) : waiting_.size();
+  load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
   load();
 }
 
@@ -46,17 +54,32 @@ void window_reader::look_if_half_is_gone() {
 void window_reader::load() {
   load_.rows.clear();
   load_.rest.clear();
+  const std::size_t count = std::min(at_once_, waiting_.size());
+  load_.ranges.assign(std::move_iterator{waiting_.begin()},
+                      std::move_iterator{waiting_.begin() + static_cast<std::ptrdiff_t>(count)});
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  unread_ -= std::min(unread_, count);
   load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;
+  sent_at_ = timers_.read_clock();
   tasks_->load(load_);
+}
+
+void window_reader::note_time() {
+  if (!took_) return;
+  *took_ += timers_.read_clock() - sent_at_;
+  client_.on_looked_from_the_beginning(*took_);
+  if (unread_ == 0) took_.reset();
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
   auto& self = static_cast<flight&>(static_cast<load_call&>(call));
-  if (self.of.tasks_ != nullptr) {
-    self.of.client_.on_answer(self);
-    if (self.status == store_status::ok) return self.of.client_.on_arrived(self);
+  window_reader& reader = self.of;
+  if (reader.tasks_ != nullptr) {
+    reader.note_time();
+    reader.client_.on_answer(self);
+    if (self.status == store_status::ok) return reader.client_.on_arrived(self);
   }
   self.is_busy = false;
 }
@@ -84,8 +107,9 @@ void window_reader::end_load() {
   load_.is_busy = false;
   if (tasks_ == nullptr || !client_.wants_tasks()) return;
   if (std::exchange(starts_over_, false)) return look(true);
-  if (is_full_ || load_.rest.empty()) return;
-  load_.ranges = std::move(load_.rest);
+  waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});
+  if (is_full_ || waiting_.empty()) return;
+  if (unread_ == 0) at_once_ = waiting_.size();
   load();
 }
 }  // namespace tickwheel::durable::detail

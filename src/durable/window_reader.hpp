@@ -9,12 +9,15 @@
 #include <tickwheel/durable/scheduler_options.hpp>
 #include <tickwheel/durable/store.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace tickwheel::durable::detail {
 
-/// A look reads the pending tasks of all own partitions that are due within `window`, page after page.
+/// A look reads the pending tasks of all own partitions that are due within `window`, page after page. A server's index keeps what an
+/// old snapshot may see. A look from the beginning passes over all of that, and so reads the first pages of a few partitions at a time.
 ///
 /// It starts at the low-water mark, which is two windows before the oldest task in memory: earlier tasks were read before, or are late
 /// comers, which a look from the beginning finds. A look ends early if the window is full, and goes on once half of it has gone.
@@ -28,6 +31,8 @@ class window_reader {
     virtual void on_arrived(arrival&) noexcept = 0;
     /// Returns false if the node starts nothing any more.
     virtual bool wants_tasks() const noexcept = 0;
+    /// The store has taken this time for the first pages of a look from the beginning so far.
+    virtual void on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept = 0;
 
    protected:
     ~client() = default;
@@ -60,6 +65,7 @@ class window_reader {
     bool is_busy = false;
   };
 
+  void note_time();
   bool take_in_one();
   void end_load();
   void load();
@@ -73,8 +79,13 @@ class window_reader {
   store* tasks_ = nullptr;
 
   flight load_{*this};
-  bool is_full_ = false;      // the last look did not end for want of room
-  bool starts_over_ = false;  // a look from the beginning follows
+  std::vector<load_range> waiting_;  // ranges that are to be read
+  std::size_t at_once_ = 0;          // ranges of one load
+  std::size_t unread_ = 0;           // partitions of this look
+  tickwheel::clock::time_point sent_at_{};
+  std::optional<std::chrono::nanoseconds> took_;  // the first pages of a look from the beginning
+  bool is_full_ = false;                          // the last look did not end for want of room
+  bool starts_over_ = false;                      // a look from the beginning follows
 };
 
 }  // namespace tickwheel::durable::detail
