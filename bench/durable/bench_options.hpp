@@ -10,8 +10,9 @@
 
 namespace tickwheel::bench {
 
-inline const std::vector<std::string> all_parts{"rates",    "lateness", "tick",      "recovery", "snapshot", "shares",
-                                                "renewals", "takeover", "load page", "bulk",     "memory",   "peers"};
+inline const std::vector<std::string> all_parts{"rates",  "lateness", "tick",     "recovery",  "snapshot",
+                                                "shares", "renewals", "takeover", "load page", "bulk",
+                                                "memory", "verbs",    "peers"};
 
 struct bench_options {
   std::string store = "sqlite";

@@ -20,6 +20,7 @@
 //
 //   bulk              lateness at 500 starts per second, alone and while tasks are scheduled in bulk
 //   memory            of a loaded task, and while tasks with payloads of 64 KiB start
+//   verbs             load, begin and finish of the store without a scheduler, a call of 1,000 tasks at a time
 //
 // Only with PostgreSQL, if --measure names them:
 //
@@ -40,6 +41,7 @@
 #include "rates.hpp"
 #include "sqlite_files.hpp"
 #include "team.hpp"
+#include "verbs.hpp"
 
 #ifdef TICKWHEEL_BENCH_POSTGRES
 #include "cluster.hpp"
@@ -143,6 +145,7 @@ int run(const bench_options& o) {
     measure_nodes(o, *subject, out);
   if (o.measures("recovery")) measure_recovery(*subject, out);
   if (o.measures("memory")) measure_memory(o, *subject, out);
+  if (o.measures("verbs")) measure_verbs(o, *subject, out);
 #ifdef TICKWHEEL_BENCH_POSTGRES
   if (const auto* const server = dynamic_cast<const postgres_server*>(subject.get())) measure_cluster(o, *server, out);
 #endif

@@ -1,0 +1,13 @@
+// The verbs of a store by themselves: load, begin and finish.
+#pragma once
+
+#include "bench_options.hpp"
+#include "figure_table.hpp"
+#include "store_subject.hpp"
+
+namespace tickwheel::bench {
+
+/// One call at a time, with as many elements as a scheduler gives it.
+void measure_verbs(const bench_options&, const store_subject&, figure_table&);
+
+}  // namespace tickwheel::bench
