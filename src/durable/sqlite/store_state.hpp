@@ -8,8 +8,11 @@
 #include <tickwheel/durable/sqlite.hpp>
 #include <tickwheel/durable/store.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <string>
 
@@ -44,10 +47,16 @@ struct store_state {
   last_problem problem;
   std::string file;                            // resolved; the writer sets it while the reader is suspended
   std::atomic<nanoseconds> keep_finished = 0;  // of the last join
-  checkpoints log{options.checkpoint_pages, long_log* options.checkpoint_pages};
+  checkpoints log{pages(), long_log* pages()};
 
   nanoseconds read_now() const { return to_database(now()); }
   void report(const failure& f) noexcept { problem.set(path, f); }
+
+ private:
+  // so that the product with `long_log` fits into the numbers of `checkpoints`
+  std::size_t pages() const noexcept {
+    return std::min(options.checkpoint_pages, std::numeric_limits<std::size_t>::max() / 2 / long_log);
+  }
 };
 
 }  // namespace tickwheel::durable::sqlite

@@ -7,9 +7,11 @@
 #include "../../../src/durable/sqlite/requests.hpp"
 #include "../../../src/durable/sqlite/schema.hpp"
 #include "../../../src/durable/sqlite/starts.hpp"
+#include "../../../src/durable/sqlite/store_state.hpp"
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -143,6 +145,14 @@ TEST_F(sqlite_checkpoints, of_a_log_that_is_never_long_leave_nothing_to_the_writ
   EXPECT_TRUE(patient.committed(frames));
   EXPECT_FALSE(patient.run(other));
   reader.run("commit");
+}
+
+// 160 times the option is the length of a long log
+TEST(sqlite_store_state, largest_checkpoint_pages_mean_no_checkpoint) {
+  sqlite::store_state state{
+      "tasks.db", {.checkpoint_pages = std::numeric_limits<std::size_t>::max()}, [] { return durable::clock::now(); }};
+  state.log.committing();
+  EXPECT_FALSE(state.log.committed(std::numeric_limits<int>::max()));
 }
 
 TEST(sqlite_next_period, is_the_first_after_now) {
