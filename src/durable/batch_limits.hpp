@@ -33,6 +33,12 @@ struct batch_limits {
 
   /// How long SQLite carries out requests until it commits what it has, and starts have their turn, while there are starts.
   std::chrono::nanoseconds delay = std::chrono::microseconds{100};
+
+  /// How long after a start SQLite expects others.
+  std::chrono::nanoseconds starts_last = std::chrono::milliseconds{100};
+
+  /// Rows that a purge of SQLite deletes until it looks whether starts wait.
+  std::size_t purge_step = 16;
 };
 
 // Tests also compile the library with other limits, so that a few tasks are many, and a turn takes in one element.

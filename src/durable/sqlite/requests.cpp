@@ -6,13 +6,6 @@
 
 namespace tickwheel::durable::sqlite {
 
-namespace {
-
-// rows that a purge deletes until it looks whether starts wait
-constexpr std::size_t purge_step = 16;
-
-}  // namespace
-
 requests::requests(const connection& file)
     : rows_{file},
       insert_{file.get(),
@@ -138,7 +131,7 @@ std::size_t requests::get(transaction& in, get_call& call, std::size_t first) {
 std::size_t requests::purge(transaction& in, purge_call& call, std::size_t first) {
   call.purged = first;
   while (call.purged < call.limit && !in.gives_way()) {
-    const std::size_t step = std::min(purge_step, call.limit - call.purged);
+    const std::size_t step = std::min(detail::limits.purge_step, call.limit - call.purged);
     std::size_t deleted = 0;
     in.element(call, 0, [&] {
       query q{purge_};

@@ -16,9 +16,6 @@ using namespace std::chrono_literals;
 // from one try to open a file again to the next
 constexpr std::chrono::milliseconds reopen_pause = 100ms;
 
-// so long after a start others are expected
-constexpr std::chrono::milliseconds starts_last = 100ms;
-
 void copy_log(const connection& file) {
   const int error = sqlite3_wal_checkpoint_v2(file.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if (error != SQLITE_OK) throw failure::of(file.get());
@@ -68,7 +65,7 @@ void writer::carry_out(work_queues::writing& work) noexcept {
   }
   const auto now = std::chrono::steady_clock::now();
   batch.for_each([&](const queued_call& call) {
-    if (call.kind == verb::begin) starts_until_ = now + starts_last;
+    if (call.kind == verb::begin) starts_until_ = now + detail::limits.starts_last;
   });
   commit(batch, false);
   commit(work.requests, now < starts_until_);
