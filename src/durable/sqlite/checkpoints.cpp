@@ -37,8 +37,8 @@ bool checkpoints::run(const connection& file) {
 
 // The writer does nothing else meanwhile, so there may be nothing to copy.
 void checkpoints::complete(const connection& file) {
-  const std::unique_lock lock{running_, std::try_to_lock};
-  if (lock) copy(file);
+  const std::lock_guard lock{running_};
+  copy(file);
 }
 
 checkpoints::progress checkpoints::copy(const connection& file) {

@@ -32,7 +32,7 @@ class checkpoints {
 
   /// The reader: runs a checkpoint. Returns true if the writer shall complete it. Throws `failure`.
   bool run(const connection&);
-  /// The writer: completes a checkpoint between two commits, unless the reader runs one. Throws `failure`.
+  /// The writer: completes a checkpoint between two commits, while the reader waits. Throws `failure`.
   void complete(const connection&);
 
  private:

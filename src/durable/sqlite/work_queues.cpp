@@ -83,7 +83,8 @@ call_list work_queues::take_left() noexcept {
 }
 
 bool work_queues::has_writing() const noexcept {
-  return stopping_ || !starts_.empty() || (!requests_.empty() && !requests_wait_) || wants_completion_;
+  return stopping_ || !starts_.empty() || (!requests_.empty() && !requests_wait_) || wants_completion_ ||
+         wants_reopening_;
 }
 
 bool work_queues::next_writing(writing& work, std::chrono::milliseconds patience) noexcept {
@@ -100,6 +101,7 @@ bool work_queues::next_writing(writing& work, std::chrono::milliseconds patience
   hand_over_list();
   if (!requests_wait_) take_requests(work.requests);
   work.completes_checkpoint = std::exchange(wants_completion_, false);
+  work.reopens_file = std::exchange(wants_reopening_, false);
   work.retries_wakeup = std::exchange(owes_wakeup_, false);
   return true;
 }
@@ -148,6 +150,12 @@ void work_queues::request_checkpoint() noexcept {
   reader_.notify_one();
 }
 
+void work_queues::resume_checkpoints() noexcept {
+  const std::lock_guard lock{mutex_};
+  reader_waits_ = false;
+  reader_.notify_one();
+}
+
 void work_queues::retry_wakeup() noexcept {
   const std::lock_guard lock{mutex_};
   owes_wakeup_ = true;
@@ -157,15 +165,17 @@ void work_queues::retry_wakeup() noexcept {
 work_queues::reading work_queues::next_reading(queued_call*& call) noexcept {
   std::unique_lock lock{mutex_};
   reader_.wait(lock, [this] {
-    return stopping_ || (reader_shall_close_ && !reader_is_closed_) || !reads_.empty() || wants_checkpoint_;
+    return stopping_ || (reader_shall_close_ && !reader_is_closed_) ||
+           (!reader_waits_ && (!reads_.empty() || wants_checkpoint_));
   });
   if (stopping_) return reading::stop;
   if (reader_shall_close_ && !reader_is_closed_) return reading::suspend;
-  if (!reads_.empty()) {
+  if (!reads_.empty() && !(wants_checkpoint_ && has_read_)) {
     call = &reads_.pop();
+    has_read_ = true;
     return reading::call;
   }
-  wants_checkpoint_ = false;
+  wants_checkpoint_ = has_read_ = false;
   return reading::checkpoint;
 }
 
@@ -183,7 +193,13 @@ void work_queues::list_is_fixed() noexcept {
 
 void work_queues::request_completion() noexcept {
   const std::lock_guard lock{mutex_};
-  wants_completion_ = true;
+  wants_completion_ = reader_waits_ = true;
+  writer_.notify_one();
+}
+
+void work_queues::request_reopening() noexcept {
+  const std::lock_guard lock{mutex_};
+  wants_reopening_ = reader_waits_ = true;
   writer_.notify_one();
 }
 

@@ -23,6 +23,7 @@ class work_queues {
     call_list starts;    // before the requests
     call_list requests;  // at most 1,000 elements or 4 MiB
     bool completes_checkpoint = false;
+    bool reopens_file = false;
     bool retries_wakeup = false;
   };
   enum class reading { call, checkpoint, suspend, stop };
@@ -46,8 +47,10 @@ class work_queues {
   bool suspend_reader() noexcept;
   /// The writer: lets the reader connect again.
   void resume_reader() noexcept;
-  /// The writer: asks the reader for a checkpoint.
+  /// The writer: asks the reader for a checkpoint. It waits for at most one read, however many there are.
   void request_checkpoint() noexcept;
+  /// The writer: has completed a checkpoint or opened the file again. The reader goes on.
+  void resume_checkpoints() noexcept;
 
   /// The writer and the reader: the loop has refused a wakeup. The writer tries again a little later.
   void retry_wakeup() noexcept;
@@ -57,8 +60,11 @@ class work_queues {
   void suspended() noexcept;
   /// The reader: lets the requests behind a `list` go on.
   void list_is_fixed() noexcept;
-  /// The reader: asks the writer to complete a checkpoint between two commits.
+  /// The reader: asks the writer to complete a checkpoint between two commits. The reader does nothing until then: a read or another
+  /// checkpoint would keep the log from being started anew.
   void request_completion() noexcept;
+  /// The reader: asks the writer to close both connections, and to copy all of the log again. The reader does nothing until then.
+  void request_reopening() noexcept;
   /// The reader: returns true if there is no connection to read with.
   bool reader_is_suspended() noexcept;
 
@@ -82,6 +88,9 @@ class work_queues {
   bool reader_is_closed_ = true;
   bool wants_checkpoint_ = false;
   bool wants_completion_ = false;
+  bool wants_reopening_ = false;
+  bool reader_waits_ = false;  // for the writer to do one of these two
+  bool has_read_ = false;      // since the last checkpoint
   bool owes_wakeup_ = false;
 };
 

@@ -47,6 +47,7 @@ void writer::run() noexcept {
     if (work.retries_wakeup && !answers_.retry()) queues_.retry_wakeup();
     if (is_lost) reopen();
     if (work.completes_checkpoint) complete_checkpoint();
+    if (work.completes_checkpoint) queues_.resume_checkpoints();
     carry_out(work);
   }
   open_.reset();

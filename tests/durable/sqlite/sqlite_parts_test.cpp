@@ -8,11 +8,14 @@
 #include "../../../src/durable/sqlite/schema.hpp"
 #include "../../../src/durable/sqlite/starts.hpp"
 #include "../../../src/durable/sqlite/store_state.hpp"
+#include "../../../src/durable/sqlite/work_queues.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace conformance;
@@ -165,6 +168,71 @@ TEST(sqlite_next_period, is_the_first_after_now) {
   EXPECT_EQ(next_period(100, sqlite::never, 100), sqlite::never);
   EXPECT_EQ(next_period(sqlite::end_of_range - 20, 10, 0), sqlite::end_of_range - 10);
   EXPECT_EQ(next_period(sqlite::end_of_range - 10, 10, 0), sqlite::never);
+}
+
+// The order in which the reader works.
+class sqlite_reading : public testing::Test {
+ protected:
+  using reading = sqlite::work_queues::reading;
+
+  void SetUp() override { queues.resume_reader(); }
+
+  /// Lets the reader have its next work, in a thread of its own.
+  std::thread read_next(reading& next) {
+    return std::thread{[this, &next] {
+      sqlite::queued_call* call = nullptr;
+      next = queues.next_reading(call);
+      is_asked_first = !is_resumed;
+    }};
+  }
+
+  std::atomic<bool> is_resumed = false;
+  std::atomic<bool> is_asked_first = false;
+  std::array<sqlite::queued_call, 4> loads{};
+  sqlite::work_queues queues;
+};
+
+TEST_F(sqlite_reading, has_a_checkpoint_between_two_loads) {
+  for (auto& load : loads) {
+    load.kind = sqlite::verb::load;
+    queues.push(load);
+  }
+  sqlite::queued_call* call = nullptr;
+  EXPECT_EQ(queues.next_reading(call), reading::call);
+  queues.request_checkpoint();
+  EXPECT_EQ(queues.next_reading(call), reading::checkpoint);
+  queues.request_checkpoint();
+  EXPECT_EQ(queues.next_reading(call), reading::call);
+  EXPECT_EQ(call, &loads[1]);
+  EXPECT_EQ(queues.next_reading(call), reading::checkpoint);
+  EXPECT_EQ(queues.next_reading(call), reading::call);
+  EXPECT_EQ(queues.next_reading(call), reading::call);
+}
+
+// The log is started anew if nobody reads it then.
+TEST_F(sqlite_reading, waits_until_the_writer_has_completed_a_checkpoint) {
+  loads[0].kind = sqlite::verb::load;
+  queues.push(loads[0]);
+  queues.request_checkpoint();
+  queues.request_completion();
+  reading next{};
+  std::thread reader = read_next(next);
+  sqlite::work_queues::writing work;
+  EXPECT_TRUE(queues.next_writing(work, 0ms));
+  EXPECT_TRUE(work.completes_checkpoint);
+  is_resumed = true;
+  queues.resume_checkpoints();
+  reader.join();
+  EXPECT_FALSE(is_asked_first);
+  EXPECT_EQ(next, reading::call);
+}
+
+TEST_F(sqlite_reading, ends_also_while_it_waits_for_the_writer) {
+  queues.request_completion();
+  EXPECT_FALSE((queues.stop(), queues.suspend_reader()));
+  reading next{};
+  read_next(next).join();
+  EXPECT_EQ(next, reading::stop);
 }
 
 TEST(sqlite_call_list, sort_brings_calls_into_their_order) {

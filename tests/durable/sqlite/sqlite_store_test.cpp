@@ -2,8 +2,11 @@
 #include "sqlite_fixture.hpp"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace conformance;
@@ -176,6 +179,37 @@ TEST_F(sqlite_threads, close_amid_requests_tells_how_many_were_carried_out) {
       EXPECT_EQ(rows, std::to_string(count)) << g;
   }
   EXPECT_EQ(puts.back()->status, store_status::unavailable) << "the store was closed after its last call";
+}
+
+// A checkpoint has its turn between two lists, and the log is started anew between two others.
+TEST_F(sqlite_threads, lists_without_a_pause_leave_the_log_short) {
+  constexpr std::size_t long_log = 160 * 4096;
+  constexpr int puts = 400;
+  sqlite_fixture brief;
+  brief.options.checkpoint_pages = 1;
+  node other{brief};
+  other.start();
+  asked<durable::put_call> many;
+  for (int i = 0; i != 1000; ++i) many.items.push_back({due_now("many" + std::to_string(i)), {}});
+  other.run(many);
+  std::array<asked<durable::list_call>, 4> lists;
+  for (auto& list : lists) {
+    list.limit = 10'000;
+    other.store().list(list);
+  }
+  for (int i = 0; i != puts; ++i) {
+    asked<durable::put_call> put;
+    put.items.push_back({due_now("t" + std::to_string(i), std::string(20'000, 'x')), {}});
+    other.store().put(put);
+    while (!put.is_answered()) {
+      brief.turn();
+      for (auto& list : lists)
+        if (std::exchange(list.answers, 0) != 0) other.store().list(list);
+    }
+  }
+  for (auto& list : lists)
+    if (!list.is_answered()) call_runner{brief}.wait_for(list);
+  EXPECT_LT(std::filesystem::file_size(brief.file + "-wal"), 2 * long_log);
 }
 
 TEST_F(sqlite_threads, refused_wakeup_of_the_loop_loses_no_answer) {
