@@ -19,6 +19,9 @@ namespace tickwheel::durable::sqlite {
 /// only after a complete one. So the writer completes it, if the log has become long. The writer's commits wait meanwhile, so the
 /// reader leaves little to do: it copies again what was committed while it copied, until that is little. SQLite writes an
 /// incomplete copy to the disk only with the complete one. The reader does so at once.
+///
+/// A sync that fails may lose pages that the index of the log counts as copied. Both connections are then closed and opened again,
+/// which copies all of the log, before it can be started anew.
 class checkpoints {
  public:
   /// The reader copies after `pages`, and the writer completes a log of `long_log` pages.

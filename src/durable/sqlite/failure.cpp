@@ -64,6 +64,8 @@ bool failure::is_outage() const noexcept {
   }
 }
 
+bool failure::loses_writes() const noexcept { return code_ == SQLITE_IOERR_FSYNC || code_ == SQLITE_IOERR_DIR_FSYNC; }
+
 // Frames of the log are written in order, the one that commits last. After it the index of the log is written, whose failures do
 // not take the frames back.
 bool failure::leaves_no_commit() const noexcept {

@@ -28,6 +28,8 @@ class failure {
   bool is_outage() const noexcept;
   /// Returns true if the connection can go on after a rollback.
   bool leaves_connection() const noexcept;
+  /// Returns true if a sync failed. The system may have lost what was written since the last one, and the next sync may succeed.
+  bool loses_writes() const noexcept;
   /// Returns true if a COMMIT that failed so has written nothing that a later open would find.
   bool leaves_no_commit() const noexcept;
   /// Returns the UV_ code for `join_call::error`. Requires: it is no outage.

@@ -100,6 +100,7 @@ void reader::checkpoint() noexcept {
   } catch (const failure& f) {
     if (queues_.reader_is_suspended()) return;
     state_.report(f);
+    if (f.loses_writes()) queues_.request_reopening();
     if (!f.leaves_connection()) close();
   } catch (const std::exception&) {
     return;  // no memory: the next one copies this one's pages, too

@@ -45,9 +45,10 @@ void writer::run() noexcept {
     const bool is_lost = lock_.has_value() && open_ == nullptr;
     if (!queues_.next_writing(work, is_lost ? reopen_pause : 0ms)) break;
     if (work.retries_wakeup && !answers_.retry()) queues_.retry_wakeup();
-    if (is_lost) reopen();
+    if (work.reopens_file) lose_file();
+    if (lock_.has_value() && open_ == nullptr) reopen();
     if (work.completes_checkpoint) complete_checkpoint();
-    if (work.completes_checkpoint) queues_.resume_checkpoints();
+    if (work.completes_checkpoint || work.reopens_file) queues_.resume_checkpoints();
     carry_out(work);
   }
   open_.reset();

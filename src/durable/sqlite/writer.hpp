@@ -22,7 +22,7 @@ namespace tickwheel::durable::sqlite {
 /// requests are committed in small parts, and starts are carried out in between. So a call may be committed in parts.
 ///
 /// If a transaction fails before its COMMIT, it is rolled back, and its calls are `unavailable`. If its COMMIT fails, they are
-/// `unknown`. Both connections are then closed and opened again. Until all of the log has been copied into the file, nothing is
+/// `unknown`. Both connections are then closed and opened again, as after a sync of a checkpoint that failed. Until all of the log has been copied into the file, nothing is
 /// answered `ok`.
 class writer {
  public:

@@ -5,6 +5,7 @@
 #include "../../../src/durable/sqlite/checkpoints.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,10 +15,13 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace conformance;
@@ -43,11 +47,75 @@ bool sync_fails() noexcept {
   return true;
 }
 
+std::string content_of(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+/// A file of which a sync that fails loses all that was written since the last one, as Linux may do. The sync after it succeeds.
+class forgetful_file {
+ public:
+  /// The first sync that has something to write fails, and calls `failed`.
+  forgetful_file(std::string path, std::function<void()> failed)
+      : path_{std::move(path)}, failed_{std::move(failed)}, on_disk_{content_of(path_)} {
+    const std::lock_guard lock{mutex};
+    only = this;
+  }
+  ~forgetful_file() {
+    const std::lock_guard lock{mutex};
+    only = nullptr;
+  }
+  forgetful_file(const forgetful_file&) = delete;
+  forgetful_file& operator=(const forgetful_file&) = delete;
+
+  bool has_failed() const { return has_failed_; }
+
+  /// Returns true if this sync is to fail.
+  static bool sync_fails(int file) noexcept {
+    const std::lock_guard lock{mutex};
+    return only != nullptr && only->is(file) && only->fails(file);
+  }
+
+ private:
+  bool is(int file) const noexcept {
+    struct stat own {};
+    struct stat other {};
+    return ::stat(path_.c_str(), &own) == 0 && ::fstat(file, &other) == 0 && own.st_ino == other.st_ino;
+  }
+  bool fails(int file) noexcept {
+    std::string written = content_of(path_);
+    if (has_failed_ || written == on_disk_) {
+      on_disk_ = std::move(written);
+      return false;
+    }
+    EXPECT_EQ(::pwrite(file, on_disk_.data(), on_disk_.size(), 0), static_cast<ssize_t>(on_disk_.size()));
+    EXPECT_EQ(::ftruncate(file, static_cast<off_t>(on_disk_.size())), 0);
+    has_failed_ = true;
+    failed_();
+    errno = EIO;
+    return true;
+  }
+
+  static inline std::mutex mutex;
+  static inline forgetful_file* only = nullptr;
+
+  const std::string path_;
+  const std::function<void()> failed_;
+  std::string on_disk_;
+  std::atomic<bool> has_failed_ = false;
+};
+
 }  // namespace
 
 // SQLite calls these in place of the C library's, because a program's own symbols come first.
-extern "C" int fdatasync(int file) { return sync_fails() ? -1 : static_cast<int>(::syscall(SYS_fdatasync, file)); }
-extern "C" int fsync(int file) { return sync_fails() ? -1 : static_cast<int>(::syscall(SYS_fsync, file)); }
+extern "C" int fdatasync(int file) {
+  if (sync_fails() || forgetful_file::sync_fails(file)) return -1;
+  return static_cast<int>(::syscall(SYS_fdatasync, file));
+}
+extern "C" int fsync(int file) {
+  if (sync_fails() || forgetful_file::sync_fails(file)) return -1;
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
 
 namespace {
 
@@ -365,6 +433,37 @@ TEST_F(sqlite_sync, that_fails_after_a_part_of_the_log_was_copied_is_reported) {
     EXPECT_STREQ(thrown.text(), "the copy of the write-ahead log does not reach the disk");
   }
   EXPECT_EQ(failing_syncs, 0);
+}
+
+// A page that a failed sync has lost is still in the log. It is copied again before the log is started anew.
+TEST_F(sqlite_sync, that_fails_in_a_checkpoint_loses_no_commit) {
+  std::vector<std::string> ids;
+  const auto put_next = [&] {
+    ids.push_back(id_of(ids.size()));
+    EXPECT_EQ(f.put(ids.back(), std::string(3000, 'x')), store_status::ok) << f.problem();
+  };
+  const auto first_of_log = [&] { return content_of(f.on.file + "-wal").substr(0, 32); };
+  const auto put_until = [&](const std::function<bool()>& is_over) {
+    for (const auto deadline = std::chrono::steady_clock::now() + 20s;
+         !is_over() && std::chrono::steady_clock::now() < deadline;) {
+      put_next();
+      f.on.turn();  // a checkpoint that is due has its turn
+    }
+    EXPECT_TRUE(is_over());
+  };
+  while (ids.size() != 5) put_next();
+  std::optional<shell> snapshot{f.on.file};
+  forgetful_file file{f.on.file, [&] { snapshot.reset(); }};
+  snapshot->run("begin");
+  EXPECT_EQ(snapshot->read("select count(*) from tasks"), "5");  // so that the log is copied in part
+  put_until([&] { return file.has_failed(); });
+  const std::string former = first_of_log();
+  put_until([&] { return first_of_log() != former; });
+  f.own->close();
+  std::string why;
+  EXPECT_TRUE(f.on.validate(&why)) << why;
+  f.own->start();
+  EXPECT_EQ(f.own->list(task_state::pending).size(), ids.size());
 }
 
 // --- pages

@@ -264,6 +264,13 @@ TEST(sqlite_failure, tells_outages_from_final_errors) {
   EXPECT_EQ(failure::final(UV_EBUSY, "").uv_code(), UV_EBUSY);
 }
 
+TEST(sqlite_failure, of_a_sync_loses_writes) {
+  using sqlite::failure;
+  EXPECT_TRUE((failure{SQLITE_IOERR_FSYNC, EIO, ""}.loses_writes()));
+  EXPECT_TRUE((failure{SQLITE_IOERR_DIR_FSYNC, EIO, ""}.loses_writes()));
+  EXPECT_FALSE((failure{SQLITE_IOERR_WRITE, EIO, ""}.loses_writes()));
+}
+
 // The index of the log is written after the log: no space for it is not the same as no space for the log.
 TEST(sqlite_failure, of_a_commit_is_known_only_before_its_last_frame) {
   using sqlite::failure;
