@@ -10,9 +10,9 @@ fail() {
 
 # dpkg-dev tells Meson where Debian keeps libraries. Without it `meson install` uses a lib64 that is on no path.
 build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libboost-dev libmimalloc-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer)
+  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer nlohmann-json3-dev libssl-dev)
 # the libraries that the benchmarks compare with, and the one that writes their figures
-bench_packages=("${build_packages[@]}" libevent-dev libev-dev nlohmann-json3-dev)
+bench_packages=("${build_packages[@]}" libevent-dev libev-dev)
 # the peers of durable_bench run on these; npm may also come from elsewhere
 npm_packages=(nodejs npm)
 redis_packages=(redis-server)

@@ -1,0 +1,337 @@
+#include "api.hpp"
+
+#include "percent_encoding.hpp"
+#include "problem_document.hpp"
+#include "query.hpp"
+#include "timer_document.hpp"
+#include "timer_payload.hpp"
+#include "timer_request.hpp"
+#include "times.hpp"
+
+#include <boost/beast/core/string.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <sstream>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace timer_server {
+namespace {
+
+using namespace std::chrono_literals;
+namespace durable = tickwheel::durable;
+using durable::schedule_result;
+
+constexpr std::string_view timers_path = "/v1/timers";
+
+http_answer with_json(unsigned status, const nlohmann::ordered_json& document) {
+  return {.status = status, .content_type = "application/json", .body = text_of(document)};
+}
+
+http_answer bad_request(std::string detail) {
+  return answer_with({.status = 400, .code = "bad-request", .detail = std::move(detail)});
+}
+
+http_answer not_found(const char* detail) {
+  return answer_with({.status = 404, .code = "not-found", .detail = detail});
+}
+
+http_answer conflict(std::string_view code, const char* detail) {
+  return answer_with({.status = 409, .code = code, .detail = detail});
+}
+
+http_answer unavailable(const char* detail) {
+  http_answer answer = answer_with({.status = 503, .code = "unavailable", .detail = detail});
+  answer.retry_after = 1s;
+  return answer;
+}
+
+http_answer store_unavailable() { return unavailable("The store cannot be reached. Nothing was changed."); }
+
+http_answer unknown_outcome(const char* what_next) {
+  return answer_with(
+      {.status = 504,
+       .code = "unknown",
+       .detail = std::string{"The store has not confirmed the request, and may have done it. "} + what_next});
+}
+
+// What a request gets that the scheduler did not take.
+http_answer not_taken(int error) {
+  if (error == UV_EINVAL)
+    return answer_with({.status = 422, .code = "invalid", .detail = "The scheduler takes no such request."});
+  return unavailable(error == UV_EAGAIN ? "The service has too many requests. Nothing was changed."
+                                        : "The service stops. Nothing was changed.");
+}
+
+http_answer method_not_allowed(std::string allowed) {
+  http_answer answer = answer_with(
+      {.status = 405, .code = "method-not-allowed", .detail = "This resource has the methods " + allowed + '.'});
+  answer.allow = std::move(allowed);
+  return answer;
+}
+
+bool reads(std::string_view method) { return method == "GET" || method == "HEAD"; }
+
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.remove_suffix(1);
+  return boost::beast::iequals({type.data(), type.size()}, "application/json");
+}
+
+http_answer answer_of(durable::cancel_result result, const std::string& id) {
+  switch (result) {
+    case durable::cancel_result::cancelled:
+      return {.status = 204};
+    case durable::cancel_result::running:
+      return with_json(202, {{"id", id},
+                             {"result", "running"},
+                             {"detail", "The timer is being called. This call goes on, and no other follows."}});
+    case durable::cancel_result::finished:
+      return conflict("finished", "The timer had finished before.");
+    case durable::cancel_result::not_found:
+      return not_found("No timer has this id.");
+    case durable::cancel_result::unavailable:
+      return store_unavailable();
+    case durable::cancel_result::unknown:
+      break;
+  }
+  return unknown_outcome("Send the same request again.");
+}
+
+http_answer answer_of(durable::revive_result result, const std::string& id) {
+  switch (result) {
+    case durable::revive_result::revived:
+      return with_json(200, {{"id", id}, {"result", "revived"}, {"state", "pending"}});
+    case durable::revive_result::not_dead:
+      return conflict("not-dead", "The timer is not dead, so there is nothing to revive.");
+    case durable::revive_result::not_found:
+      return not_found("No timer has this id.");
+    case durable::revive_result::unavailable:
+      return store_unavailable();
+    case durable::revive_result::unknown:
+      break;
+  }
+  return unknown_outcome("Read the timer to find out.");
+}
+
+// What a client gets that has scheduled a timer, except `exists`, for which the timer is read first.
+http_answer answer_of(schedule_result result, const durable::task_info& timer, durable::on_conflict how) {
+  const auto scheduled = [&](unsigned status) {
+    auto document = document_of(timer);
+    document["result"] = durable::to_string(result);
+    return with_json(status, document);
+  };
+  switch (result) {
+    case schedule_result::scheduled:
+      return scheduled(201);
+    case schedule_result::replaced:
+    case schedule_result::exists:
+      return scheduled(200);
+    case schedule_result::ended:
+      return conflict("ended", "A timer of this id is dead, or has ended a short time ago. Nothing was changed.");
+    case schedule_result::running:
+      return conflict("running", "The timer of this id is being called. Nothing was changed.");
+    case schedule_result::refused:
+      return answer_with({.status = 422, .code = "refused", .detail = "The store refuses this timer."});
+    case schedule_result::unavailable:
+      return store_unavailable();
+    case schedule_result::unknown:
+      break;
+  }
+  return unknown_outcome(
+      how == durable::on_conflict::keep
+          ? "Send the same request again."
+          : "Read the timer to find out. If you send the request again, the timer may be called twice.");
+}
+
+// Reads the timer that is there already, so that the answer has its state.
+void answer_exists(durable::scheduler& scheduler, const std::string& id, const answer_function& answer) {
+  const auto read = [answer, id](durable::read_result result, const durable::task_info& timer) noexcept {
+    if (result == durable::read_result::ok) return answer(answer_of(schedule_result::exists, timer, {}));
+    answer(with_json(200, {{"id", id}, {"result", "exists"}}));
+  };
+  if (scheduler.get(id, read) != 0) answer(with_json(200, {{"id", id}, {"result", "exists"}}));
+}
+
+}  // namespace
+
+api::api(tickwheel::timer_service& timers, durable::scheduler& scheduler, api_options options)
+    : timers_{timers}, scheduler_{scheduler}, options_{std::move(options)}, readiness_{timers, scheduler} {}
+
+void api::ask(const api_request& request, answer_function answer) {
+  const std::string_view path = request.target.substr(0, request.target.find('?'));
+  if (path == "/healthz" || path == "/readyz") {
+    if (!reads(request.method)) return answer(method_not_allowed("GET, HEAD"));
+    if (path == "/readyz") return readiness_.ask(std::move(answer));
+    return answer({.content_type = "text/plain", .body = "alive\n"});
+  }
+  if (auto refused = check_token(request)) return answer(std::move(*refused));
+  route(request, std::move(answer));
+}
+
+std::optional<http_answer> api::check_token(const api_request& request) const {
+  if (options_.tokens == nullptr) return std::nullopt;
+  const auto [verdict, retry_after] = options_.tokens->admit(request.authorization, timers_.now());
+  if (verdict == bearer_tokens::verdict::admitted) return std::nullopt;
+  if (verdict == bearer_tokens::verdict::too_many) {
+    http_answer answer = answer_with({.status = 429,
+                                      .code = "too-many-requests",
+                                      .detail = "This token has made too many requests. Wait a little."});
+    answer.retry_after = retry_after;
+    return answer;
+  }
+  http_answer answer = answer_with(
+      {.status = 401, .code = "unauthorized", .detail = "Give a valid token: \"Authorization: Bearer TOKEN\"."});
+  answer.asks_for_token = true;
+  return answer;
+}
+
+void api::route(const api_request& request, answer_function answer) {
+  const std::size_t end_of_path = std::min(request.target.find('?'), request.target.size());
+  const std::string_view path = request.target.substr(0, end_of_path);
+  const std::string_view query = request.target.substr(std::min(end_of_path + 1, request.target.size()));
+  if (path == "/metrics") return reads(request.method) ? metrics(answer) : answer(method_not_allowed("GET, HEAD"));
+  if (path == timers_path)
+    return reads(request.method) ? list(query, std::move(answer)) : answer(method_not_allowed("GET, HEAD"));
+  if (path.substr(0, timers_path.size()) == timers_path && path[timers_path.size()] == '/')
+    return route_timer(request, path.substr(timers_path.size() + 1), query, std::move(answer));
+  answer(not_found("There is no such resource. Timers are at /v1/timers/{id}."));
+}
+
+// `path` is "{id}" or "{id}/revive".
+void api::route_timer(const api_request& request, std::string_view path, std::string_view query,
+                      answer_function answer) {
+  const std::size_t slash = path.find('/');
+  const bool is_revive = slash != std::string_view::npos && path.substr(slash) == "/revive";
+  if (slash != std::string_view::npos && !is_revive)
+    return answer(not_found("There is no such resource. A slash in an id is written as %2F."));
+  auto id = percent_decode(path.substr(0, slash));
+  if (!id) return answer(bad_request("The id has a percent sign without two hexadecimal digits after it."));
+  if (!durable::is_valid_id(*id))
+    return answer(answer_with(
+        {.status = 400, .code = "bad-id", .detail = "An id is 1 to 255 bytes of UTF-8 without control characters."}));
+  if (request.method == "PUT" && !is_revive) return put(request, std::move(*id), query, std::move(answer));
+  if (const auto parameters = query::read(query, {}); std::holds_alternative<std::string>(parameters))
+    return answer(bad_request(std::get<std::string>(parameters)));
+  if (is_revive) return request.method == "POST" ? revive(*id, std::move(answer)) : answer(method_not_allowed("POST"));
+  if (reads(request.method)) return get(*id, std::move(answer));
+  if (request.method == "DELETE") return cancel(*id, std::move(answer));
+  answer(method_not_allowed("GET, HEAD, PUT, DELETE"));
+}
+
+void api::put(const api_request& request, std::string id, std::string_view query, answer_function answer) {
+  if (!request.content_type.empty() && !is_json(request.content_type))
+    return answer(answer_with({.status = 415,
+                               .code = "unsupported-media-type",
+                               .detail = "The document of a timer is JSON: \"Content-Type: application/json\"."}));
+  const auto parameters = query::read(query, {"strict"});
+  if (const auto* const wrong = std::get_if<std::string>(&parameters)) return answer(bad_request(*wrong));
+  const auto strict = std::get<timer_server::query>(parameters)["strict"];
+  if (strict && !strict->empty()) return answer(bad_request("The parameter strict has no value."));
+
+  auto document = read_timer_request(request.body);
+  if (const auto* const mistake = std::get_if<request_mistake>(&document))
+    return answer(answer_with({.status = mistake->field.empty() ? 400U : 422U,
+                               .code = mistake->field.empty() ? "bad-document" : "invalid",
+                               .detail = mistake->detail,
+                               .field = mistake->field}));
+  const auto& asked = std::get<timer_request>(document);
+  const auto now = options_.now();
+  if (strict && asked.due && *asked.due < now)
+    return answer(answer_with({.status = 422,
+                               .code = "past",
+                               .detail = "due: " + write_moment(*asked.due) + " is in the past.",
+                               .field = "due"}));
+  durable::task_info timer;
+  timer.what = {.id = std::move(id),
+                .due = asked.due ? *asked.due : now + std::chrono::ceil<durable::clock::duration>(asked.in),
+                .payload = write_payload(asked.callback),
+                .period = asked.every};
+  if (timer.what.payload.size() > options_.max_payload)
+    return answer(
+        answer_with({.status = 413,
+                     .code = "too-large",
+                     .detail = "The callback is too large: its URL, headers and body together have more than " +
+                               std::to_string(options_.max_payload) + " bytes as JSON."}));
+  if (const char* const wrong = durable::problem(timer.what, options_.max_payload))
+    return answer(answer_with({.status = 422, .code = "invalid", .detail = std::string{wrong} + '.'}));
+
+  durable::task task = timer.what;
+  timer.next = std::max(timer.what.due, now);
+  const auto done = [answer, timer = std::move(timer), how = asked.conflict,
+                     &scheduler = scheduler_](schedule_result result) noexcept {
+    if (result == schedule_result::exists) return answer_exists(scheduler, timer.what.id, answer);
+    answer(answer_of(result, timer, how));
+  };
+  if (const int error = scheduler_.schedule(std::move(task), done, asked.conflict)) answer(not_taken(error));
+}
+
+void api::get(const std::string& id, answer_function answer) {
+  const auto done = [answer](durable::read_result result, const durable::task_info& timer) noexcept {
+    switch (result) {
+      case durable::read_result::ok:
+        return answer(with_json(200, document_of(timer)));
+      case durable::read_result::not_found:
+        return answer(not_found("No timer has this id."));
+      case durable::read_result::unavailable:
+        break;
+    }
+    answer(store_unavailable());
+  };
+  if (const int error = scheduler_.get(id, done)) answer(not_taken(error));
+}
+
+void api::cancel(const std::string& id, answer_function answer) {
+  const auto done = [answer, id](durable::cancel_result result) noexcept { answer(answer_of(result, id)); };
+  if (const int error = scheduler_.cancel(id, done)) answer(not_taken(error));
+}
+
+void api::revive(const std::string& id, answer_function answer) {
+  const auto done = [answer, id](durable::revive_result result) noexcept { answer(answer_of(result, id)); };
+  if (const int error = scheduler_.revive(id, done)) answer(not_taken(error));
+}
+
+void api::list(std::string_view query, answer_function answer) {
+  using durable::task_state;
+  const auto parameters = query::read(query, {"state", "after", "limit"});
+  if (const auto* const wrong = std::get_if<std::string>(&parameters)) return answer(bad_request(*wrong));
+  const auto& given = std::get<timer_server::query>(parameters);
+
+  constexpr std::array states{task_state::pending, task_state::running, task_state::dead, task_state::finished,
+                              task_state::cancelled};
+  const auto* const state =
+      std::find_if(states.begin(), states.end(), [&](task_state s) { return given["state"] == durable::to_string(s); });
+  if (state == states.end())
+    return answer(bad_request("Give the parameter state: pending, running, dead, finished or cancelled."));
+  const std::string_view after = given["after"].value_or("");
+  if (!after.empty() && !durable::is_valid_id(after)) return answer(bad_request("The parameter after is no id."));
+  constexpr std::string_view usual_limit = "100";
+  const std::string_view text = given["limit"].value_or(usual_limit);
+  std::size_t limit = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
+  if (error != std::errc{} || end != text.data() + text.size() || limit == 0 || limit > max_page)
+    return answer(bad_request("The parameter limit is a number from 1 to " + std::to_string(max_page) + '.'));
+
+  const auto done = [answer, limit](durable::read_result result,
+                                    const std::vector<durable::task_info>& timers) noexcept {
+    if (result != durable::read_result::ok) return answer(store_unavailable());
+    nlohmann::ordered_json document{{"timers", nlohmann::ordered_json::array()}};
+    for (const durable::task_info& timer : timers) document["timers"].push_back(document_of(timer));
+    if (timers.size() == limit) document["next_after"] = timers.back().what.id;
+    answer(with_json(200, document));
+  };
+  if (const int refused = scheduler_.list(*state, after, limit, done)) answer(not_taken(refused));
+}
+
+void api::metrics(const answer_function& answer) const {
+  std::ostringstream out;
+  durable::write_prometheus(out, scheduler_);
+  if (options_.write_metrics) options_.write_metrics(out);
+  answer({.content_type = "text/plain; version=0.0.4", .body = std::move(out).str()});
+}
+
+}  // namespace timer_server

@@ -1,0 +1,74 @@
+#include "executor.hpp"
+
+#include "percent_encoding.hpp"
+#include "timer_payload.hpp"
+#include "times.hpp"
+
+#include <utility>
+
+namespace timer_server {
+namespace {
+
+constexpr std::size_t most_counted = 100'000;  // timers whose callees ask to wait
+
+}  // namespace
+
+callback_request request_of(callback_request callback, const tickwheel::durable::execution& run) {
+  const std::string id = percent_encode(run.id());
+  const std::string due = write_moment(run.due());
+  auto& headers = callback.headers;
+  headers.emplace_back("Timer-Id", id);
+  headers.emplace_back("Timer-Due", due);
+  headers.emplace_back("Timer-Attempt", std::to_string(run.attempt()));
+  headers.emplace_back("Timer-Token", std::to_string(run.token()));
+  headers.emplace_back("Idempotency-Key", id + ':' + due);
+  return callback;
+}
+
+void executor::start(tickwheel::durable::execution run) noexcept {
+  auto callback = read_payload(run.payload());
+  if (!callback) {
+    const callback_outcome unreadable{.what = callback_outcome::kind::dead,
+                                      .error = "the payload of the task is no callback"};
+    on_dead_(run.id(), unreadable);
+    return run.bury(unreadable.error);
+  }
+  callback_request request = request_of(std::move(*callback), run);
+  const std::uint64_t token = run.token();
+  running_.insert_or_assign(token, std::move(run));
+  call_(std::move(request), [this, token](const callback_outcome& outcome) { end(token, outcome); });
+}
+
+void executor::end(std::uint64_t token, const callback_outcome& outcome) noexcept {
+  auto found = running_.extract(token);
+  if (found.empty()) return;
+  tickwheel::durable::execution& run = found.mapped();
+  using kind = callback_outcome::kind;
+  if (outcome.what == kind::asked_to_wait && may_wait(run.id())) return run.retry_after(outcome.delay);
+  waits_.erase(std::string{run.id()});
+  switch (outcome.what) {
+    case kind::done:
+      return run.done();
+    case kind::asked_to_wait:
+      return run.fail("the callee asked to be called later too often: " + outcome.error);
+    case kind::failed:
+      return run.fail(outcome.error);
+    case kind::dead:
+      on_dead_(run.id(), outcome);
+      return run.bury(outcome.error);
+  }
+}
+
+// The counts are not durable: after a restart a callee may ask as often again.
+bool executor::may_wait(std::string_view id) {
+  unsigned& count = waits_[std::string{id}];
+  if (++count > most_waits_in_a_row) return false;
+  if (waits_.size() > most_counted) {
+    auto other = waits_.begin();
+    if (other->first == id) ++other;
+    waits_.erase(other);
+  }
+  return true;
+}
+
+}  // namespace timer_server

@@ -1,0 +1,49 @@
+// Turns a timer that is due into a callback, and what became of the callback into the end of the execution.
+#pragma once
+
+#include "callbacks/callback_outcome.hpp"
+#include "callbacks/callback_request.hpp"
+
+#include <tickwheel/durable/execution.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace timer_server {
+
+/// A callee may ask to be called later so often in a row. Then that counts as a failure.
+inline constexpr unsigned most_waits_in_a_row = 100;
+
+/// *Thread safety:* the loop's thread only. *Lifetime:* outlives the calls that it has made: close the caller first.
+class executor {
+ public:
+  using call_function = std::function<void(callback_request, std::function<void(const callback_outcome&)>)>;
+  /// Is told of each timer that is dead by the answer of its callee.
+  using dead_function = std::function<void(std::string_view id, const callback_outcome&)>;
+
+  executor(call_function call, dead_function on_dead) : call_{std::move(call)}, on_dead_{std::move(on_dead)} {}
+
+  /// Calls the callee of a timer. The execution ends when that has answered.
+  void start(tickwheel::durable::execution) noexcept;
+
+  std::size_t running() const noexcept { return running_.size(); }
+
+ private:
+  void end(std::uint64_t token, const callback_outcome&) noexcept;
+  bool may_wait(std::string_view id);
+
+  call_function call_;
+  dead_function on_dead_;
+  std::unordered_map<std::uint64_t, tickwheel::durable::execution> running_;  // by their tokens
+  std::unordered_map<std::string, unsigned> waits_;                           // in a row, by the timers' ids
+};
+
+/// Returns what is sent for a timer: its callback, and the headers that tell which timer, due time and attempt it is. Timer-Id and
+/// Idempotency-Key have the id percent-encoded, because a header is ASCII.
+callback_request request_of(callback_request callback, const tickwheel::durable::execution&);
+
+}  // namespace timer_server
