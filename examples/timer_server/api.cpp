@@ -162,15 +162,15 @@ void answer_exists(durable::scheduler& scheduler, const std::string& id, const a
 api::api(tickwheel::timer_service& timers, durable::scheduler& scheduler, api_options options)
     : timers_{timers}, scheduler_{scheduler}, options_{std::move(options)}, readiness_{timers, scheduler} {}
 
-void api::ask(const api_request& request, answer_function answer) {
+void api::ask(const api_request& request, const answer_function& answer) {
   const std::string_view path = request.target.substr(0, request.target.find('?'));
   if (path == "/healthz" || path == "/readyz") {
     if (!reads(request.method)) return answer(method_not_allowed("GET, HEAD"));
-    if (path == "/readyz") return readiness_.ask(std::move(answer));
+    if (path == "/readyz") return readiness_.ask(answer);
     return answer({.content_type = "text/plain", .body = "alive\n"});
   }
   if (auto refused = check_token(request)) return answer(std::move(*refused));
-  route(request, std::move(answer));
+  route(request, answer);
 }
 
 std::optional<http_answer> api::check_token(const api_request& request) const {
@@ -190,21 +190,20 @@ std::optional<http_answer> api::check_token(const api_request& request) const {
   return answer;
 }
 
-void api::route(const api_request& request, answer_function answer) {
+void api::route(const api_request& request, const answer_function& answer) {
   const std::size_t end_of_path = std::min(request.target.find('?'), request.target.size());
   const std::string_view path = request.target.substr(0, end_of_path);
   const std::string_view query = request.target.substr(std::min(end_of_path + 1, request.target.size()));
   if (path == "/metrics") return reads(request.method) ? metrics(answer) : answer(method_not_allowed("GET, HEAD"));
-  if (path == timers_path)
-    return reads(request.method) ? list(query, std::move(answer)) : answer(method_not_allowed("GET, HEAD"));
+  if (path == timers_path) return reads(request.method) ? list(query, answer) : answer(method_not_allowed("GET, HEAD"));
   if (path.substr(0, timers_path.size()) == timers_path && path[timers_path.size()] == '/')
-    return route_timer(request, path.substr(timers_path.size() + 1), query, std::move(answer));
+    return route_timer(request, path.substr(timers_path.size() + 1), query, answer);
   answer(not_found("There is no such resource. Timers are at /v1/timers/{id}."));
 }
 
 // `path` is "{id}" or "{id}/revive".
 void api::route_timer(const api_request& request, std::string_view path, std::string_view query,
-                      answer_function answer) {
+                      const answer_function& answer) {
   const std::size_t slash = path.find('/');
   const bool is_revive = slash != std::string_view::npos && path.substr(slash) == "/revive";
   if (slash != std::string_view::npos && !is_revive)
@@ -214,16 +213,16 @@ void api::route_timer(const api_request& request, std::string_view path, std::st
   if (!durable::is_valid_id(*id))
     return answer(answer_with(
         {.status = 400, .code = "bad-id", .detail = "An id is 1 to 255 bytes of UTF-8 without control characters."}));
-  if (request.method == "PUT" && !is_revive) return put(request, std::move(*id), query, std::move(answer));
+  if (request.method == "PUT" && !is_revive) return put(request, std::move(*id), query, answer);
   if (const auto parameters = query::read(query, {}); std::holds_alternative<std::string>(parameters))
     return answer(bad_request(std::get<std::string>(parameters)));
-  if (is_revive) return request.method == "POST" ? revive(*id, std::move(answer)) : answer(method_not_allowed("POST"));
-  if (reads(request.method)) return get(*id, std::move(answer));
-  if (request.method == "DELETE") return cancel(*id, std::move(answer));
+  if (is_revive) return request.method == "POST" ? revive(*id, answer) : answer(method_not_allowed("POST"));
+  if (reads(request.method)) return get(*id, answer);
+  if (request.method == "DELETE") return cancel(*id, answer);
   answer(method_not_allowed("GET, HEAD, PUT, DELETE"));
 }
 
-void api::put(const api_request& request, std::string id, std::string_view query, answer_function answer) {
+void api::put(const api_request& request, std::string id, std::string_view query, const answer_function& answer) {
   if (!request.content_type.empty() && !is_json(request.content_type))
     return answer(answer_with({.status = 415,
                                .code = "unsupported-media-type",
@@ -270,7 +269,7 @@ void api::put(const api_request& request, std::string id, std::string_view query
   if (const int error = scheduler_.schedule(std::move(task), done, asked.conflict)) answer(not_taken(error));
 }
 
-void api::get(const std::string& id, answer_function answer) {
+void api::get(const std::string& id, const answer_function& answer) {
   const auto done = [answer](durable::read_result result, const durable::task_info& timer) noexcept {
     switch (result) {
       case durable::read_result::ok:
@@ -285,17 +284,17 @@ void api::get(const std::string& id, answer_function answer) {
   if (const int error = scheduler_.get(id, done)) answer(not_taken(error));
 }
 
-void api::cancel(const std::string& id, answer_function answer) {
+void api::cancel(const std::string& id, const answer_function& answer) {
   const auto done = [answer, id](durable::cancel_result result) noexcept { answer(answer_of(result, id)); };
   if (const int error = scheduler_.cancel(id, done)) answer(not_taken(error));
 }
 
-void api::revive(const std::string& id, answer_function answer) {
+void api::revive(const std::string& id, const answer_function& answer) {
   const auto done = [answer, id](durable::revive_result result) noexcept { answer(answer_of(result, id)); };
   if (const int error = scheduler_.revive(id, done)) answer(not_taken(error));
 }
 
-void api::list(std::string_view query, answer_function answer) {
+void api::list(std::string_view query, const answer_function& answer) {
   using durable::task_state;
   const auto parameters = query::read(query, {"state", "after", "limit"});
   if (const auto* const wrong = std::get_if<std::string>(&parameters)) return answer(bad_request(*wrong));

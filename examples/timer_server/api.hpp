@@ -46,19 +46,19 @@ class api {
   api(tickwheel::timer_service& timers, tickwheel::durable::scheduler& scheduler, api_options options);
 
   /// Answers exactly once: within this call, or later. All requests are answered when the scheduler is closed.
-  void ask(const api_request&, answer_function);
+  void ask(const api_request&, const answer_function&);
 
   /// /readyz says no from now on.
   void begin_drain() noexcept { readiness_.begin_drain(); }
 
  private:
-  void route(const api_request&, answer_function);
-  void route_timer(const api_request&, std::string_view path, std::string_view query, answer_function);
-  void put(const api_request&, std::string id, std::string_view query, answer_function);
-  void get(const std::string& id, answer_function);
-  void cancel(const std::string& id, answer_function);
-  void revive(const std::string& id, answer_function);
-  void list(std::string_view query, answer_function);
+  void route(const api_request&, const answer_function&);
+  void route_timer(const api_request&, std::string_view path, std::string_view query, const answer_function&);
+  void put(const api_request&, std::string id, std::string_view query, const answer_function&);
+  void get(const std::string& id, const answer_function&);
+  void cancel(const std::string& id, const answer_function&);
+  void revive(const std::string& id, const answer_function&);
+  void list(std::string_view query, const answer_function&);
   void metrics(const answer_function&) const;
   /// No value: the request may go on.
   std::optional<http_answer> check_token(const api_request&) const;

@@ -42,7 +42,7 @@ struct connections {
 /// header, and then reads no more.
 ///
 /// *Lifetime:* it owns itself from `accept` until its socket is closed. An answer that comes later finds it gone.
-class http_connection : public std::enable_shared_from_this<http_connection>, private http_framing::handler {
+class http_connection final : public std::enable_shared_from_this<http_connection>, private http_framing::handler {
  public:
   /// Takes the connection that waits on `listener`.
   static void accept(connections& on, uv_stream_t& listener) noexcept;

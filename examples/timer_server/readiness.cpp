@@ -26,7 +26,7 @@ readiness::readiness(tickwheel::timer_service& timers, durable::scheduler& sched
       scheduler_{scheduler},
       answered_at_{std::make_shared<tickwheel::clock::time_point>(tickwheel::clock::time_point::min())} {}
 
-void readiness::ask(answer_function answer) {
+void readiness::ask(const answer_function& answer) {
   if (is_draining_) return answer(not_ready("The service stops."));
   if (scheduler_.stats().partitions == 0)
     return answer(not_ready("The service owns no partition of the store, so it starts no timer."));

@@ -16,7 +16,7 @@ class readiness {
  public:
   readiness(tickwheel::timer_service& timers, tickwheel::durable::scheduler& scheduler);
 
-  void ask(answer_function);
+  void ask(const answer_function&);
   void begin_drain() noexcept { is_draining_ = true; }
 
  private:

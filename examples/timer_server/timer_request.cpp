@@ -62,7 +62,7 @@ class document_reader {
   bool number_float(number_float_t, const string_t&) { return refuse_type("a number"); }
   bool binary(binary_t&) { return refuse_type("binary"); }
   bool start_array(std::size_t) { return refuse_type("an array"); }
-  bool end_array() { return true; }
+  static bool end_array() { return true; }
 
   bool start_object(std::size_t) {
     if (depth_ == 0) return ++depth_, true;
@@ -169,7 +169,7 @@ class document_reader {
 
   bool read_conflict(std::string_view value) {
     using tickwheel::durable::on_conflict;
-    if (value != "keep" && value != "replace") return check("must be \"keep\" or \"replace\"", value);
+    if (value != "keep" && value != "replace") return check(R"(must be "keep" or "replace")", value);
     asked_.conflict = value == "keep" ? on_conflict::keep : on_conflict::replace;
     return true;
   }

@@ -6,6 +6,7 @@
 #include <tickwheel/durable/task.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,6 @@ inline constexpr std::size_t max_callback_headers = 64;
 ///
 /// A field that is unknown, or that stands there twice, is a mistake. *Thread safety:* a pure function. *Complexity:* that of
 /// the text.
-std::variant<timer_request, request_mistake> read_timer_request(std::string_view json);
+std::variant<timer_request, request_mistake> read_timer_request(std::string_view text);
 
 }  // namespace timer_server
