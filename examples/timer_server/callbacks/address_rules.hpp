@@ -1,5 +1,5 @@
-// Which addresses the service may call. A service that calls any URL which it is given is a way into the network it stands in: its
-// users could reach what only it can reach. So an address that no rule allows is never connected to.
+// Which addresses the service may call. A service that calls any URL which it is given is a way into the network it stands in:
+// its users could reach what only it can reach. So an address that no rule allows is never connected to.
 #pragma once
 
 #include <array>

@@ -23,6 +23,8 @@
 
 namespace timer_server {
 
+class callback_dispatcher;
+
 /// Limits of a caller.
 struct callback_options {
   address_rules allowed;  // loopback, unless more is allowed
@@ -64,10 +66,11 @@ class callback_caller {
   callback_caller(const callback_caller&) = delete;
   callback_caller& operator=(const callback_caller&) = delete;
 
-  /// Sends the request. `answered` is called exactly once: on the loop's thread, never within `call`. It must not throw; it may do
-  /// anything else, such as call, close and destroy the caller.
+  /// Sends the request. `answered` is called exactly once: on the loop's thread, never within `call`. It must not throw; it may
+  /// do anything else, such as call, close and destroy the caller.
   ///
-  /// An invalid request is `dead`. After `close`, and if too many calls wait, the outcome is `failed`.
+  /// If `max_armed` timers of the loop are armed, the outcome is `failed`; the answer may then wait for another call's, or for
+  /// `close` and the destructor. An invalid request is `dead`. After `close`, and if too many calls wait, the outcome is `failed`.
   void call(callback_request request, std::function<void(const callback_outcome&)> answered);
 
   /// Ends all calls: each is answered as `failed` before this returns. Whether its callee has seen it is unknown. Closes all
@@ -77,8 +80,7 @@ class callback_caller {
   callback_stats stats() const noexcept;
 
  private:
-  class state;
-  std::shared_ptr<state> state_;
+  std::shared_ptr<callback_dispatcher> dispatcher_;
 };
 
 /// Returns null if `url` is a callback URL, or why it is none.

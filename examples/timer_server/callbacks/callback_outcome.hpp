@@ -19,7 +19,7 @@ struct callback_outcome {
   kind what{};
   std::chrono::seconds delay{};  // of `asked_to_wait`: from 1 second to an hour
   unsigned status = 0;           // of the answer; 0 if there is none
-  std::string error;             // why it is not done; has no header and no body of either side
+  std::string error{};           // why it is not done; has no header and no body of either side
 };
 
 /// Returns the outcome of a whole response. `retry_after` is the header's value, if there is one: seconds, or a date, which is

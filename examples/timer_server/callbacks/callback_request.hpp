@@ -12,8 +12,8 @@ namespace timer_server {
 struct callback_request {
   std::string url;
   std::string method = "POST";
-  std::vector<std::pair<std::string, std::string>> headers;
-  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers{};
+  std::string body{};
 };
 
 /// Returns null if `method` may be used, or why not. A method is a token of at most 32 characters, except CONNECT and TRACE.
