@@ -26,10 +26,10 @@ class address_rules {
 
   /// Allows a range such as 10.1.0.0/16 or fd00::/8, or an address. Returns null, or why the text is no range; then nothing has
   /// changed.
-  const char* allow(std::string_view range);
+  const char* allow(std::string_view text);
 
-  /// Returns true if `address` is an IPv4 or IPv6 address in one of the ranges. The port does not matter.
-  bool allows(const sockaddr& address) const noexcept;
+  /// Returns true if `peer` is an IPv4 or IPv6 address in one of the ranges. The port does not matter.
+  bool allows(const sockaddr& peer) const noexcept;
 
  private:
   struct empty {};

@@ -34,12 +34,12 @@ struct callback_options {
   std::chrono::milliseconds total_timeout = std::chrono::seconds{60};
   /// How long a connection is kept that nobody uses.
   std::chrono::milliseconds idle_timeout = std::chrono::seconds{20};
-  std::size_t connections_per_host = 16;       // a host and port
-  std::size_t connections = 256;               // in all
-  std::size_t max_waiting = 65536;             // calls without a connection; one more fails
-  std::size_t max_header_bytes = 16384;        // of a response
-  std::size_t max_response_bytes = 64 * 1024;  // of a response's body, which is not kept
-  std::string secret;                          // of the HMAC (signature.hpp); empty: no signature
+  std::size_t connections_per_host = 16;   // a host and port
+  std::size_t connections = 256;           // in all
+  std::size_t max_waiting = 65536;         // calls without a connection; one more fails
+  std::size_t max_header_bytes = 16384;    // of a response
+  std::size_t max_response_bytes = 65536;  // of a response's body, which is not kept
+  std::string secret;                      // of the HMAC (signature.hpp); empty: no signature
 
   /// Returns a message that names the first invalid field, or null if all are valid.
   const char* problem() const noexcept;

@@ -23,6 +23,8 @@ bool may_begin_a_response(std::string_view bytes) noexcept {
 
 }  // namespace
 
+response_reader::parser::parser() = default;
+
 void response_reader::parser::on_field_impl(field name, string_view, string_view value, error_code&) {
   // a field after the body says nothing
   if (name == field::retry_after && !is_header_done() && !retry_after) retry_after.emplace(value.data(), value.size());

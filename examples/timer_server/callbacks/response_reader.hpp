@@ -13,7 +13,7 @@ namespace timer_server {
 
 struct response_limits {
   std::size_t header = 16384;      // also of what surrounds a chunk of the body
-  std::size_t body = 64 * 1024;    // without the coding in chunks
+  std::size_t body = 65536;        // without the coding in chunks
   unsigned interim_responses = 8;  // 1xx, before the one that counts
 };
 
@@ -48,6 +48,7 @@ class response_reader {
   // Keeps what the outcome depends on.
   class parser final : public boost::beast::http::basic_parser<false> {
    public:
+    parser();  // defined elsewhere: clang needs the class complete for its members' initial values
     unsigned status = 0;
     std::optional<std::string> retry_after;
 
