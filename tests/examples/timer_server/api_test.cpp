@@ -65,8 +65,9 @@ struct api_test : testing::Test {
   }
 
   void advance(std::chrono::nanoseconds time) {
-    for (; time.count() > 0; time -= 100ms) {
-      manual.advance(std::min<std::chrono::nanoseconds>(time, 100ms));
+    const std::chrono::nanoseconds step = time > 1min ? 5s : 100ms;
+    for (; time.count() > 0; time -= step) {
+      manual.advance(std::min(time, step));
       for (const std::size_t index : std::exchange(posted, {})) unanswered[index](*outcome);
     }
   }
