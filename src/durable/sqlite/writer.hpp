@@ -22,8 +22,8 @@ namespace tickwheel::durable::sqlite {
 /// requests are committed in small parts, and starts are carried out in between. So a call may be committed in parts.
 ///
 /// If a transaction fails before its COMMIT, it is rolled back, and its calls are `unavailable`. If its COMMIT fails, they are
-/// `unknown`. Both connections are then closed and opened again, as after a sync of a checkpoint that failed. Until all of the log has been copied into the file, nothing is
-/// answered `ok`.
+/// `unknown`. Both connections are then closed and opened again, as after a checkpoint's sync that failed. Until all of the log has
+/// been copied into the file, nothing is answered `ok`.
 class writer {
  public:
   writer(store_state& state, work_queues& queues, outbox& answers) noexcept
