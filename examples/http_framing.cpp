@@ -83,7 +83,7 @@ http_framing::step http_framing::parse_header(std::string_view bytes, handler& t
 
 bool http_framing::accept_header(handler& to) {
   const request& header = request_->get();
-  // Where the body ends must be beyond doubt, or it could be read as another request by one of us and not by the other.
+  // The end of the body must be beyond doubt. Otherwise one of us could read a part of it as another request, and the other not.
   const auto hosts = header.count(http::field::host);
   if (hosts > 1 || (hosts == 0 && header.version() >= 11)) return refuse(status::bad_request, to);
   const auto codings = header.equal_range(http::field::transfer_encoding);

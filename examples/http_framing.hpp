@@ -1,4 +1,5 @@
-// Where a request of HTTP/1.1 begins and ends: bytes go in, whole requests come out. Knows no socket, and no answer.
+// The framing of HTTP/1.1 finds the beginning and the end of each request: bytes go in, whole requests come out. It knows no socket,
+// and no answer.
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -37,7 +38,7 @@ class http_framing {
     virtual bool on_request(const request&) = 0;
     /// The peer waits to be told that it may send the body: "HTTP/1.1 100 Continue". Returns as above.
     virtual bool on_expect_continue() = 0;
-    /// What came is no request, or too large. It is over; the status says why.
+    /// The bytes are no request, or one that is too large. It is over; the status says why.
     virtual void on_refused(status) = 0;
 
    protected:
@@ -67,7 +68,7 @@ class http_framing {
  private:
   using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  // What became of some bytes: how many were used, none when it takes more of them, and whether to go on.
+  // A step uses some bytes, or none if it takes more of them, and says whether to go on.
   struct step {
     std::size_t used = 0;
     bool goes_on = true;

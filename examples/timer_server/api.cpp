@@ -59,7 +59,7 @@ http_answer unknown_outcome(const char* what_next) {
        .detail = std::string{"The store has not confirmed the request, and may have done it. "} + what_next});
 }
 
-// What a request gets that the scheduler did not take.
+// The answer to a request that the scheduler did not take.
 http_answer not_taken(int error) {
   if (error == UV_EINVAL)
     return answer_with({.status = 422, .code = "invalid", .detail = "The scheduler takes no such request."});
@@ -118,7 +118,7 @@ http_answer answer_of(durable::revive_result result, const std::string& id) {
   return unknown_outcome("Read the timer to find out.");
 }
 
-// What a client gets that has scheduled a timer, except `exists`, for which the timer is read first.
+// The answer to a client that has scheduled a timer. For `exists` the timer is read first.
 http_answer answer_of(schedule_result result, const durable::task_info& timer, durable::on_conflict how) {
   const auto scheduled = [&](unsigned status) {
     auto document = document_of(timer);

@@ -1,4 +1,4 @@
-// Who may use the API: bearer tokens (RFC 6750), and how often each of them may.
+// Bearer tokens (RFC 6750) say who may use the API. Each has a rate.
 #pragma once
 
 #include <tickwheel/uv/timer_service.hpp>

@@ -1,4 +1,4 @@
-// What the service tells its operator: a line for each event, as text or as JSON. Tokens, headers and bodies never stand in it.
+// The log tells the operator of each event in a line, as text or as JSON. Tokens, headers and bodies never stand in it.
 #pragma once
 
 #include <cstdint>

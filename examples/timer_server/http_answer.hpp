@@ -1,4 +1,4 @@
-// What a request is answered.
+// The answer to a request.
 #pragma once
 
 #include <chrono>

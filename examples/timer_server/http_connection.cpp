@@ -197,7 +197,7 @@ std::size_t http_connection::send(std::string_view bytes) noexcept {
   return sent < 0 ? 0 : static_cast<std::size_t>(sent);
 }
 
-// What the peer has not acknowledged: what is to be written, and, where that can be asked, what the system has of it. A system
+// The bytes that the peer has not acknowledged: those that are to be written, and those that the system has, if it tells. A system
 // takes half a megabyte at once and nothing for a long time after, however steadily the peer reads.
 std::size_t http_connection::owed() noexcept {
   int in_system = 0;

@@ -19,7 +19,7 @@
 
 namespace timer_server {
 
-/// What all connections share.
+/// All connections share this.
 struct connections {
   tickwheel::event_loop& loop;
   tickwheel::drain_group& drain;
@@ -53,7 +53,7 @@ class http_connection final : public std::enable_shared_from_this<http_connectio
   http_connection& operator=(const http_connection&) = delete;
 
  private:
-  // What an answer must know of its request.
+  // An answer must know this of its request.
   struct asked {
     bool is_head = false;
     bool keep_alive = true;

@@ -1,4 +1,4 @@
-// Where the service listens: "127.0.0.1:8081" or "[::1]:8081".
+// The address at which the service listens: "127.0.0.1:8081" or "[::1]:8081".
 #pragma once
 
 #include <uv.h>

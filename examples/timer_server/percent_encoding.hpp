@@ -7,7 +7,7 @@
 
 namespace timer_server {
 
-/// What a plus sign is: in a query a space, in a path itself.
+/// The meaning of a plus sign: in a query a space, in a path itself.
 enum class plus_sign : bool { itself, space };
 
 /// Decodes a part of a URL. No value: a percent sign is not followed by two hexadecimal digits.

@@ -1,4 +1,4 @@
-// Where the timers are kept: "sqlite:timers.db" or "postgresql://host/database".
+// The place of the timers: "sqlite:timers.db" or "postgresql://host/database".
 #pragma once
 
 #include <tickwheel/durable/store.hpp>

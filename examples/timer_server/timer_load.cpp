@@ -172,7 +172,7 @@ class ledger {
 
 // --- one connection to the server ------------------------------------------------------------------------------------
 
-// What all clients share.
+// All clients share this.
 struct context {
   const options& asked;
   ledger& book;

@@ -1,4 +1,4 @@
-// What a client asks for when it schedules a timer: the JSON document of PUT /v1/timers/{id}.
+// A client schedules a timer by this request: the JSON document of PUT /v1/timers/{id}.
 #pragma once
 
 #include "callbacks/callback_request.hpp"

@@ -144,7 +144,7 @@ bool add(std::uint64_t count, nanoseconds unit, nanoseconds& sum) noexcept {
   return true;
 }
 
-// What is left of "30m": a number and its unit.
+// The short form, such as "30m": a number and its unit.
 const char* read_plain_duration(reader text, nanoseconds& into) noexcept {
   if (!is_digit(text.front())) return no_duration;
   const auto count = text.number();

@@ -17,7 +17,8 @@
 namespace tickwheel::durable::detail {
 
 /// A look reads the pending tasks of all own partitions that are due within `window`, page after page. A server's index keeps what an
-/// old snapshot may see. A look from the beginning passes over all of that, and so reads the first pages of a few partitions at a time.
+/// old snapshot may see. A look from the beginning passes over all of that, so it reads the first pages of a few partitions at a
+/// time.
 ///
 /// It starts at the low-water mark, which is two windows before the oldest task in memory: earlier tasks were read before, or are late
 /// comers, which a look from the beginning finds. A look ends early if the window is full, and goes on once half of it has gone.

@@ -1,5 +1,5 @@
-// Which addresses the service may call. A service that calls any URL which it is given is a way into the network it stands in:
-// its users could reach what only it can reach. So an address that no rule allows is never connected to.
+// The rules say which addresses the service may call. If it called any URL, its users could reach all that it can reach: it would be a
+// way into its network. So it never connects to an address that no rule allows.
 #pragma once
 
 #include <array>

@@ -38,7 +38,7 @@ class callback final : public auto_hook<call_in_all>, public auto_hook<call_in_q
   /// Its turn: sends on `idle`, or opens a connection if that is null. May end it.
   void start(connection* idle);
 
-  // What its connection tells it.
+  // Its connection tells it.
   void on_connected(int error) noexcept;
   void on_response(const response_reader& response) noexcept;
   /// `was_begun`: a part of the response has come.

@@ -1,4 +1,4 @@
-// What all calls of a caller share: hosts, limits, counts, and the answers that are to be given.
+// All calls of a caller share this: hosts, limits, counts, and the answers that are to be given.
 #pragma once
 
 #include "callback.hpp"

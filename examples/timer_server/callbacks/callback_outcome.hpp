@@ -1,4 +1,4 @@
-// What became of a callback, and what its answer means for the timer.
+// The outcome of a callback, and its meaning for the timer.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace timer_server {
 
-/// What became of one callback.
+/// The outcome of one callback.
 struct callback_outcome {
   enum class kind {
     done,           // the callee has taken it

@@ -1,4 +1,4 @@
-// What the service sends when a timer is due.
+// The request that the service sends when a timer is due.
 #pragma once
 
 #include <string>

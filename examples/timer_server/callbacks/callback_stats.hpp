@@ -1,4 +1,4 @@
-// What a caller did and does, for metrics.
+// The counters and gauges of a caller, for metrics.
 #pragma once
 
 #include <chrono>

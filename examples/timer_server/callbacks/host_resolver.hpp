@@ -17,7 +17,7 @@
 
 namespace timer_server {
 
-/// What a host's name stands for. Only addresses that may be called are kept, and only they are ever connected to.
+/// The addresses of a host's name. Only addresses that may be called are kept, and only they are ever connected to.
 struct resolution {
   int error = 0;                            // UV_EAI_...: the name has no addresses, or nobody could say
   std::vector<sockaddr_storage> allowed{};  // without a port; in the order in which they are to be tried

@@ -164,9 +164,9 @@ class load_work final : public work {
   }
 };
 
-// Gives the doubted ids back, and then recovers a page of tasks after the other, of some partitions after the others. A statement passes
-// over all tasks of its partitions that were ever due, as long as an old snapshot keeps them. So renewals and looks have their turn
-// between two statements.
+// Gives the doubted ids back, and then recovers a page of tasks after the other, a few partitions at a time. While an old snapshot is
+// open, a statement passes over all tasks of its partitions that were due since then. So renewals and looks have their turn between
+// two statements.
 class recover_work final : public work {
  public:
   recover_work(recover_call& c, node_state& of)

@@ -126,7 +126,8 @@ lateral (
     and t.state = 0
   order by t.at, t.id limit $5) x)";
 
-// $2: tasks up to this time; 0: up to now. $4 to $5: the partitions. `offset 0` keeps the planner from reading the index of all partitions.
+// $2: tasks up to this time; 0: up to now. $4 to $5: the partitions. `offset 0` keeps the planner from reading the index of all
+// partitions.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 f as materialized (
   select x.id from parts p, lateral (

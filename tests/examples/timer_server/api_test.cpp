@@ -1,4 +1,4 @@
-// What the timer server answers, on manual time and a store in memory.
+// The answers of the timer server, on manual time and a store in memory.
 #include "timer_server/api.hpp"
 #include "timer_server/executor.hpp"
 
@@ -38,7 +38,7 @@ struct api_test : testing::Test {
   std::shared_ptr<durable::memory_database> database = std::make_shared<durable::memory_database>();
   std::vector<callback_request> called;
   std::vector<std::string> dead;
-  /// What a callee answers; none: it never does.
+  /// The answer of a callee; none: it never answers.
   std::optional<callback_outcome> outcome = callback_outcome{callback_outcome::kind::done, {}, 200, {}};
   std::vector<std::function<void(const callback_outcome&)>> unanswered;
   executor calls{[this](callback_request request, std::function<void(const callback_outcome&)> answered) {

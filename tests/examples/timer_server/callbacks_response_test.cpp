@@ -1,4 +1,4 @@
-// What a callee may answer: whole, in pieces, without end, and what is no response.
+// The answers of callees: whole, in pieces, without end, and bytes that are no response.
 #include "timer_server/callbacks/response_reader.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Which addresses may be called, what an answer means, and how a body is signed.
+// The addresses that may be called, the meaning of an answer, and the signature of a body.
 #include "timer_server/callbacks/address_rules.hpp"
 #include "timer_server/callbacks/callback_outcome.hpp"
 #include "timer_server/callbacks/host_resolver.hpp"

@@ -1,4 +1,4 @@
-// Which URLs, methods and headers a callback may have.
+// The URLs, methods and headers that a callback may have.
 #include "timer_server/callbacks/callback_caller.hpp"
 #include "timer_server/callbacks/request_text.hpp"
 #include "timer_server/callbacks/url.hpp"

@@ -1,4 +1,4 @@
-// What the timer server's options name: addresses, files with secrets, stores. And the lines of its log.
+// The timer server's options name addresses, files with secrets, and stores. And the lines of its log.
 #include "timer_server/event_log.hpp"
 #include "timer_server/listen_address.hpp"
 #include "timer_server/secret_file.hpp"
@@ -92,7 +92,7 @@ TEST(store_location, names_what_is_wrong_and_no_password) {
   EXPECT_EQ(open_store({.url = "postgresql://host/shop", .schema = std::string(64, 'x')}, why), nullptr);
 }
 
-/// What a log writes for one event.
+/// Returns the line of a log for one event.
 std::string line(log_format format, const std::string& value) {
   std::FILE* const file = std::tmpfile();
   event_log{format, file}.write("event", {{"name", value}});
