@@ -34,7 +34,7 @@ struct finest_level {
 
   static constexpr unsigned shift = 0;
   std::span<chain> chains_of(unsigned index) const noexcept { return {&ring[index].entries, 1}; }
-  unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t) & (slots - 1); }
+  unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t) & mask; }
 
   /// Links `e` and returns true. Returns false, and does not link, if `e` makes a crowd of its slot. The caller then
   /// calls `put` and moves the crowd. Requires: the deadline is less than one turn ahead of the cursor.
@@ -84,6 +84,8 @@ struct finest_level {
   slot_bitmap occupied;
   std::unique_ptr<slot[]> ring;
   unsigned slots = 0;     // 0: a hashed wheel, which has no such level
+  unsigned mask = 0;      // slots - 1
+  tick reach = 0;         // less than so many ticks after the cursor's next one is less than one turn after the cursor
   tick start_by = never;  // lower bound of the next visit
 };
 

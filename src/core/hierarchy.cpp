@@ -7,14 +7,17 @@ namespace tickwheel {
 
 void finest_level::reset(unsigned slot_count) {
   slots = slot_count;
+  mask = slots - 1;
+  reach = mask;
   occupied.reset(slots);
   ring = std::make_unique<slot[]>(slots);
 }
 
 void wheel_level::reset(unsigned slot_count, unsigned width_bits) {
   slots = slot_count;
+  mask = slots - 1;
   shift = width_bits;
-  reach = tick{slots - 1} << shift;
+  reach = shift == 0 || slots == 1 ? 0 : (tick{slots - 1} << shift) - 1;  // no deadline: `link_far` knows more
   set_next({});
   occupied.reset(slots);
   ring = std::make_unique<slot[]>(slots);

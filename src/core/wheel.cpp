@@ -12,6 +12,7 @@ namespace tickwheel {
 // The running advance. It lives on the stack, so that it outlives a wheel that a callback destroys.
 struct wheel::pass {
   tick now;
+  tick cursor;  // the slot that is being visited
   std::size_t work;
   std::size_t ran = 0;
   bool cancelled = false;  // a callback cleared or destroyed the wheel
@@ -39,21 +40,22 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
   clear([](wheel_entry&) noexcept {});
 }
 
-bool wheel::relink(wheel_entry& e, tick deadline) noexcept {
+// `ahead` counts from the earliest tick.
+bool wheel::relink(wheel_entry& e, tick deadline, tick ahead) noexcept {
   e.link_.unlink();
-  // `ahead` counts from the cursor. At the end of time it counts from the tick before, which serves as well.
-  return link(e, deadline, deadline - std::min(cursor_, earliest_ - 1));
+  return link(e, deadline, ahead + behind_);
 }
 
-// Links `e`, which is due `ahead` ticks after the cursor. Returns true if `next_expiry()` may have become earlier. The
-// rare cases end in a tail call, and most of them compute the cursor again. So the common cases save no registers,
-// which saves a tenth of the cost of arming.
+// Links `e`, which is due `ahead` ticks after the tick that follows the cursor. At the end of time `ahead` counts from
+// the cursor, which serves as well. Returns true if `next_expiry()` may have become earlier. The rare cases end in a
+// tail call, and compute the cursor again. So the common cases save no registers, which saves a tenth of the cost of
+// arming.
 inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   hierarchy& levels = *levels_;
-  if (ahead < levels.finest.slots)
+  if (ahead < levels.finest.reach)
     return levels.finest.link(e, deadline) ? expect_visit(deadline) : move_crowd(e, deadline);
   wheel_level& level = *levels.lowest;
-  if (ahead >= level.reach) return link_far(e, deadline, deadline - ahead);
+  if (ahead >= level.reach) return link_far(e, deadline);
   return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
 }
 
@@ -71,7 +73,7 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
 // The next slot of the ring of crowds must be started. Its entries stay together until they are due, as long as no
 // entry of a sample was cancelled or moved later. Visiting live entries twice made a burst slower by 40 %. Returns
 // false if the slot is to be emptied at a pace.
-[[gnu::cold]] bool wheel::visit_crowds(wheel_level& crowds) noexcept {
+[[gnu::cold]] bool wheel::visit_crowds(wheel_level& crowds, tick cursor) noexcept {
   const unsigned index = crowds.next.index;
   const auto still_due = [&](wheel_entry& e) noexcept {
     return e.deadline_ == e.visit_ && (move_hook_ == nullptr || move_hook_(move_context_, e) == e.deadline_);
@@ -83,23 +85,24 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
   if (!live && !crowds.keeps_together(index)) return false;
   for (chain& entries : from) {
     if (entries.empty()) continue;
-    if (const tick due = entries.front().visit_; !live || due <= cursor_) levels_->left_over.add(entries, due);
+    if (const tick due = entries.front().visit_; !live || due <= cursor) levels_->left_over.add(entries, due);
   }
-  crowds.keep_together(index, cursor_ + std::min(pace.ticks_between_samples, never - cursor_));
-  crowds.find_next(cursor_, pace.look_ahead);
+  crowds.keep_together(index, cursor + std::min(pace.ticks_between_samples, never - cursor));
+  crowds.find_next(cursor, pace.look_ahead);
   levels_->find_next_coarse();
   return true;
 }
 
-bool wheel::link_far(wheel_entry& e, tick deadline, tick cursor) noexcept {
-  wheel_level& level = levels_->coarse_for(deadline, cursor);
-  // the slots of a hashed wheel have no lead, so rounds do not matter there
-  if (level.shift != 0 && !level.reaches(deadline, cursor)) return link_later_round(level, e, deadline);
+bool wheel::link_far(wheel_entry& e, tick deadline) noexcept {
+  if (wheel_level& level = *levels_->lowest; level.shift == 0)
+    return level.link_in_any_turn(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
+  wheel_level& level = levels_->coarse_for(deadline, cursor());
+  if (!level.reaches(deadline, cursor())) return link_later_round(level, e, deadline);
   return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
 }
 
 [[gnu::noinline]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline) noexcept {
-  level.link(e, level.place_in_later_round(deadline, cursor()));
+  level.link_later_round(e, deadline, cursor());
   return bring_forward(level, e);
 }
 
@@ -118,15 +121,16 @@ inline bool wheel::expect_visit(tick start_by) noexcept {
 advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   detail::require(pass_ == nullptr, "wheel::advance was called from a callback of the same wheel");
   now = std::max(this->now(), std::min(now, last_tick));
-  cursor_ = cursor();
+  const tick from = cursor();
   set_now(now);
+  behind_ = now - from;
   if (armed() == 0) {
     skip_idle_time();
     sweep(work);
     return {0, true};
   }
 
-  pass running{.now = now, .work = work};
+  pass running{.now = now, .cursor = from, .work = work};
   pass_ = &running;
   expiry_ = now;
   hierarchy& levels = *levels_;
@@ -144,7 +148,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   }
   pass_ = nullptr;
 
-  if (next > now) cursor_ = never;
+  if (next > now) behind_ = 0;
   set_expiry(next);
   return {running.ran, next > now};
 }
@@ -170,13 +174,14 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   hierarchy& levels = *levels_;
   tick next;
   while ((next = levels.start_by()) <= running.now) {
-    cursor_ = std::max(cursor_, next);
+    running.cursor = std::max(running.cursor, next);
+    behind_ = running.now - running.cursor;
     // coarse slots first, because emptying them may add entries to the finest level
     const bool coarse = levels.next_coarse->start_by == next;
     if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running)))
       return running.cancelled ? 0 : levels.start_by();
     // at the end of time a new entry is due at once; it waits for the next call
-    if (cursor_ == last_tick && (!coarse || levels.first == 0)) return levels.start_by();
+    if (running.cursor == last_tick && (!coarse || levels.first == 0)) return levels.start_by();
   }
   return next;
 }
@@ -202,8 +207,9 @@ void wheel::note_expiry(tick next) const noexcept {
 // Visits the slot of the cursor. Returns false under the same conditions as `visit_backlog`.
 inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
-  chain& slot = level.slot_at(cursor_);
-  if (cursor_ == last_tick) [[unlikely]]
+  const tick cursor = running.cursor;
+  chain& slot = level.slot_at(cursor);
+  if (cursor == last_tick) [[unlikely]]
     return visit_end_of_time(running);
   const std::size_t granted = running.work;
   if (slot.empty()) [[unlikely]] {  // its entries were destroyed or moved
@@ -211,12 +217,12 @@ inline bool wheel::visit_finest(pass& running) noexcept {
     --running.work;
   } else {
     do {
-      if (running.work == 0) return end_cut_visit(granted);
+      if (running.work == 0) return end_cut_visit(cursor, granted);
       --running.work;
       if (!take(slot.take_front(), running)) return false;
     } while (slot.begin() != slot.end());  // same as `empty()`, for a list that was in use
   }
-  level.end_visit(cursor_);
+  level.end_visit(cursor);
   return true;
 }
 
@@ -238,13 +244,13 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   return true;
 }
 
-// The work bound was reached after `visits` visits to the finest slot of the cursor. The rest of a crowd moves to the
+// The work bound was reached after `visits` visits to the finest slot of `cursor`. The rest of a crowd moves to the
 // backlog, so that it does not delay later slots. Returns false, as the other visits do.
-[[gnu::cold]] bool wheel::end_cut_visit(std::size_t visits) noexcept {
+[[gnu::cold]] bool wheel::end_cut_visit(tick cursor, std::size_t visits) noexcept {
   finest_level& level = levels_->finest;
-  if (levels_->left_over.record_cut(cursor_, visits) >= pace.crowd) {
-    levels_->left_over.add(level.slot_at(cursor_), cursor_);
-    level.end_visit(cursor_);
+  if (levels_->left_over.record_cut(cursor, visits) >= pace.crowd) {
+    levels_->left_over.add(level.slot_at(cursor), cursor);
+    level.end_visit(cursor);
   }
   return false;
 }
@@ -252,20 +258,21 @@ inline bool wheel::visit_finest(pass& running) noexcept {
 // Visits a coarse level: starts its next slot, or continues the slot that is being emptied. Returns false under the
 // same conditions as `visit_backlog`.
 inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
-  if (level.next.start_by <= cursor_ && level.next_precedes_emptying()) {
+  const tick cursor = running.cursor;
+  if (level.next.start_by <= cursor && level.next_precedes_emptying()) {
     if (level.next.index == slot_bitmap::none) {
       // search all slots, so that a jump over empty turns does not walk them
-      level.find_next(cursor_, wheel_level::unlimited_slots);
+      level.find_next(cursor, wheel_level::unlimited_slots);
       levels_->find_next_coarse();
       return true;
     }
     if (running.work == 0) return false;
     if (levels_->holds_crowds(level)) {
-      if (visit_crowds(level)) return true;
+      if (visit_crowds(level, cursor)) return true;
     } else if (level.ring[level.next.index].count == 1) {
       return visit_lone(level, running);
     }
-    if (!level.being_emptied()) level.begin_emptying(cursor_);
+    if (!level.being_emptied()) level.begin_emptying(cursor);
   }
   return running.work != 0 && empty_further(level, running);
 }
@@ -273,7 +280,7 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
 // Visits the next slot of a coarse level, which has one entry. It may come before a slot that is being emptied.
 bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
   --running.work;
-  wheel_entry* e = level.take_lone(cursor_);
+  wheel_entry* e = level.take_lone(running.cursor);
   levels_->find_next_coarse();
   if (e == nullptr) return true;
   if (e->deadline_ <= running.now) {
@@ -282,7 +289,7 @@ bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
     return !running.cancelled;
   }
   if (e->armed())
-    relink(*e, e->deadline_);  // out of line, unlike `move`
+    relink(*e, e->deadline_, e->deadline_ - earliest_);  // out of line, unlike `move`
   else
     e->visit_ = never;
   return true;
@@ -326,7 +333,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
 bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noexcept {
   std::size_t left = granted;
   // until the first due entry; from then on each entry is unlinked before its callback, which may destroy the others
-  left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
+  left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e, running.cursor); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
     if (!take(next->take_front(), running)) return false;
@@ -341,21 +348,21 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
     fire(e, running.now);
     return !running.cancelled;
   }
-  move_out_of_line(e);
+  move_out_of_line(e, running.cursor);
   return true;
 }
 
 // Rare for entries of a finest slot. In line, it would take registers there.
-[[gnu::noinline]] void wheel::move_out_of_line(wheel_entry& e) noexcept { move(e); }
+[[gnu::noinline]] void wheel::move_out_of_line(wheel_entry& e, tick cursor) noexcept { move(e, cursor); }
 
 // Moves an entry that was taken from its slot to its next slot, or drops it if it was cancelled.
-inline void wheel::move(wheel_entry& e) noexcept {
+inline void wheel::move(wheel_entry& e, tick cursor) noexcept {
   if (e.deadline_ == never) {
     e.visit_ = never;
     return;
   }
   if (move_hook_ != nullptr) e.deadline_ = std::clamp(move_hook_(move_context_, e), e.deadline_, last_tick);
-  link(e, e.deadline_, e.deadline_ - cursor_);
+  link(e, e.deadline_, e.deadline_ - cursor - 1);
 }
 
 inline void wheel::fire(wheel_entry& e, tick now) noexcept {
@@ -388,7 +395,7 @@ bool wheel::in_immediate_round() const noexcept { return levels_->immediate_entr
 advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   detail::require(pass_ == nullptr, "wheel::run_immediates was called from a callback of the same wheel");
   immediates& immediate_entries = levels_->immediate_entries;
-  pass running{.now = now, .work = work};
+  pass running{.now = now, .cursor = cursor(), .work = work};
   pass_ = &running;
   for (; immediate_entries.has_ready() && running.work != 0; --running.work) {
     wheel_entry& e = immediate_entries.take();
@@ -407,7 +414,7 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
 // them.
 [[gnu::cold]] void wheel::skip_idle_time() noexcept {
   levels_->undo_emptying();
-  cursor_ = never;
+  behind_ = 0;
   find_start_by();
 }
 

@@ -88,7 +88,7 @@ struct alignas(cache_line) wheel_level {
   void reset(unsigned slot_count, unsigned width_bits);
 
   std::span<chain> chains_of(unsigned index) const noexcept { return ring[index].chains; }
-  unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & (slots - 1); }
+  unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & mask; }
 
   /// Returns the begin of the span that is `ahead` spans after span `number`, or `never` if that is after the last
   /// tick.
@@ -113,27 +113,49 @@ struct alignas(cache_line) wheel_level {
   bool link(wheel_entry& e, tick place) noexcept {
     const unsigned index = index_of(place);
     slot& s = ring[index];
+    tick visit = place;
+    if (s.count == 0)
+      occupied.set(index);
+    else
+      visit = begin_of_span(place);
     // A lone entry is visited at its deadline. With others it is visited when the slot begins, to move down.
-    const tick visit = s.count == 0 ? place : begin_of_span(place);
     e.visit_ = visit;
     s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
     ++s.count;
-    s.first_visit = std::min(s.first_visit, visit);
-    occupied.set(index);
+    // No other entry that is left is visited earlier: those of this round not before the slot begins.
+    s.first_visit = visit;
     return visit < cutoff;
   }
 
-  /// Returns the place of an entry that is due one turn or more ahead, in the highest level. That is its deadline or an
-  /// earlier tick. The caller must call `bring_forward` in any case, because the entry counts for the lead of its slot.
+  /// Same as `link`, in whichever turn `e` is due. Only for a hashed wheel: its slots have no lead, so entries of several
+  /// turns share a slot, and each is visited at its deadline. Without the branch of `link` on whether the slot is empty,
+  /// which is hard to predict there.
+  bool link_in_any_turn(wheel_entry& e, tick deadline) noexcept {
+    const unsigned index = index_of(deadline);
+    slot& s = ring[index];
+    e.visit_ = deadline;
+    s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
+    ++s.count;
+    s.first_visit = std::min(s.first_visit, deadline);
+    occupied.set(index);
+    return deadline < cutoff;
+  }
+
+  /// Links an entry that is due one turn or more ahead, in the highest level. The caller must then call `bring_forward`,
+  /// because the entry counts for the lead of its slot.
   ///
   /// The entry must not join entries of this round that may already be started: the wheel would have no time to visit
   /// it at a pace. It then goes to the farthest slot, and moves on from there.
-  tick place_in_later_round(tick deadline, tick cursor) const noexcept {
+  void link_later_round(wheel_entry& e, tick deadline, tick cursor) noexcept {
     const tick number = cursor >> shift;
     slot& s = ring[index_of(deadline)];
-    if (shift != 0 && s.count != 0 && s.first_visit >> shift < number + 2) return begin_of(number, slots - 1);
-    if (s.count == 1) s.first_visit = begin_of_span(s.first_visit);  // its entry is no longer alone
-    return deadline;
+    const tick first = s.count == 1 ? begin_of_span(s.first_visit) : s.first_visit;  // its entry is no longer alone
+    if (s.count != 0 && first >> shift < number + 2) {
+      link(e, begin_of(number, slots - 1));
+    } else {
+      link(e, deadline);
+      s.first_visit = std::min(first, s.first_visit);
+    }
   }
 
   /// Takes over up to `most` entries of a finest slot, whose visit is `visit`. Returns false, and takes none, if their
@@ -283,12 +305,13 @@ struct alignas(cache_line) wheel_level {
 
   slot_bitmap occupied;
   std::unique_ptr<slot[]> ring;
-  unsigned slots = 0;
+  unsigned mask = 0;    // slots - 1
   unsigned shift = 0;   // log2 of the width of a slot in ticks
-  tick reach = 0;       // anything less far ahead is less than one turn ahead, wherever the cursor is in its span
+  tick reach = 0;       // as of the finest level, wherever the cursor is in its span
   tick cutoff = never;  // a slot with a visit at or after it is not the next one to be started
   // The tick of the next visit: to start the next slot, or to continue the one that is being emptied.
   tick start_by = never;
+  unsigned slots = 0;
   candidate next;  // of the slots that are not being emptied
   // Only for the ring of crowds.
   bool undone = false;           // the rest of a slot was given back to the ring
