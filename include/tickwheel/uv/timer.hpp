@@ -21,6 +21,7 @@
 #pragma once
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/last_service.hpp>
 #include <tickwheel/uv/detail/member_call.hpp>
 #include <tickwheel/uv/detail/stays_in_place.hpp>
 #include <tickwheel/uv/timer_service.hpp>
@@ -79,18 +80,19 @@ class timer : private wheel_entry {
   /// before the last `now()` is a zero delay. Reads the clock only to move the loop's wakeup, and for `now()` if no timer is
   /// armed.
   [[nodiscard]] int arm_at(clock::time_point when) noexcept {
-    if (!is_plain() || when <= timers_of_plain().time().stamp()) [[unlikely]]
+    detail::armed_timers* const plain = timers_of_plain();
+    if (plain == nullptr || when <= plain->time().stamp()) [[unlikely]]
       return timers().arm_at(*this, when);
     // a stamp is not before the origin of the ticks
-    return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil_after_origin(when));
+    return plain->arm_tick(*this, plain->ticks().ceil_after_origin(when));
   }
 
   /// Returns true if the timer was armed. Its handler does not run until it is armed again, even if the running pass had already
   /// reached it.
   bool cancel() noexcept {
     if (!armed()) return false;
-    if (is_plain())
-      timers_of_plain().cancel(*this);
+    if (detail::armed_timers* const plain = timers_of_plain()) [[likely]]
+      plain->cancel(*this);
     else
       timers().cancel_slow_path(*this);
     return true;
@@ -120,9 +122,10 @@ class timer : private wheel_entry {
   /// As `arm_at`, for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block.
   /// Returns 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
   [[nodiscard]] int arm_verdict_at(clock::time_point when) noexcept {
-    if (!is_plain()) [[unlikely]]
+    detail::armed_timers* const plain = timers_of_plain();
+    if (plain == nullptr) [[unlikely]]
       return timers().arm_slow_path(*this, timers().ticks().ceil(when));
-    return timers_of_plain().arm_tick(*this, timers_of_plain().ticks().ceil(when));
+    return plain->arm_tick(*this, plain->ticks().ceil(when));
   }
 
   /// As `arm_verdict_at`, for a timer that is armed, or that arms itself again when it expires, before its handler is called. It
@@ -176,9 +179,13 @@ class timer : private wheel_entry {
 
   detail::armed_timers& timers() const noexcept { return service().timers(); }
 
-  // `timers()` of a plain one, on the path of every arm and cancel: there is no bit to clear.
-  detail::armed_timers& timers_of_plain() const noexcept {
-    return reinterpret_cast<timer_service*>(service_)->timers();  // NOLINT(performance-no-int-to-ptr): as above
+  // `timers()`, on the path of every arm and cancel, of a timer with a reference that is not patient; otherwise null.
+  detail::armed_timers* timers_of_plain() const noexcept {
+    constexpr std::uintptr_t not_plain = unref_bit | patient_bit;
+    const std::uintptr_t address = detail::guessed_service(service_, not_plain);
+    if ((address & not_plain) != 0) [[unlikely]]
+      return nullptr;
+    return &reinterpret_cast<timer_service*>(address)->timers();  // NOLINT(performance-no-int-to-ptr): as above
   }
 
   void set_ref(bool on) noexcept {
@@ -194,8 +201,6 @@ class timer : private wheel_entry {
   static_assert(alignof(timer_service) > tag_bits, "the lowest bits of the service's address are free");
 
   wheel_entry& entry() noexcept { return *this; }
-
-  bool is_plain() const noexcept { return (service_ & (unref_bit | patient_bit)) == 0; }
 
   // the service's address, with the bits above in its lowest ones
   std::uintptr_t service_;

@@ -1,0 +1,43 @@
+// A guess which service a timer belongs to, so that the processor need not wait for the timer to know.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__GNUC__) && defined(__linux__) && defined(__GLIBC__) && defined(__LP64__)
+#define TICKWHEEL_GUESSES_SERVICE
+#endif
+
+namespace tickwheel::detail {
+
+#ifdef TICKWHEEL_GUESSES_SERVICE
+
+/// The service that this thread armed or cancelled a timer of last; 0: none. It is only compared, so the service may be gone, and
+/// each module may have its own. The model spares a module that was loaded a function call.
+inline constinit thread_local std::uintptr_t last_service [[gnu::tls_model("initial-exec")]] = 0;
+
+/// Returns `service`, which was read from a timer. The timer is often not in the cache. What depends on the address of the service
+/// would then wait for it, and be fetched one after the other. Here the processor predicts the comparison, and goes on with the
+/// address that the thread used last. A wrong guess costs a mispredicted branch. A `service` with one of the bits `tags` is
+/// returned, but is no guess for others.
+///
+/// A compiler that knew that the two are equal would use the one that comes late. The barriers hide it: with one of them, clang
+/// still selects instead of branching.
+inline std::uintptr_t guessed_service(std::uintptr_t service, std::uintptr_t tags) noexcept {
+  std::uintptr_t guess = last_service;
+  std::uintptr_t compared = guess;
+  __asm__("# guess" : "+r"(guess));
+  __asm__("# compared" : "+r"(compared));
+  if (compared == service) [[likely]]
+    return guess;
+  if ((service & tags) == 0) last_service = service;
+  return service;
+}
+
+#else
+
+/// Returns `service`.
+inline std::uintptr_t guessed_service(std::uintptr_t service, std::uintptr_t) noexcept { return service; }
+
+#endif
+
+}  // namespace tickwheel::detail
