@@ -19,7 +19,7 @@ struct batch_limits {
   /// Rows of a look into one partition, at the least.
   std::size_t least_rows = 16;
 
-  /// Partitions that one call of a look from the beginning reads.
+  /// Partitions that one call of a whole look from the beginning reads.
   std::size_t partitions = 8;
 
   /// Ended tasks that one call deletes.
@@ -39,6 +39,21 @@ struct batch_limits {
 
   /// Rows that a purge of SQLite deletes until it looks whether starts wait.
   std::size_t purge_step = 16;
+
+  /// Pages that SQLite's writer copies at most to complete a checkpoint, unless it commits faster than the reader copies.
+  int checkpoint_rest = 128;
+
+  /// How often the reader copies to leave no more than that.
+  int checkpoint_copies = 8;
+
+  /// How many times as long as a step of a round has kept the store busy the next step waits.
+  int pause_in_round = 49;
+
+  /// Partitions that one statement of PostgreSQL recovers.
+  int recovered_partitions = 4;
+
+  /// How long after a purge that began with the oldest task PostgreSQL begins another one there.
+  std::chrono::nanoseconds purge_again = std::chrono::minutes{1};
 };
 
 // Tests also compile the library with other limits, so that a few tasks are many, and a turn takes in one element.

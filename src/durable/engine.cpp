@@ -15,10 +15,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr unsigned polls_per_round = 10;        // at least, until one looks from the beginning, and recovers
-constexpr int pause_after_round = 49;           // times as long as the round kept the store busy
-constexpr int pause_after_wake = 3;             // the same of a look that other programs ask for
-constexpr auto longest_round = 2s;              // that counts: this process may have been stopped meanwhile
+constexpr unsigned polls_per_round = 10;  // at least, until all has been looked at from the beginning, and recovered
+constexpr int pause_after_wake = 3;       // the same of a look that other programs ask for
+constexpr auto longest_look = 2s;         // that counts: this process may have been stopped meanwhile
 constexpr std::size_t most_reserved = 1 << 20;  // a table that grows later holds the loop for long
 constexpr auto least_between_looks = 10ms;      // that other programs ask for
 
@@ -174,7 +173,6 @@ void engine::forget_opening() noexcept {
   is_draining_ = is_leaving_ = is_drained_ = false;
   polls_ = 0;
   look_took_ = {};
-  next_round_ = {};
 }
 
 request_desk* engine::desk() noexcept {
@@ -246,10 +244,10 @@ void engine::on_poll() noexcept {
   (void)poll_.arm(options_.poll);
   wake();
   if (!members_.is_joined()) return;
-  const bool is_round = ++polls_ >= polls_per_round && timers_.now() >= next_round_;
-  if (is_round) polls_ = 0;
-  if (is_round || members_.has_doubts()) members_.recover();
-  if (!reader_.is_paused()) reader_.look(is_round);
+  const bool is_tenth = ++polls_ % polls_per_round == 0;
+  if (is_tenth && !reader_.is_in_round()) reader_.begin_round(polls_per_round);
+  if (is_tenth || members_.has_doubts()) members_.recover(members_.has_doubts());
+  if (!reader_.is_paused()) reader_.look(false);
   if (handler_ != nullptr && !purge_.is_busy) purge();
 }
 
@@ -279,10 +277,8 @@ void engine::purge_flight::answer_arrived(store_call& call) noexcept {
   if (self.status == store_status::ok && self.purged >= limits.purged) self.of.purge();
 }
 
-// A server's index keeps what an old snapshot may see, and a look from the beginning passes over all of it.
 void engine::on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept {
-  look_took_ = std::min<std::chrono::nanoseconds>(took, longest_round);
-  next_round_ = timers_.now() + look_took_ * pause_after_round;
+  look_took_ = std::min<std::chrono::nanoseconds>(took, longest_look);
 }
 
 // The store has just made a task pending. It need not wait for the next look.
@@ -373,6 +369,12 @@ int engine::drain(completion<> drained) {
 }
 
 // --- inspection
+
+std::optional<clock::time_point> engine::store_now() const noexcept {
+  check_thread();
+  if (!is_open_ || !timers_.is_open() || !clock_.is_known()) return std::nullopt;
+  return clock_.at(timers_.read_clock());
+}
 
 scheduler_stats engine::stats() const {
   scheduler_stats s;

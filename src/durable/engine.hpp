@@ -58,6 +58,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::string_view problem() const noexcept;
   void set_ref(bool on) noexcept;
   bool has_ref() const noexcept { return has_ref_; }
+  std::optional<clock::time_point> store_now() const noexcept;
   scheduler_stats stats() const;
   bool validate(std::string* why) const;
   void check_thread() const noexcept;
@@ -137,9 +138,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive
   remote_timer service_watch_;
   std::uint64_t watches_ = 0;
-  unsigned polls_ = 0;                         // since the last round
-  tickwheel::clock::time_point next_round_{};  // not before
-  std::chrono::nanoseconds look_took_{};       // the last one from the beginning
+  unsigned polls_ = 0;                    // since it was opened
+  std::chrono::nanoseconds look_took_{};  // the last whole one from the beginning
 
   store_clock clock_;
   outage_pause pause_;

@@ -287,11 +287,16 @@ void membership::check_left() noexcept {
   client_.on_left();
 }
 
-void membership::recover() {
+void membership::recover(bool is_urgent) {
   if (!is_joined()) return;
-  must_recover_ = recover_.is_busy;
-  if (recover_.is_busy) return;
+  if (recover_.is_busy) {
+    must_recover_ = must_recover_ || is_urgent;
+    recover_.is_urgent = recover_.is_urgent || is_urgent;
+    return;
+  }
+  must_recover_ = false;
   recover_.is_busy = true;
+  recover_.is_urgent = is_urgent;
   recover_.session = session_;
   recover_.max_attempts = max_attempts_;
   recover_.doubted.assign(doubted_.begin(), doubted_.end());

@@ -71,8 +71,9 @@ class membership {
   void doubt(std::string id) { doubted_.insert(std::move(id)); }
   bool is_doubted(const std::string& id) const noexcept { return doubted_.contains(id); }
   bool has_doubts() const noexcept { return !doubted_.empty(); }
-  /// Looks for running tasks that nobody runs: now, or as soon as an earlier look has been answered.
-  void recover();
+  /// Looks for running tasks that nobody runs: now, or as soon as an earlier look has been answered. Not urgent: nothing says that
+  /// there is one.
+  void recover(bool is_urgent = true);
 
   /// Renews now, to learn of partitions that it was handed, or that are free.
   void look() noexcept;

@@ -3,6 +3,7 @@
 #include "engine.hpp"
 
 #include <new>
+#include <optional>
 #include <utility>
 
 namespace tickwheel::durable {
@@ -84,6 +85,7 @@ std::string_view scheduler::problem() const noexcept { return engine_->problem()
 void scheduler::ref() noexcept { engine_->set_ref(true); }
 void scheduler::unref() noexcept { engine_->set_ref(false); }
 bool scheduler::has_ref() const noexcept { return engine_->has_ref(); }
+std::optional<clock::time_point> scheduler::store_now() const noexcept { return engine_->store_now(); }
 scheduler_stats scheduler::stats() const { return engine_->stats(); }
 bool scheduler::validate(std::string* why) const { return engine_->validate(why); }
 

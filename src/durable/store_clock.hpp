@@ -35,10 +35,13 @@ class store_clock {
 
   /// Forgets all answers. Until the next one the estimate stays as it is.
   void discard() noexcept {
-    last_ = offset();
+    if (is_known()) last_ = offset();
     largest_.reset();
     before_.reset();
   }
+
+  /// Returns true once an answer was recorded.
+  bool is_known() const noexcept { return largest_ || last_; }
 
   /// Returns the store's time at `now`, or a little less.
   durable::clock::time_point at(steady_time now) const noexcept {
@@ -59,14 +62,14 @@ class store_clock {
   }
 
   std::chrono::nanoseconds offset() const noexcept {
-    if (!largest_) return last_;
+    if (!largest_) return last_.value_or(std::chrono::nanoseconds{});
     return before_ ? std::max(*largest_, *before_) : *largest_;
   }
 
   std::optional<std::chrono::nanoseconds> largest_;  // of the running half of a minute
   std::optional<std::chrono::nanoseconds> before_;   // of the half before
   steady_time since_{};                              // the begin of the running half
-  std::chrono::nanoseconds last_{};                  // the estimate before `discard`
+  std::optional<std::chrono::nanoseconds> last_;     // the estimate before `discard`
 };
 
 }  // namespace tickwheel::durable::detail

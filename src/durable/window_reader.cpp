@@ -13,15 +13,29 @@
 
 namespace tickwheel::durable::detail {
 
+namespace {
+
+constexpr auto longest_step = std::chrono::seconds{2};  // that counts: this process may have been stopped meanwhile
+
+}  // namespace
+
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
                              const membership& members, task_window& window, client& of) noexcept
     : timers_{timers}, options_{options}, clock_{time}, members_{members}, window_{window}, client_{of} {}
 
 void window_reader::close() noexcept {
   tasks_ = nullptr;
-  is_full_ = starts_over_ = false;
+  is_full_ = starts_over_ = is_whole_ = false;
   waiting_.clear();
-  took_.reset();
+  round_.clear();
+  next_step_ = {};
+  timed_ = 0;
+}
+
+void window_reader::begin_round(std::size_t looks) {
+  if (!client_.wants_tasks()) return;
+  round_ = members_.partitions();
+  step_ = (round_.size() + looks - 1) / looks;
 }
 
 void window_reader::look(bool from_the_beginning) {
@@ -37,14 +51,31 @@ void window_reader::look(bool from_the_beginning) {
     if (const loaded_task* const oldest = window_.first_due()) low = std::min(low, oldest->row.at);
     low -= std::chrono::duration_cast<clock::duration>(options_.window * 2);
   }
-  took_.reset();
-  if (from_the_beginning) took_.emplace(0);
   waiting_.clear();
   for (const partition_number p : members_.partitions()) waiting_.push_back({p, low, {}});
   unread_ = waiting_.size();
-  at_once_ = from_the_beginning ? std::min(limits.partitions, waiting_.size()) : waiting_.size();
-  load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
+  load_.page = std::max(limits.rows / unread_, limits.least_rows);
+  is_whole_ = from_the_beginning;
+  took_ = {};
+  timed_ = from_the_beginning ? unread_ : take_step();
+  at_once_ = is_whole_ ? limits.partitions : timed_ != 0 ? timed_ : unread_;
   load();
+}
+
+// The partitions of the step come first. Returns how many there are.
+std::size_t window_reader::take_step() {
+  if (round_.empty() || timers_.read_clock() < next_step_) return 0;
+  std::size_t taken = 0;
+  while (taken != step_ && !round_.empty()) {
+    const partition_number next = round_.back();
+    round_.pop_back();
+    const auto at =
+        std::find_if(waiting_.begin(), waiting_.end(), [=](const load_range& r) { return r.partition == next; });
+    if (at == waiting_.end()) continue;
+    at->at = {};
+    std::swap(*at, waiting_[taken++]);
+  }
+  return taken;
 }
 
 void window_reader::look_if_half_is_gone() {
@@ -59,6 +90,8 @@ void window_reader::load() {
                       std::move_iterator{waiting_.begin() + static_cast<std::ptrdiff_t>(count)});
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
   unread_ -= std::min(unread_, count);
+  is_timed_ = timed_ != 0;
+  timed_ -= std::min(timed_, count);
   load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;
@@ -67,10 +100,11 @@ void window_reader::load() {
 }
 
 void window_reader::note_time() {
-  if (!took_) return;
-  *took_ += timers_.read_clock() - sent_at_;
-  client_.on_looked_from_the_beginning(*took_);
-  if (unread_ == 0) took_.reset();
+  if (!is_timed_) return;
+  const auto now = timers_.read_clock();
+  took_ += now - sent_at_;
+  next_step_ = now + std::min<std::chrono::nanoseconds>(took_, longest_step) * limits.pause_in_round;
+  if (is_whole_) client_.on_looked_from_the_beginning(took_);
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
@@ -109,7 +143,7 @@ void window_reader::end_load() {
   if (std::exchange(starts_over_, false)) return look(true);
   waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});
   if (is_full_ || waiting_.empty()) return;
-  if (unread_ == 0) at_once_ = waiting_.size();
+  if (unread_ == 0 || !is_whole_) at_once_ = waiting_.size();
   load();
 }
 }  // namespace tickwheel::durable::detail

@@ -11,17 +11,17 @@
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 namespace tickwheel::durable::detail {
 
-/// A look reads the pending tasks of all own partitions that are due within `window`, page after page. A server's index keeps what an
-/// old snapshot may see. A look from the beginning passes over all of that, so it reads the first pages of a few partitions at a
-/// time.
+/// A look reads the pending tasks of all own partitions that are due within `window`, page after page. It starts at the low-water
+/// mark, which is two windows before the oldest task in memory: earlier tasks were read before, or are late comers. A look ends early
+/// if the window is full, and goes on once half of it has gone.
 ///
-/// It starts at the low-water mark, which is two windows before the oldest task in memory: earlier tasks were read before, or are late
-/// comers, which a look from the beginning finds. A look ends early if the window is full, and goes on once half of it has gone.
+/// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
+/// of that. So it reads the first pages of a few partitions at a time. A round does it in steps: a look begins with the next
+/// partitions of the round, unless the last step was a short time ago in comparison with how long it took.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -32,7 +32,7 @@ class window_reader {
     virtual void on_arrived(arrival&) noexcept = 0;
     /// Returns false if the node starts nothing any more.
     virtual bool wants_tasks() const noexcept = 0;
-    /// The store has taken this time for the first pages of a look from the beginning so far.
+    /// The store has taken this time for the first pages of a whole look from the beginning so far.
     virtual void on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept = 0;
 
    protected:
@@ -49,6 +49,10 @@ class window_reader {
 
   /// Begins a look, unless one is under way. A look from the beginning then follows.
   void look(bool from_the_beginning);
+  /// The next looks, at most so many if the store is quick, read all partitions from the beginning.
+  void begin_round(std::size_t looks);
+  /// Returns true until they have.
+  bool is_in_round() const noexcept { return !round_.empty(); }
   /// Goes on after a look that ended because the window was full, if half of the window has gone.
   void look_if_half_is_gone();
   /// Reads nothing while the window is full.
@@ -66,6 +70,7 @@ class window_reader {
     bool is_busy = false;
   };
 
+  std::size_t take_step();
   void note_time();
   bool take_in_one();
   void end_load();
@@ -83,10 +88,16 @@ class window_reader {
   std::vector<load_range> waiting_;  // ranges that are to be read
   std::size_t at_once_ = 0;          // ranges of one load
   std::size_t unread_ = 0;           // partitions of this look
+  std::size_t timed_ = 0;            // of these, those to be read from the beginning
+  bool is_timed_ = false;            // the load in flight reads from the beginning
+  bool is_whole_ = false;            // so does the whole look
   tickwheel::clock::time_point sent_at_{};
-  std::optional<std::chrono::nanoseconds> took_;  // the first pages of a look from the beginning
-  bool is_full_ = false;                          // the last look did not end for want of room
-  bool starts_over_ = false;                      // a look from the beginning follows
+  std::chrono::nanoseconds took_{};      // their first pages
+  std::vector<partition_number> round_;  // partitions that are to be read from the beginning
+  std::size_t step_ = 0;                 // how many of them at once
+  tickwheel::clock::time_point next_step_{};
+  bool is_full_ = false;      // the last look did not end for want of room
+  bool starts_over_ = false;  // a look from the beginning follows
 };
 
 }  // namespace tickwheel::durable::detail

@@ -29,7 +29,7 @@ class lane {
     active_ = next;
     since_ = now;
     sent_.clear();
-    next->ask(sent_);
+    next->ask(sent_, now);
     on.run(sent_);
   }
   /// The transaction has ended. Returns its work.

@@ -1,4 +1,4 @@
-// The works of renew, bury, acquire, load and recover.
+// The works of renew, bury, acquire and load.
 #include "burial.hpp"
 #include "node_state.hpp"
 #include "times.hpp"
@@ -164,71 +164,6 @@ class load_work final : public work {
   }
 };
 
-// Gives the doubted ids back, and then recovers a page of tasks after the other, a few partitions at a time. While an old snapshot is
-// open, a statement passes over all tasks of its partitions that were due since then. So renewals and looks have their turn between
-// two statements.
-class recover_work final : public work {
- public:
-  recover_work(recover_call& c, node_state& of)
-      : work{store_verb::recover, &c}, state_{of}, reads_all_{std::exchange(of.recovers_all, false)} {
-    c.recovered = c.died = 0;
-  }
-  ~recover_work() override {
-    if (!has_ended() || status() != store_status::ok) state_.recovers_all |= reads_all_;
-  }
-  recover_work(const recover_work&) = delete;
-  recover_work& operator=(const recover_work&) = delete;
-
- private:
-  static constexpr std::int64_t page = 1000;  // as in the statement
-  static constexpr std::int64_t partitions_at_once = 4;
-
-  void on_ask(transaction& to) override {
-    const recover_call& c = as<recover_call>();
-    const auto session = static_cast<std::int64_t>(c.session);
-    if (gives_back_) {
-      parameters::array ids{element_type::text, c.doubted.size()};
-      for (const std::string& id : c.doubted) ids.add(id);
-      to.add(statement::give_back).add(session).add(std::move(ids));
-      return;
-    }
-    to.add(statement::recover)
-        .add(session)
-        .add(reads_all_ ? never : std::int64_t{0})
-        .add(static_cast<std::int64_t>(c.max_attempts))
-        .add(partition_)
-        .add(partition_ + step());
-  }
-  void on_committed(const transaction& of) override {
-    auto& c = as<recover_call>();
-    const rows answered = of.of(0);
-    c.now = from_database(answered.integer(0, 0));
-    if (std::exchange(gives_back_, false)) return keep_doubts(answered);
-    c.recovered += static_cast<std::uint64_t>(answered.integer(0, 2));
-    c.died += static_cast<std::uint64_t>(answered.integer(0, 3));
-    if (answered.integer(0, 1) >= page) return;
-    partition_ += step();
-    if (partition_ >= state_.partitions) end();
-  }
-  bool gives_way() const override { return true; }
-
-  // a partition has many tasks that are not due
-  std::int64_t step() const noexcept { return reads_all_ ? 1 : partitions_at_once; }
-
-  // The rows that another client holds are given back by a later call.
-  void keep_doubts(const rows& held) {
-    std::vector<std::string>& doubted = as<recover_call>().doubted;
-    for (int r = 0; r != held.size(); ++r)
-      if (!held.is_null(r, 1)) doubted[static_cast<std::size_t>(held.integer(r, 1) - 1)].clear();
-    std::erase(doubted, std::string{});
-  }
-
-  node_state& state_;
-  const bool reads_all_;
-  bool gives_back_ = true;
-  std::int64_t partition_ = 0;  // the first that is not done
-};
-
 class beat_work final : public work {
  public:
   explicit beat_work(session_number session) : work{store_verb::renew, nullptr}, session_{session} {}
@@ -246,7 +181,6 @@ std::unique_ptr<work> make_renew(renew_call& c, node_state& of) { return std::ma
 std::unique_ptr<work> make_bury(bury_call& c) { return std::make_unique<bury_work>(c); }
 std::unique_ptr<work> make_acquire(acquire_call& c, node_state& of) { return std::make_unique<acquire_work>(c, of); }
 std::unique_ptr<work> make_load(load_call& c) { return std::make_unique<load_work>(c); }
-std::unique_ptr<work> make_recover(recover_call& c, node_state& of) { return std::make_unique<recover_work>(c, of); }
 std::unique_ptr<work> make_beat(session_number session) { return std::make_unique<beat_work>(session); }
 
 std::unique_ptr<work> make_work(store_verb verb, store_call& call, node_state& of) {

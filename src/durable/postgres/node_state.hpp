@@ -7,6 +7,7 @@
 #include <tickwheel/durable/store.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -15,13 +16,12 @@
 namespace tickwheel::durable::postgres {
 
 /// Where the next purge begins. While an old snapshot may see rows that were deleted, they stay in the index, and a purge from the
-/// beginning passes over all of them. So only one purge per minute begins there.
+/// beginning passes over all of them. So few purges begin there.
 class purge_mark {
  public:
-  /// Returns the least time of an end that the next purge looks for.
-  std::int64_t next() noexcept {
-    constexpr std::int64_t minute = 60'000'000'000;
-    starts_over_ = now_ < started_over_ || now_ - started_over_ >= minute;
+  /// Returns the least time of an end that the next purge looks for. `pause`: from one purge that starts over to the next.
+  std::int64_t next(std::chrono::nanoseconds pause) noexcept {
+    starts_over_ = now_ < started_over_ || now_ - started_over_ >= pause.count();
     return starts_over_ ? 0 : mark_;
   }
   /// A purge at `now` has deleted tasks that ended up to `last`, and all of that time unless `is_cut`.
@@ -47,7 +47,11 @@ struct node_state {
   std::vector<std::pair<std::int64_t, std::int64_t>> backends;  // of the links that are open: pid and time of its start
   std::vector<partition_number> owned;                          // as of the last renewal
   std::vector<std::pair<std::int64_t, std::int64_t>> former_backends;  // that may still be there
-  bool recovers_all = true;  // the next recovery also reads tasks that are not due
+  bool recovers_all = true;           // tasks of all times are to be recovered, not only those that were due
+  bool is_recovering = false;         // tasks of all times
+  unsigned max_attempts = 0;          // of the last recovery
+  std::uint64_t recovered_later = 0;  // tasks of other times, which the next recovery answers
+  std::uint64_t died_later = 0;       // the same
   purge_mark purged;
   std::string problem;
 

@@ -1,4 +1,5 @@
 // The works of put, cancel, revive, get, list and purge.
+#include "../batch_limits.hpp"
 #include "batch_work.hpp"
 #include "node_state.hpp"
 #include "times.hpp"
@@ -233,7 +234,9 @@ class purge_work final : public work {
   // it deletes rows that nobody sees
   bool must_follow(const work&) const override { return false; }
   void on_ask(transaction& to) override {
-    to.add(statement::purge).add(static_cast<std::int64_t>(as<purge_call>().limit)).add(mark_.next());
+    to.add(statement::purge)
+        .add(static_cast<std::int64_t>(as<purge_call>().limit))
+        .add(mark_.next(detail::limits.purge_again));
   }
   void on_committed(const transaction& of) override {
     auto& c = as<purge_call>();

@@ -191,7 +191,9 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
     of.take(done, now(), patience);
   if (of.has_ended()) {
     on.remove(of);
-    if (of.verb() == store_verb::join && of.status() == store_status::ok && state_.session != 0) has_joined_ = true;
+    const bool is_ok = of.status() == store_status::ok;
+    if (of.verb() == store_verb::join && is_ok && state_.session != 0) has_joined_ = true;
+    if (of.verb() == store_verb::recover && is_ok && of.call() != nullptr) recover_later();
   } else {
     on.keep(of);
   }
@@ -277,6 +279,11 @@ void server_store::report(const std::string& line) noexcept {
     state_.options.log(text);
   else
     std::fprintf(stderr, "tickwheel: %s\n", text.c_str());
+}
+
+// A recovery was answered, so what was due has been recovered.
+void server_store::recover_later() noexcept {
+  if (auto rest = make_recover_later(state_)) add(std::move(rest), !is_closing_ && connections_->is_up());
 }
 
 // Answers of one verb keep the order of its calls.

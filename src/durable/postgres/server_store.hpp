@@ -69,6 +69,7 @@ class server_store final : public store, private connector::client {
   void end_all() noexcept;
   void deliver() noexcept;
   void leave() noexcept;
+  void recover_later() noexcept;
   void wake() noexcept;
   void arm() noexcept;
   void on_timer() noexcept;

@@ -126,8 +126,8 @@ lateral (
     and t.state = 0
   order by t.at, t.id limit $5) x)";
 
-// $2: tasks up to this time; 0: up to now. $4 to $5: the partitions. `offset 0` keeps the planner from reading the index of all
-// partitions.
+// Answers how many tasks it has found, or 0 if other clients hold all of them. $2: tasks up to this time; 0: up to now. $4 to $5: the
+// partitions. `offset 0` keeps the planner from reading the index of all partitions.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 f as materialized (
   select x.id from parts p, lateral (
@@ -157,7 +157,7 @@ w as (
     payload = case when d.state > 2 then null else t.payload end,
     error = case when d.state = 0 and d.is_tired then null else t.error end
   from d where t.id = d.id returning t.state)
-select n.now, (select count(*) from w), (select count(*) from w where state = 0),
+select n.now, (select count(*) from f where exists (select from w)), (select count(*) from w where state = 0),
   (select count(*) from w where state = 2) from n)";
 
 // Answers the tasks that it passed over, because another client holds their rows.

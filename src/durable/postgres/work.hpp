@@ -56,11 +56,12 @@ class work {
   bool has_ended() const noexcept { return has_ended_; }
   store_status status() const noexcept { return status_; }
   /// It has nothing to send before this time.
-  steady_time paused_until() const noexcept { return paused_until_; }
+  virtual steady_time paused_until() const noexcept { return paused_until_; }
 
   /// Fills the next transaction. Requires: it has not ended.
-  void ask(transaction& to) {
+  void ask(transaction& to, steady_time now) {
     is_sent_ = true;
+    sent_at_ = now;
     on_ask(to);
   }
   /// The transaction was committed. `patience`: how long one is repeated.
@@ -110,6 +111,8 @@ class work {
     return (is_sent_ || has_effect_) && !only_reads(verb_) ? store_status::unknown : store_status::unavailable;
   }
   steady_time now() const noexcept { return now_; }
+  /// Returns how long the transaction took that was answered last.
+  std::chrono::nanoseconds took() const noexcept { return now_ - sent_at_; }
   template <class Call>
   Call& as() const noexcept {
     return static_cast<Call&>(*call_);
@@ -122,6 +125,7 @@ class work {
   bool has_ended_ = false;
   bool is_sent_ = false;     // and not answered
   bool has_effect_ = false;  // a transaction was committed
+  steady_time sent_at_{};
   steady_time now_{};
   steady_time paused_until_ = steady_time::min();
   std::optional<steady_time> failing_since_;

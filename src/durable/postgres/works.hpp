@@ -25,6 +25,8 @@ std::unique_ptr<work> make_revive(revive_call&);
 std::unique_ptr<work> make_get(get_call&);
 std::unique_ptr<work> make_list(list_call&);
 std::unique_ptr<work> make_purge(purge_call&, node_state&);
+/// Recovers what a recovery has left because it was not due. Null: nothing is left, or such a work is under way.
+std::unique_ptr<work> make_recover_later(node_state&);
 /// Changes the beat of this node, so that another node that asks for its name sees that it lives.
 std::unique_ptr<work> make_beat(session_number);
 

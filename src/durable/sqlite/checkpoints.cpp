@@ -1,16 +1,12 @@
 #include "checkpoints.hpp"
 
+#include "../batch_limits.hpp"
+
 #include <utility>
 
 namespace tickwheel::durable::sqlite {
 
-namespace {
-
-// The writer copies at most so many pages, unless it commits faster than the reader copies.
-constexpr int little = 128;
-constexpr int most_copies = 8;
-
-}  // namespace
+using detail::limits;
 
 bool checkpoints::committed(int frames) noexcept {
   const int former = std::exchange(frames_, frames);
@@ -25,12 +21,12 @@ bool checkpoints::run(const connection& file) {
   const std::lock_guard lock{running_};
   progress done;
   bool is_complete = false;
-  for (int copies = 0; copies < most_copies && finished_ > covered_; ++copies) {
+  for (int copies = 0; copies < limits.checkpoint_copies && finished_ > covered_; ++copies) {
     const std::uint64_t started = started_;
     const progress former = std::exchange(done, copy(file));
     file.sync();
     is_complete = done.copied == done.frames && started == covered_;
-    if (done.frames < long_log_ || done.copied - former.copied < little) break;
+    if (done.frames < long_log_ || done.copied - former.copied < limits.checkpoint_rest) break;
   }
   return !is_complete && done.frames >= long_log_;
 }

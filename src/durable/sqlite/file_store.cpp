@@ -80,7 +80,7 @@ int file_store::open(timer_service& timers) noexcept {
       state_.problem.set(invalid);
       return UV_EINVAL;
     }
-    auto made = std::make_unique<running>(state_, timers.remote());
+    auto made = std::make_unique<running>(state_, timers);
     try {
       made->start();
     } catch (const std::system_error&) {

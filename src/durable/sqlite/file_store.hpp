@@ -46,10 +46,8 @@ class file_store final : public store {
  private:
   // all that lives while the store is open
   struct running {
-    running(store_state& state, remote_handle loop)
-        : answers{std::make_shared<outbox>(std::move(loop))},
-          writes{state, queues, *answers},
-          reads{state, queues, *answers} {}
+    running(store_state& state, timer_service& timers)
+        : answers{std::make_shared<outbox>(timers)}, writes{state, queues, *answers}, reads{state, queues, *answers} {}
 
     /// Starts both threads. Throws if the system has none.
     void start();

@@ -27,13 +27,22 @@ constexpr int most_links = 40;
 
 #ifdef F_OFD_SETLK
 // SQLite's locks are on these bytes of the file: a shared one while it is open, and an exclusive one to delete the log.
-struct flock shared_bytes(short kind) noexcept {
+constexpr off_t shared_bytes = 0x40000002;
+constexpr off_t shared_count = 510;
+// SQLite locks no byte behind them.
+constexpr off_t owner_byte = shared_bytes + shared_count;
+
+/// Returns false if another has a lock of these bytes. Throws `failure`.
+bool try_lock(int descriptor, short kind, off_t first, off_t count, const std::string& file) {
   struct flock bytes {};
   bytes.l_type = kind;
   bytes.l_whence = SEEK_SET;
-  bytes.l_start = 0x40000002;
-  bytes.l_len = 510;
-  return bytes;
+  bytes.l_start = first;
+  bytes.l_len = count;
+  if (::fcntl(descriptor, F_OFD_SETLK, &bytes) == 0) return true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  const int error = errno;
+  throw failure{SQLITE_IOERR_LOCK, error, "cannot lock " + file + ": " + std::generic_category().message(error)};
 }
 #endif
 
@@ -86,12 +95,15 @@ open_sign::open_sign(const std::string& database) {
 #ifdef F_OFD_SETLK
   descriptor_ = ::open(database.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor_ < 0) fail(database, errno);
-  struct flock shared = shared_bytes(F_RDLCK);
-  if (::fcntl(descriptor_, F_OFD_SETLK, &shared) == 0) return;
-  const int error = errno;
-  ::close(descriptor_);
-  if (error == EAGAIN || error == EACCES) throw failure{SQLITE_BUSY, 0, "another program holds it exclusively"};
-  throw failure{SQLITE_IOERR_LOCK, error, "cannot lock " + database + ": " + std::generic_category().message(error)};
+  try {
+    if (!try_lock(descriptor_, F_WRLCK, owner_byte, 1, database))
+      throw failure::final(UV_EBUSY, "another process or scheduler has it, but its lock file was deleted");
+    if (!try_lock(descriptor_, F_RDLCK, shared_bytes, shared_count, database))
+      throw failure{SQLITE_BUSY, 0, "another program holds it exclusively"};
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
 #else
   (void)database;
 #endif
@@ -101,8 +113,10 @@ open_sign::~open_sign() {
   if (descriptor_ < 0) return;
 #ifdef F_OFD_SETLK
   // freed here also if a forked child has the descriptor
-  struct flock none = shared_bytes(F_UNLCK);
-  ::fcntl(descriptor_, F_OFD_SETLK, &none);
+  struct flock all {};
+  all.l_type = F_UNLCK;
+  all.l_whence = SEEK_SET;
+  ::fcntl(descriptor_, F_OFD_SETLK, &all);
 #endif
   ::close(descriptor_);
 }

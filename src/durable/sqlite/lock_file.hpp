@@ -27,14 +27,19 @@ class lock_file {
 
 /// Lets other programs see for sure that the database file is open. SQLite's own sign of it is a lock that the process loses when it
 /// closes any other descriptor of the file. Another program that closes the file then takes itself for the last one, and deletes
-/// the log. Does nothing on a system that has no locks of open files (F_OFD_SETLK).
+/// the log.
+///
+/// The sign also proves ownership if somebody deletes the lock file: it holds a lock of a byte that SQLite does not use.
+///
+/// Does nothing on a system that has no locks of open files (F_OFD_SETLK).
 ///
 /// Destroy it after all connections of the process: it closes a descriptor of the file. SQLite changes the journal mode of the file
 /// only without it.
 class open_sign {
  public:
   open_sign() noexcept = default;
-  /// `database` is a resolved path. Throws `failure` if the file cannot be opened, or another program holds it exclusively.
+  /// `database` is a resolved path. Throws `failure` if the file cannot be opened, or another program holds it exclusively, and with
+  /// UV_EBUSY if another has this sign.
   explicit open_sign(const std::string& database);
   ~open_sign();
   open_sign(open_sign&& from) noexcept : descriptor_{std::exchange(from.descriptor_, -1)} {}

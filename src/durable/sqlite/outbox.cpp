@@ -8,6 +8,12 @@
 
 namespace tickwheel::durable::sqlite {
 
+outbox::outbox(timer_service& timers) : service_{timers.remote()} {
+  reserve();
+  if (uv_loop_t* const loop = timers.loop()) pipe_ = loop_pipe::make(*loop, *this);
+  has_pipe_ = pipe_ != nullptr;
+}
+
 void outbox::reserve() {
   blocks_.reserve(blocks_.size() + 1);
   auto made = std::make_unique<queued_call[]>(block);
@@ -16,6 +22,7 @@ void outbox::reserve() {
 }
 
 queued_call& outbox::place(verb kind, store_call& call) noexcept {
+  check_pipe();
   if (free_.empty()) {
     try {
       reserve();
@@ -29,26 +36,55 @@ queued_call& outbox::place(verb kind, store_call& call) noexcept {
 }
 
 bool outbox::answer(call_list&& calls) noexcept {
-  const std::lock_guard lock{mutex_};
-  answered_.append(std::move(calls));
-  return wake();
+  wakeup needed{};
+  {
+    const std::lock_guard lock{mutex_};
+    answered_.append(std::move(calls));
+    needed = next_wakeup();
+  }
+  return wake(needed);
 }
 
 bool outbox::retry() noexcept {
-  const std::lock_guard lock{mutex_};
-  return wake();
+  wakeup needed{};
+  {
+    const std::lock_guard lock{mutex_};
+    needed = next_wakeup();
+  }
+  return wake(needed);
+}
+
+// Not under the mutex: the loop's thread may run before this one goes on.
+bool outbox::wake(wakeup needed) noexcept {
+  if (needed == wakeup::by_pipe) pipe_->wake();
+  return needed != wakeup::refused;
+}
+
+// under the mutex
+outbox::wakeup outbox::next_wakeup() noexcept {
+  if (closed_ || woken_ || answered_.empty()) return wakeup::none;
+  if (!has_pipe_) return post();
+  woken_ = true;
+  return wakeup::by_pipe;
 }
 
 // under the mutex: `close` comes before or after it as a whole
-bool outbox::wake() noexcept {
-  if (closed_ || woken_ || answered_.empty()) return true;
-  const int error = loop_.post([self = shared_from_this()]() noexcept { self->on_wakeup(); });
+outbox::wakeup outbox::post() noexcept {
+  const int error = service_.post([self = shared_from_this()]() noexcept { self->on_wakeup(); });
   woken_ = error == 0;
   // a closed service delivers nothing any more: the store is closed soon, and answers
-  return woken_ || error == UV_ECANCELED;
+  return woken_ || error == UV_ECANCELED ? wakeup::by_post : wakeup::refused;
+}
+
+// A wakeup that is on its way is lost with the pipe.
+void outbox::check_pipe() noexcept {
+  if (pipe_ == nullptr || pipe_->is_polled()) return;
+  const std::lock_guard lock{mutex_};
+  if (std::exchange(has_pipe_, false) && woken_) (void)post();
 }
 
 void outbox::on_wakeup() noexcept {
+  const auto self = shared_from_this();
   call_list ready;
   {
     const std::lock_guard lock{mutex_};
@@ -66,6 +102,7 @@ void outbox::deliver(queued_call& answered) noexcept {
 }
 
 call_list outbox::close() noexcept {
+  pipe_ = nullptr;
   const std::lock_guard lock{mutex_};
   closed_ = true;
   return std::move(answered_);

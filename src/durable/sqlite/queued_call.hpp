@@ -20,9 +20,7 @@ struct queued_call {
   store_call* call = nullptr;
   verb kind{};
   std::uint64_t number = 0;  // in the order of the calls
-  // Requests are committed in parts if starts wait. Elements that are committed, and those that the open transaction has reached:
-  std::size_t done = 0;
-  std::size_t reached = 0;
+  std::size_t done = 0;      // elements that are committed: requests are committed in parts if starts wait
   queued_call* next = nullptr;
 
   template <class Call>

@@ -44,13 +44,14 @@ class transaction {
     is_careful_ = false;
     refused_.clear();
   }
-  /// `is_short`: it delays starts, and ends soon.
-  void begin(bool is_short) {
-    is_short_ = is_short;
+  void begin() {
+    is_short_ = std::chrono::steady_clock::now() < starts_until_;
     is_first_ = true;
     delays_since_.reset();
     query{begin_}.run();
   }
+  /// There was a start, and others are expected: requests are committed in small parts.
+  void expect_starts() noexcept { starts_until_ = std::chrono::steady_clock::now() + detail::limits.starts_last; }
   void commit() { query{commit_}.run(); }
   /// Rolls back, and prepares another run of the same batch.
   void roll_back() noexcept {
@@ -128,6 +129,7 @@ class transaction {
   const connection& file_;
   revisions& counter_;
   const std::atomic<bool>& starts_wait_;
+  std::chrono::steady_clock::time_point starts_until_{};
   bool is_short_ = false;
   bool is_first_ = true;
   std::optional<std::chrono::steady_clock::time_point> delays_since_;

@@ -62,25 +62,21 @@ void writer::carry_out(work_queues::writing& work) noexcept {
       batch.push(call);
       continue;
     }
-    commit(batch, false);
+    commit(batch);
     join(call);
   }
-  const auto now = std::chrono::steady_clock::now();
-  batch.for_each([&](const queued_call& call) {
-    if (call.kind == verb::begin) starts_until_ = now + detail::limits.starts_last;
-  });
-  commit(batch, false);
-  commit(work.requests, now < starts_until_);
+  commit(batch);
+  commit(work.requests);
 }
 
-void writer::commit(call_list& batch, bool is_short) noexcept {
+void writer::commit(call_list& batch) noexcept {
   if (batch.empty()) return;
   const membership before = node_;
   nanoseconds now = 0;
-  const store_status status = open_ == nullptr ? store_status::unavailable : attempt(batch, is_short, now);
+  const store_status status = open_ == nullptr ? store_status::unavailable : attempt(batch, now);
   if (status != store_status::ok) node_ = before;
   if (status == store_status::ok && first_left_ != nullptr) {
-    first_left_->done = first_left_->reached;
+    first_left_->done = reached_;
     call_list complete = batch.split_before(*first_left_);
     queues_.give_back(std::move(batch));
     batch = std::move(complete);
@@ -99,14 +95,14 @@ void writer::answer(call_list&& calls) noexcept {
   if (!answers_.answer(std::move(calls))) queues_.retry_wakeup();
 }
 
-store_status writer::attempt(const call_list& batch, bool is_short, nanoseconds& now) noexcept {
+store_status writer::attempt(const call_list& batch, nanoseconds& now) noexcept {
   transaction& changes = open_->changes;
   const membership before = node_;
   changes.renew();
   for (bool is_done = false; !is_done;) {
     try {
       node_ = before;
-      changes.begin(is_short);
+      changes.begin();
       now = state_.read_now();
       changes.set_time(now, state_.keep_finished);
       run_all(batch);
@@ -152,8 +148,8 @@ bool writer::run_one(queued_call& call) {
   transaction& in = open_->changes;
   requests& verbs = open_->request_verbs;
   const auto run = [&](auto& request, std::size_t count, auto act) {
-    call.reached = (verbs.*act)(in, request, call.done);
-    return call.reached == count;
+    reached_ = (verbs.*act)(in, request, call.done);
+    return reached_ == count;
   };
   switch (call.kind) {
     case verb::put:
@@ -184,6 +180,7 @@ void writer::run_start(const queued_call& call) {
     case verb::release:
       return node_.release(call.as<release_call>());
     case verb::begin:
+      in.expect_starts();
       if (auto& begin = call.as<begin_call>(); node_.owns(begin.session))
         open_->start_verbs.begin(in, begin);
       else
@@ -241,7 +238,7 @@ store_status writer::try_to_join(join_call& call) noexcept {
     }
     if (open_ == nullptr) open(access::create);
     transaction& changes = open_->changes;
-    changes.begin(false);
+    changes.begin();
     const nanoseconds now = state_.read_now();
     open_->counter.lift(open_->file, last_revision_, now);
     const session_number session = open_->counter.next();
@@ -289,7 +286,7 @@ void writer::reopen() noexcept {
   try {
     open(access::existing);
     transaction& changes = open_->changes;
-    changes.begin(false);
+    changes.begin();
     open_->counter.lift(open_->file, last_revision_, state_.read_now());
     const auto session = static_cast<session_number>(open_->file.integer("select session from meta"));
     state_.log.committing();

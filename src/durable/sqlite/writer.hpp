@@ -10,7 +10,7 @@
 #include "transaction.hpp"
 #include "work_queues.hpp"
 
-#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 
@@ -46,10 +46,10 @@ class writer {
   };
 
   void carry_out(work_queues::writing&) noexcept;
-  void commit(call_list&, bool is_short) noexcept;
+  void commit(call_list&) noexcept;
   void join(queued_call&) noexcept;
   store_status try_to_join(join_call&) noexcept;
-  store_status attempt(const call_list&, bool is_short, nanoseconds& now) noexcept;
+  store_status attempt(const call_list&, nanoseconds& now) noexcept;
   void run_all(const call_list&);
   bool run_one(queued_call&);
   void run_start(const queued_call&);
@@ -68,9 +68,9 @@ class writer {
   open_sign sign_;                   // outlives all connections
   std::unique_ptr<open_file> open_;  // null: not joined, or to be opened again
   membership node_;
-  std::chrono::steady_clock::time_point starts_until_{};  // so long requests are committed in small parts
-  queued_call* first_left_ = nullptr;                     // the open transaction has not reached its end, if any
-  revision last_revision_ = 0;                            // of connections before
+  queued_call* first_left_ = nullptr;  // the open transaction has not reached its end, if any
+  std::size_t reached_ = 0;            // elements of the call that the open transaction carried out last
+  revision last_revision_ = 0;         // of connections before
 };
 
 }  // namespace tickwheel::durable::sqlite

@@ -21,6 +21,9 @@ class choices {
   /// Returns true if all bytes were read.
   bool is_over() const noexcept { return !is_endless_ && bytes_.empty(); }
 
+  /// Returns true for bytes: a fuzzer wants many short runs.
+  bool is_brief() const noexcept { return !is_endless_; }
+
   /// Returns a number of [0, most].
   std::uint64_t up_to(std::uint64_t most) noexcept {
     if (most == 0) return 0;

@@ -3,8 +3,9 @@
 // The store's threads are real, and the loop's clock is moved by hand. A restart closes the scheduler without a drain. There are
 // no faults and no other nodes. TICKWHEEL_TEST_SEEDS and TICKWHEEL_TEST_OPERATIONS as in model_test.cpp.
 #include "../../../src/durable/sqlite/file_store.hpp"
+#include "comparison.hpp"
+#include "counting_store.hpp"
 #include "seeds.hpp"
-#include "world.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -17,64 +18,12 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <unordered_map>
-#include <utility>
 
 namespace {
 
 using namespace durable_model;
 using namespace std::chrono_literals;
 namespace durable = tickwheel::durable;
-
-/// Passes all calls on, and counts those that are not answered.
-class counting_store final : public durable::store {
- public:
-  explicit counting_store(std::unique_ptr<durable::store> counted) : counted_{std::move(counted)} {}
-
-  static std::size_t open_calls() { return calls().size(); }
-
-  int open(tickwheel::timer_service& timers) noexcept override { return counted_->open(timers); }
-  void close() noexcept override { counted_->close(); }
-  std::string_view problem() const noexcept override { return counted_->problem(); }
-
-  void join(durable::join_call& c) noexcept override { pass(&store::join, c); }
-  void renew(durable::renew_call& c) noexcept override { pass(&store::renew, c); }
-  void bury(durable::bury_call& c) noexcept override { pass(&store::bury, c); }
-  void acquire(durable::acquire_call& c) noexcept override { pass(&store::acquire, c); }
-  void release(durable::release_call& c) noexcept override { pass(&store::release, c); }
-  void load(durable::load_call& c) noexcept override { pass(&store::load, c); }
-  void begin(durable::begin_call& c) noexcept override { pass(&store::begin, c); }
-  void finish(durable::finish_call& c) noexcept override { pass(&store::finish, c); }
-  void recover(durable::recover_call& c) noexcept override { pass(&store::recover, c); }
-  void put(durable::put_call& c) noexcept override { pass(&store::put, c); }
-  void cancel(durable::cancel_call& c) noexcept override { pass(&store::cancel, c); }
-  void revive(durable::revive_call& c) noexcept override { pass(&store::revive, c); }
-  void get(durable::get_call& c) noexcept override { pass(&store::get, c); }
-  void list(durable::list_call& c) noexcept override { pass(&store::list, c); }
-  void purge(durable::purge_call& c) noexcept override { pass(&store::purge, c); }
-
- private:
-  using answer_function = durable::store_call::answer;
-
-  static std::unordered_map<durable::store_call*, answer_function>& calls() {
-    static std::unordered_map<durable::store_call*, answer_function> open;
-    return open;
-  }
-
-  template <class Call>
-  void pass(void (durable::store::*verb)(Call&) noexcept, Call& c) noexcept {
-    calls()[&c] = std::exchange(c.on_answer, &answered);
-    (*counted_.*verb)(c);
-  }
-
-  static void answered(durable::store_call& c) noexcept {
-    const auto known = calls().extract(&c);
-    c.on_answer = known.mapped();
-    c.on_answer(c);
-  }
-
-  std::unique_ptr<durable::store> counted_;
-};
 
 /// A file in a folder of its own.
 class sqlite_file final : public backend {

@@ -3,6 +3,7 @@
 
 #include <tickwheel/durable/durable.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -96,6 +97,40 @@ TEST_F(postgres_cluster, lost_connections_lose_no_task) {
   EXPECT_GE(static_cast<int>(a->started.size()), confirmed_);
   EXPECT_EQ(on.other().run("select count(*) from tasks where state <> 3"), "0");
   a->of.close();
+}
+
+TEST_F(postgres_cluster, role_that_loses_rights_goes_on_when_it_has_them_again) {
+  const auto maker = make("maker");  // of the tables
+  open(*maker);
+  maker->of.close();
+  const std::string rights = "select, insert, update, delete on all tables in schema " + on.schema();
+  on.other().run("drop role if exists worker; create role worker login; grant usage on schema " + on.schema() +
+                 " to worker; grant " + rights + " to worker; grant usage, update, select on all sequences in schema " +
+                 on.schema() + " to worker");
+  const std::string owner = std::exchange(on.conninfo, on.server.conninfo("user=worker"));
+  const auto a = make("a");
+  on.conninfo = owner;
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  schedule(*a, "before", 0ms);
+  wait_until([&] { return a->started.contains("before"); });
+  schedule(*a, "meanwhile", 1s);
+  wait_until([&] { return asked_ == 0; });
+  on.other().run("revoke " + rights + " from worker");
+  const auto told = [&](const char* what) {
+    return std::any_of(on.log.begin(), on.log.end(), [=](const std::string& l) { return l.find(what) != l.npos; });
+  };
+  wait_until([&] { return told("a begin failed: permission denied"); });
+  schedule(*a, "refused", 0ms);
+  wait_until([&] { return asked_ == 0; });
+  EXPECT_EQ(confirmed_, 2);
+  EXPECT_FALSE(a->started.contains("meanwhile"));
+  on.other().run("grant " + rights + " to worker");
+  wait_until([&] { return a->started.contains("meanwhile"); });
+  EXPECT_FALSE(a->started.contains("refused"));
+  for (const std::string& line : on.log) EXPECT_EQ(std::count(on.log.begin(), on.log.end(), line), 1) << line;
+  a->of.close();
+  on.other().run("drop owned by worker; drop role worker");
 }
 
 TEST_F(postgres_cluster, client_function_wakes_the_owner) {

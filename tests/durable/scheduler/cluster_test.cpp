@@ -1,5 +1,7 @@
 #include "../support/manual_node.hpp"
 
+#include <algorithm>
+
 using namespace tickwheel_test;
 using durable::execution;
 using durable::memory_fault;
@@ -80,6 +82,34 @@ TEST(cluster_shares, are_never_without_an_owner_for_long) {
     EXPECT_EQ(a.scheduler.drain([]() noexcept {}), 0);
     a.advance(10ms);
     EXPECT_EQ(owned(b), 4U) << phase.count();
+  }
+}
+
+TEST(cluster_shares, of_more_nodes_than_partitions_are_one_or_none) {
+  manual_world world;
+  std::vector<std::unique_ptr<manual_node>> nodes;
+  for (int i = 0; i != 7; ++i) {
+    nodes.push_back(std::make_unique<manual_node>(
+        world, durable::scheduler_options{.name = "n" + std::to_string(i), .seed = 1U + static_cast<unsigned>(i)}));
+    nodes.back()->open();
+  }
+  const auto owned = [](const auto& n) { return n->scheduler.stats().partitions; };
+  const auto owners = [&] {
+    return std::count_if(nodes.begin(), nodes.end(), [&](const auto& n) { return owned(n) == 1; });
+  };
+  nodes[0]->advance(10s);
+  EXPECT_EQ(owners(), 4);
+  for (int i = 0; i != 40; ++i) nodes[6]->schedule("t" + std::to_string(i), 1s);
+  nodes[0]->advance(2s);
+  EXPECT_EQ(world.database->size(durable::task_state::finished), 40U);
+  // the owners die, one after the other, and those without a partition take over
+  for (int i = 0; i != 3; ++i) {
+    const auto owner = std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return owned(n) == 1; });
+    ASSERT_NE(owner, nodes.end());
+    (*owner)->scheduler.close();
+    nodes.erase(owner);
+    nodes[0]->advance(20s);
+    EXPECT_EQ(owners(), 4) << i;
   }
 }
 

@@ -1,4 +1,4 @@
-// A round is a poll that looks from the beginning, and recovers.
+// A round looks into all partitions from the beginning, in steps, and recovers.
 #include "../support/manual_node.hpp"
 
 using namespace tickwheel_test;
@@ -16,17 +16,19 @@ class rounds : public testing::Test {
   rounds() {
     world.database->on_call([this](store_verb verb, const store_call& call) {
       if (verb != store_verb::load) return;
-      const auto& ranges = static_cast<const load_call&>(call).ranges;
-      looks += !ranges.empty() && ranges.front().at == durable::clock::time_point{};
+      for (const durable::load_range& r : static_cast<const load_call&>(call).ranges)
+        looks += r.at == durable::clock::time_point{};
     });
   }
+  static constexpr std::size_t partitions = 4;
+
   std::size_t looks_in(std::chrono::nanoseconds time) {
     const std::size_t before = looks;
     a.advance(time);
     return looks - before;
   }
 
-  std::size_t looks = 0;  // from the beginning
+  std::size_t looks = 0;  // into a partition, from the beginning
   manual_world world;
   manual_node a{world, {.name = "a", .seed = 1}};
 };
@@ -34,7 +36,13 @@ class rounds : public testing::Test {
 TEST_F(rounds, come_with_each_tenth_poll) {
   a.open();
   a.advance(1s);
-  EXPECT_EQ(looks_in(100s), 40U);
+  EXPECT_EQ(looks_in(100s), 40U * partitions);
+}
+
+TEST_F(rounds, look_into_few_partitions_at_once) {
+  a.open();
+  a.advance(1s);
+  for (int poll = 0; poll != 100; ++poll) EXPECT_LE(looks_in(250ms), 1U);
 }
 
 TEST_F(rounds, take_a_fiftieth_of_the_stores_time) {
@@ -44,7 +52,7 @@ TEST_F(rounds, take_a_fiftieth_of_the_stores_time) {
   EXPECT_EQ(looks_in(100s), 10U);
   world.database->answer_after(store_verb::load, 0ns);
   a.advance(20s);
-  EXPECT_EQ(looks_in(100s), 40U);
+  EXPECT_EQ(looks_in(100s), 40U * partitions);
 }
 
 TEST_F(rounds, come_again_after_an_outage) {
@@ -54,7 +62,7 @@ TEST_F(rounds, come_again_after_an_outage) {
   a.advance(60s);
   world.database->outage(false);
   a.advance(20s);
-  EXPECT_EQ(looks_in(100s), 40U);
+  EXPECT_EQ(looks_in(100s), 40U * partitions);
 }
 
 TEST_F(rounds, last_until_a_lost_answer_is_known_to_be_lost) {
@@ -64,7 +72,7 @@ TEST_F(rounds, last_until_a_lost_answer_is_known_to_be_lost) {
   EXPECT_EQ(looks_in(20s), 0U);
   world.database->answer_lost();
   a.advance(20min);
-  EXPECT_EQ(looks_in(100s), 40U);
+  EXPECT_EQ(looks_in(100s), 40U * partitions);
 }
 
 TEST_F(rounds, find_what_is_long_overdue) {

@@ -47,6 +47,7 @@ inline void copy_request(const durable::finish_call& from, durable::finish_call&
 inline void copy_request(const durable::recover_call& from, durable::recover_call& to) {
   to.session = from.session;
   to.max_attempts = from.max_attempts;
+  to.is_urgent = from.is_urgent;
   to.doubted = from.doubted;
 }
 inline void copy_request(const durable::put_call& from, durable::put_call& to) { to.items = from.items; }

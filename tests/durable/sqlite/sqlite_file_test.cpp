@@ -81,6 +81,29 @@ TEST(sqlite_file, second_store_of_one_process_is_busy) {
   EXPECT_EQ(try_to_join(on).error, 0);
 }
 
+#ifdef F_OFD_SETLK
+TEST(sqlite_file, is_busy_although_its_lock_file_was_deleted) {
+  const test_folder folder;
+  const std::string file = folder.file("tasks.db");
+  child_process other{[&](const child_process::parent& parent) {
+    parent.wait();
+    sqlite_fixture on{file};
+    return try_to_join(on).error == UV_EBUSY ? 1 : 2;
+  }};
+  sqlite_fixture on{file};
+  node first{on};
+  first.start();
+  fs::remove(file + ".lock");
+  expect_refused(try_to_join(on), UV_EBUSY,
+                 "tasks.db: another process or scheduler has it, but its lock file was deleted");
+  other.tell();
+  EXPECT_EQ(other.exit_code(), 1);
+  first.put({.id = "t", .due = durable::clock::time_point{1s}, .payload = ""});
+  first.close();
+  EXPECT_EQ(try_to_join(on).error, 0);
+}
+#endif
+
 TEST(sqlite_file, another_name_of_the_file_is_busy) {
   sqlite_fixture on;
   const std::string link = on.folder.file("link.db");

@@ -103,6 +103,7 @@ class sqlite_fixture final : public store_fixture {
         path, options, [shift = shift_] { return durable::clock::now() + std::chrono::nanoseconds{shift->load()}; });
   }
   tickwheel::timer_service& timers() override { return timers_; }
+  uv_loop_t* loop() { return loop_.get(); }
   void turn() override {
     EXPECT_EQ(patience_.arm(20ms), 0);  // an answer that never comes fails the test instead of the loop
     uv_run(loop_.get(), UV_RUN_ONCE);

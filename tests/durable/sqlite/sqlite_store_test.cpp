@@ -212,24 +212,6 @@ TEST_F(sqlite_threads, lists_without_a_pause_leave_the_log_short) {
   EXPECT_LT(std::filesystem::file_size(brief.file + "-wal"), 2 * long_log);
 }
 
-TEST_F(sqlite_threads, refused_wakeup_of_the_loop_loses_no_answer) {
-  sqlite_fixture tight{{}, {.max_queued = 1}};
-  node other{tight};
-  other.start();
-  asked<durable::put_call> put;
-  put.items.push_back({due_now("t"), {}});
-  bool ran = false;
-  auto block = [&ran]() noexcept { ran = true; };
-  ASSERT_EQ(tight.timers().remote().post(block), 0);  // the queue is full until the loop runs
-  other.store().put(put);
-  const shell reader{tight.file};
-  while (reader.read("select count(*) from tasks") != "1") {
-  }
-  call_runner{tight}.wait_for(put);
-  EXPECT_TRUE(ran);
-  EXPECT_EQ(put.results.at(0).result, schedule_result::scheduled);
-}
-
 TEST_F(sqlite_threads, close_answers_calls_in_their_order) {
   std::vector<durable::store_call*> order;
   const shell other{on.file};

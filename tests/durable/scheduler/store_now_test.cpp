@@ -1,0 +1,83 @@
+// The store's time as a scheduler knows it. The store's clock and the clock of the process are far apart.
+#include "../support/manual_node.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace tickwheel_test;
+
+namespace {
+
+struct store_now : testing::Test {
+  manual_world world;
+  manual_node node{world};
+};
+
+TEST_F(store_now, has_no_value_before_the_first_answer) {
+  EXPECT_EQ(node.scheduler.store_now(), std::nullopt);
+  ASSERT_EQ(node.scheduler.open([](int) noexcept {}), 0);
+  EXPECT_EQ(node.scheduler.store_now(), std::nullopt);
+  node.advance(10ms);
+  EXPECT_EQ(node.scheduler.store_now(), world.database->now());
+}
+
+TEST_F(store_now, goes_on_between_answers) {
+  node.open();
+  world.database->outage(true);
+  for (int i = 0; i < 10; ++i) {
+    node.advance(100ms);
+    EXPECT_EQ(node.scheduler.store_now(), world.database->now());
+  }
+}
+
+TEST_F(store_now, is_behind_by_the_way_of_the_fastest_answer) {
+  constexpr std::chrono::nanoseconds tick{1 << 17};  // the loop's timers are late by less
+  const auto is_behind_by = [&](std::chrono::nanoseconds way) {
+    const std::chrono::nanoseconds behind = world.database->now() - node.scheduler.store_now().value();
+    EXPECT_LT(behind, way + tick);
+    EXPECT_GT(behind, way - tick);
+  };
+  using durable::store_verb;
+  for (const auto verb : {store_verb::join, store_verb::renew, store_verb::acquire, store_verb::load,
+                          store_verb::recover, store_verb::purge})
+    world.database->answer_after(verb, 40ms);
+  node.open(200ms);
+  is_behind_by(40ms);
+  world.database->answer_after(store_verb::renew, 3ms);
+  node.advance(10s);
+  is_behind_by(3ms);
+}
+
+TEST_F(store_now, follows_a_clock_that_was_set_forward) {
+  node.open();
+  world.database->shift_clock(5h);
+  node.advance(10s);
+  EXPECT_EQ(node.scheduler.store_now(), world.database->now());
+}
+
+TEST_F(store_now, follows_a_clock_that_was_set_back_within_a_minute) {
+  node.open();
+  node.advance(10s);
+  world.database->shift_clock(-5h);
+  node.advance(10s);
+  EXPECT_EQ(node.scheduler.store_now(), world.database->now() + 5h);
+  node.advance(60s);
+  EXPECT_EQ(node.scheduler.store_now(), world.database->now());
+}
+
+TEST_F(store_now, has_no_value_while_the_scheduler_is_closed) {
+  node.open();
+  node.scheduler.close();
+  EXPECT_EQ(node.scheduler.store_now(), std::nullopt);
+  ASSERT_EQ(node.scheduler.open([](int) noexcept {}), 0);
+  EXPECT_EQ(node.scheduler.store_now(), std::nullopt);
+  node.advance(10ms);
+  EXPECT_EQ(node.scheduler.store_now(), world.database->now());
+}
+
+TEST_F(store_now, has_no_value_once_the_service_is_closed) {
+  node.open();
+  world.manual.timers.close();
+  EXPECT_EQ(node.scheduler.store_now(), std::nullopt);
+}
+
+}  // namespace
