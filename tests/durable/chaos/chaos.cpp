@@ -3,6 +3,7 @@
 //
 //   chaos --node PROGRAM --client PROGRAM --directory PLACE [--nodes N] [--rounds N] [--seconds N] [--seed S] [--tasks N]
 //         [--faults NAME,NAME...] [--standby synchronous|asynchronous] [--faketime LIBRARY] [--takeover MS]
+//         [--length MS] [--hold MS] [--rate N]
 //
 //   exit code 0   no promise was broken
 //             1   one was: the report names it, with the lines of the journal
@@ -105,6 +106,12 @@ settings read_settings(int count, char** words) {
       s.takeover = std::chrono::milliseconds{number_of(option, value)};
     else if (option == "--seed")
       s.seed = number_of(option, value);
+    else if (option == "--length")
+      s.round.length = std::chrono::milliseconds{number_of(option, value)};
+    else if (option == "--hold")
+      s.round.hold = std::chrono::milliseconds{number_of(option, value)};
+    else if (option == "--rate")
+      s.round.rate = number_of(option, value);
     else if (option == "--tasks")
       s.round.tasks = number_of(option, value);
     else if (option == "--faketime")

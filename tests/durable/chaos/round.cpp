@@ -136,17 +136,26 @@ class round final : private cluster::observer {
   // --- faults
 
   void disturb() {
-    end_ = steady::now() + some_time(1500, 3500);
+    const auto begin = steady::now();
+    end_ = begin + (options_.length != 0ms ? options_.length : some_time(1500, 3500));
     auto next_fault = steady::now() + some_time(50, 400);
     while (steady::now() < end_ && is_well()) {
       processes_->turn();
       heal_those_due();
       if (processes_->orders().made() < options_.tasks && chance(5) && has_live_requester())
         processes_->orders().order_some([] {});
+      order_at_rate(begin);
       if (steady::now() < next_fault) continue;
       next_fault = steady::now() + some_time(50, 700);
       make(faults_[below(faults_.size())]);
     }
+  }
+
+  void order_at_rate(steady::time_point begin) {
+    const auto due = static_cast<std::size_t>((steady::now() - begin) / 1us) * options_.rate / 1'000'000;
+    for (; at_rate_ < due && has_live_requester(); ++at_rate_)
+      processes_->orders().put(processes_->orders().add_task(), "keep", 0, "d", static_cast<std::int64_t>(below(400)),
+                               below(40));
   }
 
   void make(fault f) {
@@ -312,7 +321,8 @@ class round final : private cluster::observer {
   bool hold_ids() {
     member* const holder = processes_->some_client();
     if (holder == nullptr) return false;
-    const auto during = some_time(300, 2000);
+    const auto during = options_.hold != 0ms ? options_.hold : some_time(300, 2000);
+    if (options_.hold != 0ms && steady::now() + during > end_) return false;
     holder->process->send("transaction " + std::to_string(held_ids) + " " + std::to_string(during.count()) +
                           (chance(60) ? " commit\n" : " rollback\n"));
     processes_->route(holder);
@@ -493,6 +503,7 @@ class round final : private cluster::observer {
   unsigned asked_ = 0;        // the process that was asked what is left
   unsigned zeros_ = 0;        // answers in a row, without a start, that nothing is left
   unsigned busy_looks_ = 0;   // answers that something is left
+  std::size_t at_rate_ = 0;   // tasks that were ordered at the rate
   std::size_t told_ = 0;      // nodes that have told their partitions
   std::uint64_t owned_ = 0;   // partitions that they have
   unsigned counts_ = 0;       // in which they had more than there are

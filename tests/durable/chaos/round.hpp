@@ -35,9 +35,12 @@ struct round_options {
   std::string client;  ///< the program
   std::size_t nodes = 3;
   std::size_t tasks = 300;
-  standby follows = standby::none;    ///< the primary, once in the round
-  std::vector<fault> only;            ///< the faults; empty: some, chosen at random
-  std::chrono::seconds patience{20};  ///< with no start and no answer, until all must be quiet
+  standby follows = standby::none;      ///< the primary, once in the round
+  std::vector<fault> only;              ///< the faults; empty: some, chosen at random
+  std::chrono::seconds patience{20};    ///< with no start and no answer, until all must be quiet
+  std::chrono::milliseconds length{0};  ///< of the faults; 0: chosen at random
+  std::chrono::milliseconds hold{0};    ///< how long a foreign transaction holds its ids; 0: chosen at random
+  std::size_t rate = 0;                 ///< further tasks per second
 };
 
 struct round_result {
