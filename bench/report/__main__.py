@@ -1,11 +1,13 @@
-"""The report of the benchmarks: ./dev bench [--quick], or --report-only FILE for an earlier measurement.
+"""The report of the benchmarks: ./dev bench [--quick], --durable for durable tasks only, or --report-only FILE for an earlier
+measurement.
 
     plan.py      the measurements, how often and for how long
     programs.py  runs the benchmark programs, and keeps their output
     machine.py   describes the machine
     figures.py   the results: medians, spreads, ratios
     document.py  the tables
-    template.py  puts them into the prose of benchmarks.md.in
+    durable.py   the results and the tables of durable tasks
+    template.py  puts the tables into the prose of benchmarks.md.in and benchmarks-durable.md.in
     plots.py     the plots
 """
 import argparse
@@ -15,6 +17,7 @@ import pathlib
 import sys
 
 import document
+import durable
 import machine
 import plan
 import programs
@@ -32,7 +35,8 @@ class OneLineParser(argparse.ArgumentParser):
 def parse(arguments):
     parser = OneLineParser(
         prog="./dev bench",
-        description="Measures everything, and writes docs/benchmarks.md, its plots, and the measurements: build/bench/<date>.json.",
+        description="Measures everything, and writes docs/benchmarks.md, docs/benchmarks-durable.md, their plots, and the measurements: "
+                    "build/bench/<date>.json.",
         epilog="Write the options of a benchmark program after its name: ./dev bench wheel --benchmark_filter=touch",
         allow_abbrev=False)
     what = parser.add_mutually_exclusive_group()
@@ -40,8 +44,13 @@ def parse(arguments):
                       help="measure fewer N, once each, in about two minutes; writes build/bench/quick.json and quick.md")
     what.add_argument("--report-only", metavar="FILE", type=pathlib.Path,
                       help="render FILE, an earlier measurement, and measure nothing; a quick.json is rendered beside it, others to docs/")
+    what.add_argument("--durable", nargs="*", metavar="RUN", choices=[run.name for run in plan.FULL.durable],
+                      help="measure durable tasks only: all runs, or these; writes docs/benchmarks-durable.md, and keeps the other runs "
+                           "of build/bench/durable.json. The runs: " + ", ".join(run.name for run in plan.FULL.durable))
     parser.add_argument("--core", type=int, metavar="N", help="pin the benchmarks to processor N; the last one by default")
     options = parser.parse_args(arguments)
+    if options.durable is not None and options.core is not None:
+        parser.error("--core cannot be combined with --durable, whose benchmarks are not pinned")
     if options.report_only and options.core is not None:
         parser.error("--core cannot be combined with --report-only, which measures nothing")
     return options
@@ -61,34 +70,70 @@ def measure(options):
     return file
 
 
+def measure_durable(names):
+    """Measures these runs, or all. The report keeps the earlier figures of the others."""
+    build = root / "build/release"
+    at = programs.Programs(build / "bench", None)
+    at.build(build, "bench/durable_bench")
+    before = machine.describe(root, build, "durable_bench")
+    measured = plan.measure_durable([run for run in plan.FULL.durable if run.name in names or not names], at)
+    for run in measured:
+        run.update(date=before["date"], commit=before["commit"])
+    file = root / "build/bench/durable.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    runs = {run["name"]: run for run in (json.loads(file.read_text())["runs"] if file.exists() else [])}
+    runs.update({run["name"]: run for run in measured})
+    in_order = [runs[run.name] for run in plan.FULL.durable if run.name in runs]
+    context = {**before, "plan": plan.FULL.describe(), "seconds": at.seconds()}
+    file.write_text(json.dumps({"context": context, "runs": in_order}, indent=1) + "\n")
+    return file
+
+
 def read(file):
+    """The figures of timers, and those of durable tasks; None: the file has none of them."""
     try:
         report = json.loads(file.read_text())
-        return Figures(report["context"], report["runs"])
+        context, runs = report["context"], report["runs"]
+        durable_runs = [run for run in runs if run["program"] == "durable_bench"]
+        timers = Figures(context, runs) if len(durable_runs) < len(runs) or not runs else None
+        return timers, durable.DurableFigures(context, runs) if durable_runs else None
     except OSError as error:
         raise ReportError(f"{file}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{file}: is no report of the benchmarks ({type(error).__name__}: {error})") from None
 
 
-def render(figures, page):
-    import plots  # it needs matplotlib, which nothing else does
-
+def render(page, draw, write):
     folder = page.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.svg"):
         old.unlink()
-    drawn = plots.draw_all(figures, folder)
-    page.write_text(document.write(figures, drawn, folder.name))
+    page.write_text(write(draw(folder), folder.name))
     print(f"{page.relative_to(root) if page.is_relative_to(root) else page} is written")
+
+
+def render_all(file):
+    timers, tasks = read(file)
+    import plots  # it needs matplotlib, which nothing else does
+
+    if timers:
+        render(file.with_suffix(".md") if timers.quick else root / "docs/benchmarks.md",
+               lambda folder: plots.draw_all(timers, folder), lambda drawn, folder: document.write(timers, drawn, folder))
+    if tasks:
+        render(file.with_name(file.stem + "-durable.md") if tasks.quick else root / "docs/benchmarks-durable.md",
+               lambda folder: plots.draw_durable(tasks, folder), lambda drawn, folder: durable.write(tasks, drawn, folder))
 
 
 def main(arguments):
     options = parse(arguments)
     try:
-        file = options.report_only or measure(options)
-        figures = read(file)
-        render(figures, file.with_suffix(".md") if figures.quick else root / "docs/benchmarks.md")
+        if options.report_only:
+            file = options.report_only
+        elif options.durable is not None:
+            file = measure_durable(options.durable)
+        else:
+            file = measure(options)
+        render_all(file)
     except ReportError as error:
         print(f"dev: bench: {error}", file=sys.stderr)
         return 1

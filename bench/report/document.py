@@ -2,7 +2,7 @@
 import math
 
 import template
-from figures import DURABLE, FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
+from figures import FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
 
 MILLION = 1_000_000
 
@@ -63,13 +63,7 @@ class Page:
             **{f"n {w}": f"{f.sizes(w)[0]:,}" for w in ("wait", "sparse")},
             "plot latency": self.plot("latency", "The fraction of the timers that have fired, by lateness"),
             "plot echo": self.plot("echo", "Instructions per message that idle timeouts add"),
-            "plot durable": self.plot("durable", "Operations per second on durable tasks, over pending tasks"),
             "latency": self.latency(), "burst": self.burst(), "echo": self.echo(), "remote": self.remote(),
-            "durable rates": self.durable_rates(), "durable times": self.durable_times(),
-            "pending": f"{max((row['pending'] for rows in f.postgres.values() for row in rows.values()), default=0):,}",
-            "postgres rates": self.postgres_rates(), "postgres lateness": self.postgres_lateness(),
-            "postgres cluster": self.postgres_cluster(), "peers": self.peers(), "postgres notes": self.postgres_notes(),
-            "filesystem": f.filesystem or "unknown",
             "cost": self.cost_model(), "fence": number_of(f.ns(FLOOR, "fence", 1)),
             "fenced": "\n".join(self.fenced(w) for w in f.fenced()),
         }
@@ -86,10 +80,6 @@ class Page:
             hold.add("left out")
         if any(subject == "floor" for _, subject, _ in f.remote()):
             hold.add("remote floor")
-        if f.durable:
-            hold.add("durable")
-        if f.postgres:
-            hold.add("postgres")
         return hold
 
     def plot(self, what, alt):
@@ -107,7 +97,7 @@ class Page:
             "flags": code(c["flags"]),
             "libraries": f"{versions}, malloc: {c['malloc']}",
             "tickwheel": f"tick {v['tick']}, {v['wheel']}; `wheel_hashed`: {v['wheel_hashed']}",
-            "pinned to": f"core {c['core']}, except remote_bench{' and durable_bench' if self.figures.durable else ''}",
+            "pinned to": f"core {c['core']}, except remote_bench",
         }
         return "\n".join(f"| {name} | {what} |" for name, what in rows.items())
 
@@ -207,72 +197,6 @@ class Page:
                          number_of(f.remote_counter(key, "producer_ns")), f"{f.remote_counter(key, 'wakeups').median:.4f}"])
         return table(["", "producers", "M/s", "minimum to maximum", "tickwheel is faster", "producer, ns per item",
                       "wakeups per item"], rows)
-
-    def durable_rates(self):
-        f = self.figures
-        rows = []
-        for pending in f.durable_sizes():
-            cells = []
-            for name in DURABLE:
-                raw, ours = f.durable_rate("raw " + name, pending), f.durable_rate(name, pending)
-                cells += [number(raw), number(ours), times(ours / raw)]
-            rows.append([f"{pending:,}", *cells])
-        return table(["pending", *(head for name in DURABLE for head in ("raw " + name, name, "ratio"))], rows)
-
-    def durable_times(self):
-        columns = {
-            "fsync p50": ("fsync", "p50"), "fsync p99": ("fsync", "p99"),
-            "lateness p50": ("lateness 2500", "p50"), "lateness p99": ("lateness 2500", "p99"),
-            "one tick": ("one tick", "max"), "recovery": ("recovery", "max"), "longest callback": ("callbacks", "max"),
-        }
-        rows = [[f"{pending:,}", *(number(self.figures.durable_ms(name, pending, which)) for name, which in columns.values())]
-                for pending in self.figures.durable_sizes()]
-        return table(["pending", *columns], rows)
-
-    def postgres_rates(self):
-        rows = []
-        for nodes, found in sorted(self.figures.postgres.items()):
-            cells = []
-            for name in DURABLE:
-                cells += [number(found["raw " + name]["per_second"]), number(found[name]["per_second"]),
-                          times(found[name + " / raw"]["ratio"])]
-            rows.append([str(nodes), *cells])
-        return table(["nodes", *(head for name in DURABLE for head in ("raw " + name, name, "ratio"))], rows)
-
-    def postgres_lateness(self):
-        f = self.figures
-        rows = []
-        for nodes, found in sorted(f.postgres.items()):
-            cells = [milliseconds(found.get(f"lateness {rate}"), p) for rate in f.lateness_rates() for p in ("p50", "p99")]
-            rows.append([str(nodes), *cells, milliseconds(found.get("one tick"), "max"), milliseconds(found.get("recovery"), "max")])
-        heads = [f"{rate:,}/s {p}" for rate in f.lateness_rates() for p in ("p50", "p99")]
-        return table(["nodes", *heads, "one tick", "recovery"], rows)
-
-    def postgres_cluster(self):
-        rows = [row for found in self.figures.postgres.values() for row in found.values()]
-        lines = [[row["name"], number(row["value"]), number(row["bound"]), row["unit"]] for row in rows if "bound" in row]
-        lines += [[f"{row['name']}, {p}", number(row[p + "_us"] / 1000), "–", "ms"] for row in rows for p in ("p50", "p99")
-                  if row["name"] in ("load page", "lateness without snapshot", "lateness with snapshot")]
-        return table(["", "measured", "at most", "unit"], lines)
-
-    def peers(self):
-        """Our node, and each peer with each of its settings."""
-        f = self.figures
-        found = f.postgres.get(1, {})
-        subjects = {"tickwheel": ("schedule", "start+finish", "lateness {}")}
-        for name in found:
-            if name.endswith(": schedule"):
-                peer = name.removesuffix("schedule")
-                subjects[peer.removesuffix(": ")] = (name, peer + "start", peer + "lateness {}")
-        rows = []
-        for subject, (schedule, start, late) in subjects.items():
-            cells = [milliseconds(found.get(late.format(rate)), p) for rate in f.lateness_rates() for p in ("p50", "p99")]
-            rows.append([subject, *(number(found.get(name, {}).get("per_second")) for name in (schedule, start)), *cells])
-        heads = [f"{rate:,}/s {p}" for rate in f.lateness_rates() for p in ("p50", "p99")]
-        return table(["", "schedule", "start", *heads], rows)
-
-    def postgres_notes(self):
-        return "\n".join(f"- *{name}*: {text}." for name, text in self.figures.postgres_notes.items())
 
     def cost_model(self):
         f = self.figures

@@ -2,7 +2,6 @@
 import collections
 import dataclasses
 import math
-import re
 import statistics
 
 from errors import ReportError
@@ -15,8 +14,6 @@ FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")
 WORKLOADS = ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause", "wait", "sparse")
 FLOOR = "floor"  # a workload without timers, whose subjects are FLOORS
 FENCED = "_fenced"  # behind the name of a workload
-DURABLE = ("schedule", "cancel", "start+finish")  # operations of durable_bench; "raw " before the name: the same on bare SQLite
-DURABLE_TIMES = ("fsync", "lateness 2500", "one tick", "recovery", "callbacks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +44,6 @@ class Figures:
         self._counters = collections.defaultdict(lambda: collections.defaultdict(list))
         self._remote = collections.defaultdict(lambda: collections.defaultdict(list))
         self.latency, self.burst, self.cost, self.echo = [], [], {}, {}
-        self.durable, self.postgres, self.postgres_notes, self.filesystem = {}, {}, {}, None
         for run in runs:
             self._take(run)
         self._check()
@@ -65,15 +61,9 @@ class Figures:
             self.burst += output["rows"]
         elif program == "echo_bench":
             self.echo[run["burst"]] = output["rows"]
-        elif program == "durable_bench":
-            if run.get("store") == "postgres":
-                self._take_postgres(run["nodes"], output)
-            else:
-                self._take_durable(run["pending"], output["rows"])
-            self.filesystem = run["filesystem"]
         elif program == "cost_model":
             self.cost.update({(r["workload"], r["subject"], r["n"]): r for r in output["rows"]})
-        else:
+        elif program != "durable_bench":  # durable.py has those
             raise ReportError(f"unknown program {program}; a report has none of its runs")
 
     @staticmethod
@@ -91,22 +81,6 @@ class Figures:
             for key, value in b.items():
                 if isinstance(value, (int, float)):
                     into[workload, subject, int(n)][key].append(value)
-
-    def _take_durable(self, pending, rows):
-        """Rows by name. Reports from before durable_bench have no run of it."""
-        self.durable[pending] = {row["name"]: row for row in rows}
-        wanted = [prefix + name for name in DURABLE for prefix in ("raw ", "")] + [*DURABLE_TIMES]
-        missing = [name for name in wanted if name not in self.durable[pending]]
-        if missing:
-            raise ReportError(f"durable_bench --pending {pending}: not in the report: {', '.join(missing)}")
-
-    def _take_postgres(self, nodes, output):
-        """Rows by name. Some parts are measured with one node only, and peers may be missing."""
-        self.postgres[nodes] = {row["name"]: row for row in output["rows"]}
-        self.postgres_notes.update(output["notes"])
-        missing = [name for name in DURABLE if not {name, "raw " + name, name + " / raw"} <= self.postgres[nodes].keys()]
-        if missing:
-            raise ReportError(f"durable_bench --store postgres --nodes {nodes}: not in the report: {', '.join(missing)}")
 
     def _check(self):
         missing = [name for name, part in [
@@ -143,25 +117,6 @@ class Figures:
         """How many times longer than `to` it takes: the medians' ratio; NaN where one is missing."""
         one, other = self.ns(workload, subject, n), self.ns(workload, to, n)
         return one.median / other.median if one and other else math.nan
-
-    # --- of durable_bench
-
-    def durable_sizes(self):
-        """The numbers of pending tasks, ascending."""
-        return sorted(self.durable)
-
-    def durable_rate(self, name, pending):
-        """Operations per second."""
-        return self.durable[pending][name]["per_second"]
-
-    def durable_ms(self, name, pending, percentile):
-        """Milliseconds; `percentile` is p50, p99 or max."""
-        return self.durable[pending][name][percentile + "_us"] / 1000
-
-    def lateness_rates(self):
-        """The starts per second at which lateness was measured on PostgreSQL, ascending."""
-        names = {name for rows in self.postgres.values() for name in rows}
-        return sorted(int(name.removeprefix("lateness ")) for name in names if re.fullmatch(r"lateness \d+", name))
 
     # --- of remote_bench
 

@@ -20,10 +20,11 @@ def core(wanted):
     return wanted
 
 
-def describe(root, build):
+def describe(root, build, program="wheel_bench"):
+    """`program`: one that was built, and is like the others."""
     processor = pathlib.Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     field = dict(re.findall(r"^(.+?)\s*:\s*(.*)$", processor, re.MULTILINE))
-    compiler, flags = how_built(build)
+    compiler, flags = how_built(build, program)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(root),
@@ -36,7 +37,8 @@ def describe(root, build):
         "huge_pages": huge_pages(),
         "compiler": compiler,
         "flags": flags,
-        "malloc": allocator(build),
+        "malloc": allocator(build, program),
+        "libraries": {name: version(package) for name, package in (("libuv", "libuv"), ("SQLite", "sqlite3"), ("libpq", "libpq"))},
     }
 
 
@@ -50,21 +52,26 @@ def commit(root):
     return name + (" with changes" if changed else "")
 
 
-def how_built(build):
+def how_built(build, program):
     """The compiler, and those of its flags that decide about speed."""
     targets = json.loads((build / "meson-info/intro-targets.json").read_text())
-    wheel_bench = next((t for t in targets if t["name"] == "wheel_bench"), None)
-    if wheel_bench is None:
-        raise ReportError(f"{build} has no wheel_bench; it needs libevent and libev when it is configured")
-    source = wheel_bench["target_sources"][0]
+    target = next((t for t in targets if t["name"] == program), None)
+    if target is None:
+        raise ReportError(f"{build} has no {program}; a library that it needs was missing when it was configured")
+    source = target["target_sources"][0]
     version = subprocess.run([*source["compiler"], "--version"], capture_output=True, text=True, check=True).stdout
     flags = [f for f in source["parameters"] if re.match(r"-(O|std=|DNDEBUG|m|f(?!diagnostics))", f)]
     return version.splitlines()[0], " ".join(flags)
 
 
-def allocator(build):
-    linked = subprocess.run(["ldd", str(build / "bench/wheel_bench")], capture_output=True, text=True).stdout
+def allocator(build, program):
+    linked = subprocess.run(["ldd", str(build / "bench" / program)], capture_output=True, text=True).stdout
     return "mimalloc" if "mimalloc" in linked else "the C library's"
+
+
+def version(package):
+    found = subprocess.run(["pkg-config", "--modversion", package], capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
 
 
 def huge_pages():

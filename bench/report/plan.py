@@ -15,6 +15,38 @@ LONG = ("pause", "lifecycle", "arm_cancel")  # workloads that are left out where
 
 
 @dataclasses.dataclass(frozen=True)
+class DurableRun:
+    """A run of durable_bench. `pending`: a row of the tables by pending tasks. `nodes`: on PostgreSQL."""
+    name: str
+    options: tuple
+    pending: int = 0
+    nodes: int = 0
+
+    def labels(self):
+        labels = {"name": self.name}
+        if self.pending:
+            labels["pending"] = self.pending
+        if self.nodes:
+            labels.update(store="postgres", nodes=self.nodes)
+        return labels
+
+
+def sqlite_row(pending, operations, lateness):
+    return DurableRun(f"sqlite-{pending}", ("--pending", str(pending), "--operations", str(operations), "--lateness-time", lateness),
+                      pending=pending)
+
+
+def postgres_row(nodes, *options):
+    return DurableRun(f"postgres-{nodes}", options, nodes=nodes)
+
+
+def part(store, name, *options):
+    """On SQLite, or on one node of PostgreSQL: measures this part, with a million tasks pending."""
+    return DurableRun(f"{store}-{name.replace(' ', '-')}", ("--pending", str(MILLION), *options, "--measure", *name.split("+")),
+                      nodes=1 if store == "postgres" else 0)
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
     name: str
     sizes: tuple  # of N; workloads that have but one are measured at that
@@ -28,8 +60,7 @@ class Plan:
     remote: str  # which benchmarks
     remote_repetitions: int
     bursts: tuple  # messages an iteration of the echo server
-    durable: tuple  # of durable_bench: (pending tasks, operations, the time of lateness), one run each
-    postgres: tuple  # of durable_bench on PostgreSQL: (nodes, options), one run each
+    durable: tuple  # of DurableRun
     cost_model: tuple  # options
     latency: tuple
     burst: tuple
@@ -63,12 +94,15 @@ FULL = Plan(
     remote=".",
     remote_repetitions=3,
     bursts=(1000, 100, 10),
-    durable=((1000, 10_000, "10s"), (10_000, 20_000, "10s"), (100_000, 100_000, "10s"), (MILLION, 100_000, "10s")),
-    postgres=(
-        (1, ("--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "snapshot", "tick",
-             "recovery", "shares", "renewals", "takeover", "load page", "peers")),
-        (2, ("--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "tick")),
-        (3, ("--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "tick"))),
+    durable=(
+        sqlite_row(1000, 10_000, "10s"), sqlite_row(10_000, 20_000, "10s"), sqlite_row(100_000, 100_000, "10s"),
+        sqlite_row(MILLION, 100_000, "60s"),
+        part("sqlite", "tick", "--operations", str(MILLION)), part("sqlite", "bulk", "--lateness-time", "20s"),
+        part("sqlite", "memory", "--operations", "300000"), part("sqlite", "verbs"),
+        *(postgres_row(nodes, "--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "tick",
+                       *(["recovery"] if nodes == 1 else [])) for nodes in (1, 2, 3)),
+        part("postgres", "snapshot"), part("postgres", "shares+renewals+takeover"), part("postgres", "load page"),
+        part("postgres", "peers", "--rates", "1000", "2500", "10000")),
     latency=("--load", "--repetitions", "2"),
     cost_model=("--connections", "10000"),
     burst=(),
@@ -88,9 +122,10 @@ QUICK = Plan(
     remote="^post/",
     remote_repetitions=1,
     bursts=(1000, 10),
-    durable=((1000, 2000, "1s"), (10_000, 2000, "1s")),
-    postgres=tuple((nodes, ("--pending", "10000", "--operations", "4000", "--rounds", "2", "--lateness-time", "1s", "--measure",
-                            "rates", "lateness", "tick")) for nodes in (1, 2)),
+    durable=(
+        sqlite_row(1000, 2000, "1s"), sqlite_row(10_000, 2000, "1s"),
+        *(postgres_row(nodes, "--pending", "10000", "--operations", "4000", "--rounds", "2", "--lateness-time", "1s", "--measure",
+                       "rates", "lateness", "tick") for nodes in (1, 2))),
     latency=("--load", "--fires", "2", "--repetitions", "1"),
     cost_model=("--connections", "10000", "--only", "touch/wheel"),
     burst=("--repetitions", "1"),
@@ -143,19 +178,13 @@ def seconds_of(benchmark):
     return benchmark["cpu_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[benchmark["time_unit"]]
 
 
-def measure_durable(plan, programs):
-    """SQLite: one run for each number of pending tasks. PostgreSQL: one for each number of nodes. Not pinned, because the stores have
-    threads and servers."""
+def measure_durable(runs, programs):
+    """Not pinned, because the stores have threads and servers."""
     with programs.disk() as (folder, filesystem):
-        runs = [programs.run("durable_bench", "--pending", str(pending), "--operations", str(operations),
-                             "--lateness-time", lateness, out=["--json", "{}"], pinned=False, folder=folder,
-                             pending=pending, filesystem=filesystem)
-                for pending, operations, lateness in plan.durable]
-        runs += [programs.run("durable_bench", "--store", "postgres", "--nodes", str(nodes), "--peers", str(programs.peers), *options,
-                              out=["--json", "{}"], pinned=False, folder=folder, store="postgres", nodes=nodes,
-                              filesystem=filesystem)
-                 for nodes, options in plan.postgres]
-        return runs
+        return [programs.run("durable_bench", *(["--store", "postgres", "--nodes", str(run.nodes)] if run.nodes else []),
+                             *(["--peers", str(programs.peers)] if "peers" in run.options else []), *run.options,
+                             out=["--json", "{}"], pinned=False, folder=folder, filesystem=filesystem, **run.labels())
+                for run in runs]
 
 
 def measure(plan, programs):
@@ -168,4 +197,4 @@ def measure(plan, programs):
     for repetition in range(plan.remote_repetitions):
         runs.append(programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition))
     runs.append(programs.run("latency_bench", *plan.latency, out=json_to))
-    return runs + measure_durable(plan, programs) + measure_wheel(plan, programs)
+    return runs + measure_durable(plan.durable, programs) + measure_wheel(plan, programs)

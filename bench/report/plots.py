@@ -2,7 +2,8 @@
 import math
 
 from errors import ReportError
-from figures import DURABLE, FLOOR, OURS, WORKLOADS
+from durable import OPERATIONS
+from figures import FLOOR, OURS, WORKLOADS
 
 try:
     import matplotlib
@@ -38,12 +39,19 @@ def draw_all(figures, folder):
     plots = {w: lambda w=w: over_n(figures, w) for w in WORKLOADS if len(figures.sizes(w)) > 1}
     plots["latency"] = lambda: lateness(figures)
     plots["echo"] = lambda: echo(figures)
-    if len(figures.durable) > 1:
-        plots["durable"] = lambda: durable(figures)
+    return draw(plots, folder)
+
+
+def draw_durable(figures, folder):
+    """As above, of durable tasks."""
+    return draw({"durable": lambda: durable(figures)} if len(figures.sizes()) > 1 else {}, folder)
+
+
+def draw(plots, folder):
     names = {}
-    for what, draw in plots.items():
+    for what, make in plots.items():
         with plt.rc_context(STYLE):
-            figure = draw()
+            figure = make()
             names[what] = f"{what}.svg"
             figure.savefig(folder / names[what], metadata={"Date": None, "Creator": None})
             plt.close(figure)
@@ -110,10 +118,10 @@ def echo(figures):
 def durable(figures):
     """Operations per second over pending tasks: solid the scheduler's, dashed those of bare SQLite."""
     figure, axes = plt.subplots()
-    sizes = figures.durable_sizes()
-    for name in DURABLE:
+    sizes = figures.sizes()
+    for name in OPERATIONS:
         for prefix, look in (("", {"linewidth": 2.2, "marker": "o"}), ("raw ", {"linewidth": 1.3, "linestyle": (0, (6, 3))})):
-            rates = [figures.durable_rate(prefix + name, pending) for pending in sizes]
+            rates = [figures.rate(prefix + name, pending) for pending in sizes]
             axes.plot(sizes, rates, color=DURABLE_COLOURS[name], markersize=5, label=prefix + name, **look)
     axes.set(xscale="log", xlabel="pending tasks", ylabel="operations per second", title="durable tasks")
     axes.set_ylim(bottom=0)

@@ -19,8 +19,8 @@ class Programs:
         self.peers = self.folder.parents[1] / "peers"  # tools/bench installs them
         self.begin = time.monotonic()
 
-    def build(self, directory):
-        if subprocess.run(["ninja", "--quiet", "-C", str(directory)]).returncode != 0:
+    def build(self, directory, *targets):
+        if subprocess.run(["ninja", "--quiet", "-C", str(directory), *targets]).returncode != 0:
             raise ReportError(f"the build in {directory} failed")
         self.begin = time.monotonic()  # the build does not count
 

@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(here.parents[1] / "bench/report"))
 
 import document  # noqa: E402 (the path first)
+import durable  # noqa: E402
 import plan  # noqa: E402
 import programs  # noqa: E402
 from errors import ReportError  # noqa: E402
@@ -36,6 +37,12 @@ def figures(change=lambda runs: None):
     report = copy.deepcopy(REPORT)
     change(report["runs"])
     return Figures(report["context"], report["runs"])
+
+
+def durable_figures(change=lambda runs: None):
+    report = copy.deepcopy(REPORT)
+    change(report["runs"])
+    return durable.DurableFigures(report["context"], report["runs"])
 
 
 def benchmark(runs, name):
@@ -124,44 +131,65 @@ class Page(unittest.TestCase):
 
 
 class DurableTasks(unittest.TestCase):
-    HEADING = "\n## Durable tasks\n"
-
-    def section(self, page):
-        return page.split(self.HEADING)[1].split("\n## ")[0]
+    def page(self, change=lambda runs: None, drawn=PLOTS):
+        return durable.write(durable_figures(change), drawn, "benchmarks-durable")
 
     def test_have_rates_beside_raw_sqlite_and_their_ratio(self):
-        section = self.section(document.write(figures(), PLOTS, "benchmarks"))
+        page = self.page()
         self.assertIn("| pending | raw schedule | schedule | ratio | raw cancel | cancel | ratio | raw start+finish | start+finish "
-                      "| ratio |", section)
-        self.assertIn("| 1,000 | 80,000 | 40,000 | 0.50x | 100,000 | 70,000 | 0.70x | 30,000 | 24,000 | 0.80x |", section)
-        self.assertIn("| 10,000 | 60,000 | 45,000 | 0.75x | 90,000 | 36,000 | 0.40x | 20,000 | 5,000 | 0.25x |", section)
+                      "| ratio |", page)
+        self.assertIn("| 1,000 | 80,000 | 40,000 | 0.50x | 100,000 | 70,000 | 0.70x | 30,000 | 24,000 | 0.80x |", page)
+        self.assertIn("| 10,000 | 60,000 | 45,000 | 0.75x | 90,000 | 36,000 | 0.40x | 20,000 | 5,000 | 0.25x |", page)
 
     def test_have_times_in_milliseconds(self):
-        section = self.section(document.write(figures(), PLOTS, "benchmarks"))
-        self.assertIn("| pending | fsync p50 | fsync p99 | lateness p50 | lateness p99 | one tick | recovery | longest callback |",
-                      section)
-        self.assertIn("| 1,000 | 0.40 | 1.20 | 1.10 | 9.80 | 23.4 | 45.6 | 3.30 |", section)
-        self.assertIn("| 10,000 | 0.80 | 2.40 | 2.20 | 19.6 | 46.8 | 91.2 | 6.60 |", section)
+        page = self.page()
+        self.assertIn("| pending | fsync p50 | fsync p99 | lateness p50 | lateness p99 | one tick | recovery | iteration p99 "
+                      "| longest iteration |", page)
+        self.assertRegex(page, r"\| 1,000 \| 0.40 \| 1.20 \| 1.10 \| 9.80 \| 23.4 \| 45.6 \| \S+ \| 3.30 \|")
 
-    def test_name_the_file_system_and_show_the_plot(self):
-        page = document.write(figures(), {"durable": "durable.svg"}, "benchmarks")
-        self.assertIn("The files are on ext4.", self.section(page))
-        self.assertIn("(benchmarks/durable.svg)", self.section(page))
-        self.assertIn("except remote_bench and durable_bench |", page)
-
-    def test_leave_no_trace_in_the_page_of_an_earlier_measurement(self):
+    def test_have_figures_beside_their_bounds(self):
         def change(runs):
-            runs[:] = [r for r in runs if r["program"] != "durable_bench"]
-        page = document.write(figures(change), PLOTS, "benchmarks")
-        self.assertNotIn("urable", page)
-        self.assertIn("\n## Cost model\n", page)
+            runs.append({"program": "durable_bench", "command": "durable_bench", "seconds": 1.0, "filesystem": "ext4", "output": {
+                "rows": [{"name": "fsync", "pending": 5}, {"name": "one tick", "pending": 5, "max_us": 90000},
+                         {"name": "callbacks", "pending": 5, "p99_us": 300, "max_us": 900},
+                         {"name": "memory of a loaded task", "pending": 5, "value": 263, "bound": 400, "unit": "bytes"},
+                         {"name": "load", "pending": 5, "per_second": 1_300_000}]}})
+        page = self.page(change)
+        for row in ("| one tick | 5 | 90.0 | 250 | ms |", "| CPU time of an iteration, longest | 5 | 0.90 | 1 | ms |",
+                    "| memory of a loaded task | 5 | 263 | 400 | bytes |", "| load | 5 | 1,300,000 |"):
+            self.assertIn(row, page)
+        self.assertNotIn("memory", self.page())
+
+    def test_name_the_file_system_the_libraries_and_each_run(self):
+        page = self.page(drawn={"durable": "durable.svg"})
+        self.assertIn("The files are on ext4.", page)
+        self.assertIn("(benchmarks-durable/durable.svg)", page)
+        self.assertIn("SQLite 3.40.1", page)
+        self.assertIn("| `durable_bench --store postgres --nodes 2` |", page)
+
+    def test_have_a_page_of_their_own(self):
+        self.assertNotIn("Durable", document.write(figures(), PLOTS, "benchmarks"))
 
     def test_without_one_of_their_rows_end_the_report_with_its_name(self):
         def change(runs):
             run = next(r for r in runs if r["program"] == "durable_bench")
             run["output"]["rows"] = [row for row in run["output"]["rows"] if row["name"] != "raw schedule"]
         with self.assertRaisesRegex(ReportError, "durable_bench --pending 1000: .*raw schedule"):
-            figures(change)
+            durable_figures(change)
+
+    def test_of_one_store_need_no_figures_of_the_other(self):
+        page = self.page(lambda runs: runs.__setitem__(slice(None), [r for r in runs if "postgres" not in r["command"]]))
+        self.assertNotIn("PostgreSQL", page)
+        self.assertIn("\n## SQLite\n", page)
+
+    def test_have_as_many_cells_in_each_row_as_in_its_head(self):
+        head = None
+        for line in self.page().splitlines():
+            if not line.startswith("|"):
+                head = None
+                continue
+            head = head or line.count("|")
+            self.assertEqual(line.count("|"), head, line)
 
     def test_are_measured_on_a_disk_and_not_pinned(self):
         calls = []
@@ -175,16 +203,19 @@ class DurableTasks(unittest.TestCase):
             def run(self, *command, **options):
                 calls.append((command, options))
 
-        plan.measure_durable(plan.FULL, Programs())
-        on_sqlite, on_postgres = calls[:4], calls[4:]
-        self.assertEqual([o["pending"] for _, o in on_sqlite], [1000, 10_000, 100_000, 10**6])
-        for command, options in on_sqlite:
+        plan.measure_durable(plan.FULL.durable, Programs())
+        rows = [(command, o) for command, o in calls if "pending" in o]
+        self.assertEqual([o["pending"] for _, o in rows], [1000, 10_000, 100_000, 10**6])
+        for command, options in rows:
             self.assertEqual(command[:3], ("durable_bench", "--pending", str(options["pending"])))
-        self.assertEqual([o["nodes"] for _, o in on_postgres], [1, 2, 3])
+        on_postgres = [(command, o) for command, o in calls if "nodes" in o]
+        self.assertEqual({o["nodes"] for _, o in on_postgres}, {1, 2, 3})
         for command, options in on_postgres:
             self.assertEqual(command[:5], ("durable_bench", "--store", "postgres", "--nodes", str(options["nodes"])))
+        self.assertEqual(len({o["name"] for _, o in calls}), len(calls))
         for command, options in calls:
             self.assertEqual((options["folder"], options["filesystem"], options["pinned"]), ("folder", "ext4", False))
+            self.assertEqual("--peers" in command, "peers" in command)
 
     def test_are_given_a_folder_in_the_build_that_is_removed(self):
         with tempfile.TemporaryDirectory() as build:
@@ -202,8 +233,7 @@ class DurableTasks(unittest.TestCase):
 
 class DurableTasksOnPostgresql(unittest.TestCase):
     def section(self, change=lambda runs: None):
-        page = document.write(figures(change), PLOTS, "benchmarks")
-        return page.split("\n## Durable tasks on PostgreSQL\n")[1].split("\n## ")[0]
+        return durable.write(durable_figures(change), PLOTS, "benchmarks-durable").split("\n## PostgreSQL\n")[1]
 
     def test_have_rates_by_the_number_of_nodes(self):
         self.assertIn("| 1 | 40,000 | 30,000 | 0.75x | 50,000 | 60,000 | 1.2x | 10,000 | 9,000 | 0.90x |", self.section())
@@ -227,7 +257,7 @@ class DurableTasksOnPostgresql(unittest.TestCase):
             run = next(r for r in runs if r.get("store") == "postgres")
             run["output"]["rows"] = [row for row in run["output"]["rows"] if row["name"] != "raw cancel"]
         with self.assertRaisesRegex(ReportError, "--store postgres --nodes 1: not in the report: cancel"):
-            figures(change)
+            durable_figures(change)
 
 
 class Template(unittest.TestCase):
@@ -244,6 +274,9 @@ class Template(unittest.TestCase):
     def test_uses_every_value_of_the_page(self):
         page = document.Page(figures(), PLOTS, "benchmarks")
         prose = template.PROSE.read_text()
+        self.assertEqual([name for name in page.values() if f"@{{{name}}}" not in prose], [])
+        page = durable.DurablePage(durable_figures(), PLOTS, "benchmarks-durable")
+        prose = durable.PROSE.read_text()
         self.assertEqual([name for name in page.values() if f"@{{{name}}}" not in prose], [])
 
     def test_has_a_line_for_each_subject(self):
@@ -290,7 +323,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn(what, said)
 
     def test_answers_what_it_does_not_know_with_one_line(self):
-        for wrong in (["--fast"], ["--core", "x"], ["--report-only"], ["--quick", "--report-only", "a"], ["extra"]):
+        for wrong in (["--fast"], ["--core", "x"], ["--report-only"], ["--quick", "--report-only", "a"], ["--durable", "x"],
+                      ["--durable", "--core", "0"], ["extra"]):
             with self.subTest(wrong):
                 code, said = self.run_with(*wrong)
                 self.assertEqual(code, 2)
@@ -318,6 +352,8 @@ class Plots(unittest.TestCase):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             names = plots.draw_all(figures(), pathlib.Path(one))
             plots.draw_all(figures(), pathlib.Path(other))
+            names.update(plots.draw_durable(durable_figures(), pathlib.Path(one)))
+            plots.draw_durable(durable_figures(), pathlib.Path(other))
             self.assertLessEqual({"rearm", "touch", "fire", "latency", "echo", "durable"}, names.keys())
             for name in names.values():
                 drawn = (pathlib.Path(one) / name).read_bytes()
