@@ -1,44 +1,27 @@
 // Options of the example programs: CLI11, durations such as "2s", and errors that are one line on stderr.
 #pragma once
 
+#include "plain_duration.hpp"
+
 #include <CLI/CLI.hpp>
 
-#include <charconv>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 /// What the programs end with when they were asked for something that cannot be done.
 inline constexpr int exit_bad_usage = 2;
 
-/// "250ms", "2s", "5m" or "1h"; a number alone counts in `unit_of_plain`. Nothing when it is not that, is negative, or
-/// is more than a year, which is a slip of the finger rather than a timeout.
+/// Reads "250ms", "2s", "5m", "1h" or "7d"; a number alone counts in `unit_of_plain`. No value: it is not that, or is more than a
+/// year, which is a slip of the finger rather than a timeout.
 inline std::optional<std::chrono::milliseconds> parse_duration(std::string_view text,
                                                                std::chrono::milliseconds unit_of_plain) {
   using namespace std::chrono_literals;
-  std::uint32_t count = 0;  // times an hour fits into 64 bits of milliseconds
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc{}) return std::nullopt;
-  const std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-  std::chrono::milliseconds one{};
-  if (unit.empty())
-    one = unit_of_plain;
-  else if (unit == "ms")
-    one = 1ms;
-  else if (unit == "s")
-    one = 1s;
-  else if (unit == "m")
-    one = 1min;
-  else if (unit == "h")
-    one = 1h;
-  else
+  std::chrono::milliseconds duration{};
+  if (read_plain_duration(text, 365 * 24h, unit_of_plain, duration) != plain_duration_mistake::none)
     return std::nullopt;
-  const auto duration = count * one;
-  if (duration > 365 * 24h) return std::nullopt;
   return duration;
 }
 

@@ -13,16 +13,13 @@
 #include "descriptor_limit.hpp"
 #include "http_exchange.hpp"
 #include "listen.hpp"
+#include "slow_writer.hpp"
 #include "stop_signals.hpp"
 #include "timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
 #include <uv.h>
-#ifdef __linux__
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -73,7 +70,7 @@ struct shared {
 
 // --- one peer --------------------------------------------------------------------------------------------------------
 
-class connection {
+class connection final : private slow_writer::owner {
  public:
   /// Takes the connection that waits on `listener`. From then on it owns itself: its close callback deletes it.
   static void accept(shared& on, tickwheel::drain_group& drain, uv_stream_t* listener) {
@@ -95,9 +92,9 @@ class connection {
         exchange_{{}, on.phases.advertised_keep_alive()},
         phases_{on.loop.timers(), *this},
         rate_{on.loop.timers(), *this},
-        taking_{on.loop.timers(), *this},
         linger_{on.loop.timers(), *this},
-        drain_{drain, *this} {
+        drain_{drain, *this},
+        rest_{on.loop.timers(), *stream(), *this} {
     uv_tcp_init(&on.loop.uv(), &socket_);  // cannot fail: it makes no socket yet
     socket_.data = this;
     ++on_.open;
@@ -176,9 +173,7 @@ class connection {
     const std::size_t taken = exchange_.held_back() ? 0 : send(out);
     if (taken < out.size() && !uv_is_closing(handle())) {
       uv_read_stop(stream());
-      unsent_.assign(out, taken);
-      owed_ = owed();
-      if (demand_rate() != 0 || taking_.start(on_.look_at_taking) != 0 || !write_next()) close();
+      if (demand_rate() != 0 || rest_.write(std::string_view{out}.substr(taken), on_.look_at_taking) != 0) close();
     } else if (!uv_is_closing(handle())) {
       go_on();
     }
@@ -187,56 +182,17 @@ class connection {
 
   // How much of it the socket takes at once; closes when there is none any more.
   std::size_t send(std::string_view bytes) noexcept {
-    if (bytes.empty()) return 0;
-    uv_buf_t buffer = uv_buf_init(const_cast<char*>(bytes.data()), static_cast<unsigned>(bytes.size()));
-    const int sent = uv_try_write(stream(), &buffer, 1);
-    if (sent < 0 && sent != UV_EAGAIN) close();
+    const std::ptrdiff_t sent = rest_.try_write(bytes);
+    if (sent < 0) close();
     return sent < 0 ? 0 : static_cast<std::size_t>(sent);
   }
 
-  // What the peer has not acknowledged: what is to be written, and, where that can be asked, what the system has of it. A
-  // system takes half a megabyte at once and nothing for a long time after, however steadily the peer reads.
-  std::size_t owed() noexcept {
-    int in_system = 0;
-#ifdef SIOCOUTQ
-    uv_os_fd_t fd{};
-    if (uv_fileno(handle(), &fd) != 0 || ioctl(fd, SIOCOUTQ, &in_system) != 0) in_system = 0;
-#endif
-    const std::size_t written = sent_ + (writing_ - std::min(writing_, uv_stream_get_write_queue_size(stream())));
-    return unsent_.size() - written + static_cast<std::size_t>(in_system);
-  }
+  void on_taken(std::size_t bytes) noexcept override { rate_.progress(bytes); }
 
-  void on_look_at_taking() noexcept {
-    const std::size_t now = owed();
-    rate_.progress(owed_ - std::min(owed_, now));
-    owed_ = now;
-  }
+  void on_write_failed() noexcept override { close(); }
 
-  // In pieces, so that `owed` sees it shrink where the system cannot be asked, too.
-  bool write_next() noexcept {
-    constexpr std::size_t piece = 16384;
-    const std::size_t size = std::min(piece, unsent_.size() - sent_);
-    uv_buf_t buffer = uv_buf_init(unsent_.data() + sent_, static_cast<unsigned>(size));
-    const auto on_written = [](uv_write_t* write, int error) {
-      auto& self = *static_cast<connection*>(write->handle->data);
-      if (error != 0) return self.close();  // also called, with UV_ECANCELED, when it is closing already
-      self.written();
-    };
-    if (uv_write(&write_, stream(), &buffer, 1, on_written) != 0) return false;
-    writing_ = size;
-    return true;
-  }
-
-  void written() noexcept {
-    sent_ += std::exchange(writing_, 0);
-    if (sent_ < unsent_.size()) {
-      if (!write_next()) close();
-      return;
-    }
-    unsent_ = {};
-    sent_ = 0;
+  void on_written() noexcept override {
     rate_.cancel();
-    taking_.cancel();
     if (!peer_ended_ && read() != 0) return close();
     go_on();
   }
@@ -288,7 +244,7 @@ class connection {
   // A peer that has begun a request is told why, as far as the socket takes it at once. One that does not take its
   // answer is reset, or the system would go on offering it what it has taken from us.
   void cut() noexcept {
-    if (!unsent_.empty()) return end(true);
+    if (!rest_.is_idle()) return end(true);
     std::string goodbye;
     exchange_.time_out(goodbye);
     send(goodbye);
@@ -307,7 +263,7 @@ class connection {
     if (uv_is_closing(handle())) return;
     phases_.cancel();  // no handler must run between here and the destructor
     rate_.cancel();
-    taking_.cancel();
+    rest_.cancel();
     linger_.cancel();
     drain_.leave();
     --on_.open;
@@ -324,16 +280,12 @@ class connection {
   http_exchange exchange_;
   tickwheel::phase_timeouts<&connection::on_phase_timeout> phases_;
   tickwheel::minimum_rate<&connection::on_too_slow> rate_;
-  tickwheel::interval_timer<&connection::on_look_at_taking> taking_;  // while there is something unsent
   tickwheel::member_timer<&connection::close> linger_;
   tickwheel::drain_member<&connection::on_drain> drain_;
   tickwheel::clock::time_point phase_began_{};  // to say how late a cut was
   uv_tcp_t socket_{};
-  uv_write_t write_{};
   uv_shutdown_t shutdown_{};
-  std::string unsent_;
-  std::size_t sent_ = 0, writing_ = 0;  // of `unsent_`
-  std::size_t owed_ = 0;                // when that was looked at last
+  slow_writer rest_;  // of an answer
   bool peer_ended_ = false, is_lingering_ = false;
 };
 

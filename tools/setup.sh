@@ -16,6 +16,9 @@ bench_packages=("${build_packages[@]}" libevent-dev libev-dev)
 # the peers of durable_bench run on these; npm may also come from elsewhere
 npm_packages=(nodejs npm)
 redis_packages=(redis-server)
+# the clients that the tests of timer_server run; node may also come from elsewhere
+client_packages=(curl wrk slowhttptest)
+command -v node >/dev/null || client_packages+=(nodejs)
 
 # needs PACKAGE...: installs the missing ones
 needs() {

@@ -3,26 +3,26 @@
 #include "percent_encoding.hpp"
 #include "problem_document.hpp"
 #include "query.hpp"
+#include "store_problems.hpp"
 #include "timer_document.hpp"
 #include "timer_payload.hpp"
 #include "timer_request.hpp"
 #include "times.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <boost/beast/core/string.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <sstream>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace timer_server {
 namespace {
 
-using namespace std::chrono_literals;
 namespace durable = tickwheel::durable;
 using durable::schedule_result;
 
@@ -44,27 +44,11 @@ http_answer conflict(std::string_view code, const char* detail) {
   return answer_with({.status = 409, .code = code, .detail = detail});
 }
 
-http_answer unavailable(const char* detail) {
-  http_answer answer = answer_with({.status = 503, .code = "unavailable", .detail = detail});
-  answer.retry_after = 1s;
-  return answer;
-}
-
-http_answer store_unavailable() { return unavailable("The store cannot be reached. Nothing was changed."); }
-
 http_answer unknown_outcome(const char* what_next) {
   return answer_with(
       {.status = 504,
        .code = "unknown",
        .detail = std::string{"The store has not confirmed the request, and may have done it. "} + what_next});
-}
-
-// The answer to a request that the scheduler did not take.
-http_answer not_taken(int error) {
-  if (error == UV_EINVAL)
-    return answer_with({.status = 422, .code = "invalid", .detail = "The scheduler takes no such request."});
-  return unavailable(error == UV_EAGAIN ? "The service has too many requests. Nothing was changed."
-                                        : "The service stops. Nothing was changed.");
 }
 
 http_answer method_not_allowed(std::string allowed) {
@@ -80,6 +64,15 @@ bool is_json(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.remove_suffix(1);
   return boost::beast::iequals({type.data(), type.size()}, "application/json");
+}
+
+// Whether a Host header has an address or localhost, with or without a port.
+bool is_address_or_localhost(std::string_view host) {
+  if (!host.empty() && host.front() == '[') return true;  // no name begins so
+  host = host.substr(0, host.find(':'));
+  if (boost::beast::iequals({host.data(), host.size()}, "localhost")) return true;
+  in_addr address{};
+  return inet_pton(AF_INET, std::string{host}.c_str(), &address) == 1;
 }
 
 http_answer answer_of(durable::cancel_result result, const std::string& id) {
@@ -160,7 +153,11 @@ void answer_exists(durable::scheduler& scheduler, const std::string& id, const a
 }  // namespace
 
 api::api(tickwheel::timer_service& timers, durable::scheduler& scheduler, api_options options)
-    : timers_{timers}, scheduler_{scheduler}, options_{std::move(options)}, readiness_{timers, scheduler} {}
+    : timers_{timers},
+      scheduler_{scheduler},
+      options_{std::move(options)},
+      readiness_{timers, scheduler},
+      lists_{scheduler} {}
 
 void api::ask(const api_request& request, const answer_function& answer) {
   const std::string_view path = request.target.substr(0, request.target.find('?'));
@@ -169,6 +166,10 @@ void api::ask(const api_request& request, const answer_function& answer) {
     if (path == "/readyz") return readiness_.ask(answer);
     return answer({.content_type = "text/plain", .body = "alive\n"});
   }
+  if (options_.refuses_names && !is_address_or_localhost(request.host))
+    return answer(answer_with({.status = 421,
+                               .code = "misdirected",
+                               .detail = "Without tokens the service answers as an address or as localhost only."}));
   if (auto refused = check_token(request)) return answer(std::move(*refused));
   route(request, answer);
 }
@@ -239,15 +240,17 @@ void api::put(const api_request& request, std::string id, std::string_view query
                                .detail = mistake->detail,
                                .field = mistake->field}));
   const auto& asked = std::get<timer_request>(document);
-  const auto now = options_.now();
-  if (strict && asked.due && *asked.due < now)
+  const auto now = scheduler_.store_now();
+  if (!now && (!asked.due || strict))
+    return answer(unavailable("The store has not told its time yet. Nothing was changed."));
+  if (strict && asked.due && *asked.due < *now)
     return answer(answer_with({.status = 422,
                                .code = "past",
                                .detail = "due: " + write_moment(*asked.due) + " is in the past.",
                                .field = "due"}));
   durable::task_info timer;
   timer.what = {.id = std::move(id),
-                .due = asked.due ? *asked.due : now + std::chrono::ceil<durable::clock::duration>(asked.in),
+                .due = asked.due ? *asked.due : *now + std::chrono::ceil<durable::clock::duration>(asked.in),
                 .payload = write_payload(asked.callback),
                 .period = asked.every};
   if (timer.what.payload.size() > options_.max_payload)
@@ -260,7 +263,7 @@ void api::put(const api_request& request, std::string id, std::string_view query
     return answer(answer_with({.status = 422, .code = "invalid", .detail = std::string{wrong} + '.'}));
 
   durable::task task = timer.what;
-  timer.next = std::max(timer.what.due, now);
+  timer.next = std::max(timer.what.due, now.value_or(timer.what.due));
   const auto done = [answer, timer = std::move(timer), how = asked.conflict,
                      &scheduler = scheduler_](schedule_result result) noexcept {
     if (result == schedule_result::exists) return answer_exists(scheduler, timer.what.id, answer);
@@ -315,15 +318,7 @@ void api::list(std::string_view query, const answer_function& answer) {
   if (error != std::errc{} || end != text.data() + text.size() || limit == 0 || limit > max_page)
     return answer(bad_request("The parameter limit is a number from 1 to " + std::to_string(max_page) + '.'));
 
-  const auto done = [answer, limit](durable::read_result result,
-                                    const std::vector<durable::task_info>& timers) noexcept {
-    if (result != durable::read_result::ok) return answer(store_unavailable());
-    nlohmann::ordered_json document{{"timers", nlohmann::ordered_json::array()}};
-    for (const durable::task_info& timer : timers) document["timers"].push_back(document_of(timer));
-    if (timers.size() == limit) document["next_after"] = timers.back().what.id;
-    answer(with_json(200, document));
-  };
-  if (const int refused = scheduler_.list(*state, after, limit, done)) answer(not_taken(refused));
+  lists_.ask({.state = *state, .after = std::string{after}, .limit = limit}, answer);
 }
 
 void api::metrics(const answer_function& answer) const {

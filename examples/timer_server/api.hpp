@@ -4,6 +4,7 @@
 #include "bearer_tokens.hpp"
 #include "http_answer.hpp"
 #include "readiness.hpp"
+#include "timer_list.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/uv/timer_service.hpp>
@@ -21,6 +22,7 @@ namespace timer_server {
 struct api_request {
   std::string_view method;
   std::string_view target;
+  std::string_view host{};           // as the Host header names it
   std::string_view content_type{};   // empty: none
   std::string_view authorization{};  // as well
   std::string_view body{};
@@ -28,12 +30,13 @@ struct api_request {
 
 struct api_options {
   std::size_t max_payload = 65'536;  // as of the scheduler
-  /// Returns the time from which `in` counts, and which decides what is in the past.
-  std::function<tickwheel::durable::clock::time_point()> now = [] { return tickwheel::durable::clock::now(); };
   /// Appends metrics to those of the scheduler. Empty: there are no others.
   std::function<void(std::ostream&)> write_metrics{};
   /// Null: no token is asked for.
   bearer_tokens* tokens = nullptr;
+  /// Serves only clients that know the service as an address or as localhost. Without tokens this keeps out the pages of a browser on
+  /// this machine: a page can make its own name resolve to 127.0.0.1, and then ask as if it were ours.
+  bool refuses_names = false;
 };
 
 /// *Thread safety:* the loop's thread only. *Errors:* answers. *Lifetime:* `timers` and the scheduler outlive the last `ask`. An answer
@@ -67,6 +70,7 @@ class api {
   tickwheel::durable::scheduler& scheduler_;
   api_options options_;
   readiness readiness_;
+  timer_list lists_;
 };
 
 }  // namespace timer_server

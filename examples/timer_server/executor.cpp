@@ -4,12 +4,14 @@
 #include "timer_payload.hpp"
 #include "times.hpp"
 
+#include <chrono>
 #include <utility>
 
 namespace timer_server {
 namespace {
 
-constexpr std::size_t most_counted = 100'000;  // timers whose callees ask to wait
+constexpr std::chrono::seconds until_called_again{1};  // if no connection became free
+constexpr std::size_t most_counted = 100'000;          // timers whose callees ask to wait
 
 }  // namespace
 
@@ -45,18 +47,14 @@ void executor::end(std::uint64_t token, const callback_outcome& outcome) noexcep
   tickwheel::durable::execution& run = found.mapped();
   using kind = callback_outcome::kind;
   if (outcome.what == kind::asked_to_wait && may_wait(run.id())) return run.retry_after(outcome.delay);
+  if (outcome.what == kind::not_called) return run.retry_after(until_called_again);
   waits_.erase(std::string{run.id()});
-  switch (outcome.what) {
-    case kind::done:
-      return run.done();
-    case kind::asked_to_wait:
-      return run.fail("the callee asked to be called later too often: " + outcome.error);
-    case kind::failed:
-      return run.fail(outcome.error);
-    case kind::dead:
-      on_dead_(run.id(), outcome);
-      return run.bury(outcome.error);
-  }
+  if (outcome.what == kind::done) return run.done();
+  if (outcome.what == kind::asked_to_wait)
+    return run.fail("the callee asked to be called later too often: " + outcome.error);
+  if (outcome.what == kind::failed) return run.fail(outcome.error);
+  on_dead_(run.id(), outcome);
+  run.bury(outcome.error);
 }
 
 // The counts are not durable: after a restart a callee may ask as often again.

@@ -4,10 +4,6 @@
 
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/verb.hpp>
-#ifdef __linux__
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-#endif
 
 #include <algorithm>
 #include <utility>
@@ -67,9 +63,9 @@ http_connection::http_connection(connections& on)
       framing_{on.framing},
       phases_{on.loop.timers(), *this},
       rate_{on.loop.timers(), *this},
-      taking_{on.loop.timers(), *this},
       linger_{on.loop.timers(), *this},
-      drain_{on.drain, *this} {}
+      drain_{on.drain, *this},
+      rest_{on.loop.timers(), *stream(), *this} {}
 
 // --- bytes in
 
@@ -104,7 +100,7 @@ void http_connection::on_end_of_input() noexcept {
   uv_read_stop(stream());
   is_reading_ = false;
   peer_ended_ = true;
-  if (waiting_ || !unsent_.empty()) return;
+  if (waiting_ || !rest_.is_idle()) return;
   if (!framing_.has_begun()) return close();
   framing_.stop();
   write_answer(timer_server::answer_with(problem_of(http::status::bad_request)));
@@ -133,6 +129,7 @@ bool http_connection::on_request(const http_framing::request& request) {
   };
   on_.requests->ask({.method = view(request.method_string()),
                      .target = view(request.target()),
+                     .host = view(request[http::field::host]),
                      .content_type = view(request[http::field::content_type]),
                      .authorization = only_value(request, http::field::authorization),
                      .body = request.body()},
@@ -180,9 +177,8 @@ bool http_connection::flush() noexcept {
   if (taken < out.size() && !is_closing()) {
     uv_read_stop(stream());
     is_reading_ = false;
-    unsent_.assign(out, taken);
-    owed_ = owed();
-    if (demand_rate() != 0 || taking_.start(on_.rate.interval / 4) != 0 || !write_next()) close();
+    const std::string_view rest = std::string_view{out}.substr(taken);
+    if (demand_rate() != 0 || rest_.write(rest, on_.rate.interval / 4) != 0) close();
   }
   const bool is_sent = taken == out.size();
   out.clear();
@@ -191,55 +187,17 @@ bool http_connection::flush() noexcept {
 
 // How much of it the socket takes at once; closes when there is none any more.
 std::size_t http_connection::send(std::string_view bytes) noexcept {
-  uv_buf_t buffer = uv_buf_init(const_cast<char*>(bytes.data()), static_cast<unsigned>(bytes.size()));
-  const int sent = uv_try_write(stream(), &buffer, 1);
-  if (sent < 0 && sent != UV_EAGAIN) close();
+  const std::ptrdiff_t sent = rest_.try_write(bytes);
+  if (sent < 0) close();
   return sent < 0 ? 0 : static_cast<std::size_t>(sent);
 }
 
-// The bytes that the peer has not acknowledged: those that are to be written, and those that the system has, if it tells. A system
-// takes half a megabyte at once and nothing for a long time after, however steadily the peer reads.
-std::size_t http_connection::owed() noexcept {
-  int in_system = 0;
-#ifdef SIOCOUTQ
-  uv_os_fd_t fd{};
-  if (uv_fileno(handle(), &fd) != 0 || ioctl(fd, SIOCOUTQ, &in_system) != 0) in_system = 0;
-#endif
-  const std::size_t written = sent_ + (writing_ - std::min(writing_, uv_stream_get_write_queue_size(stream())));
-  return unsent_.size() - written + static_cast<std::size_t>(in_system);
-}
+void http_connection::on_taken(std::size_t bytes) noexcept { rate_.progress(bytes); }
 
-void http_connection::on_look_at_taking() noexcept {
-  const std::size_t now = owed();
-  rate_.progress(owed_ - std::min(owed_, now));
-  owed_ = now;
-}
+void http_connection::on_write_failed() noexcept { close(); }
 
-// In pieces, so that `owed` sees it shrink also where the system cannot be asked.
-bool http_connection::write_next() noexcept {
-  constexpr std::size_t piece = 16384;
-  const std::size_t size = std::min(piece, unsent_.size() - sent_);
-  uv_buf_t buffer = uv_buf_init(unsent_.data() + sent_, static_cast<unsigned>(size));
-  const auto on_written = [](uv_write_t* write, int error) {
-    auto& self = *static_cast<http_connection*>(write->handle->data);
-    if (error != 0) return self.close();  // also called, with UV_ECANCELED, when it is closing already
-    self.written();
-  };
-  if (uv_write(&write_, stream(), &buffer, 1, on_written) != 0) return false;
-  writing_ = size;
-  return true;
-}
-
-void http_connection::written() noexcept {
-  sent_ += std::exchange(writing_, 0);
-  if (sent_ < unsent_.size()) {
-    if (!write_next()) close();
-    return;
-  }
-  unsent_ = {};
-  sent_ = 0;
+void http_connection::on_written() noexcept {
   rate_.cancel();
-  taking_.cancel();
   if (go_on()) take({});
 }
 
@@ -307,7 +265,7 @@ void http_connection::on_drain(drain_call) noexcept { close(); }
 // A peer that has begun a request is told why, as far as the socket takes it at once. One that does not take its answer is reset, or
 // the system would go on offering it what it has taken from us.
 void http_connection::cut() noexcept {
-  if (!unsent_.empty()) return end(true);
+  if (!rest_.is_idle()) return end(true);
   if (framing_.has_begun()) {
     framing_.stop();
     write_answer(timer_server::answer_with(
@@ -323,7 +281,7 @@ void http_connection::end(bool by_reset) noexcept {
   if (is_closing()) return;
   phases_.cancel();  // no handler must run between here and the destructor
   rate_.cancel();
-  taking_.cancel();
+  rest_.cancel();
   linger_.cancel();
   drain_.leave();
   waiting_.reset();

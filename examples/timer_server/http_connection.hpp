@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../http_framing.hpp"
+#include "../slow_writer.hpp"
 #include "api.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -42,7 +43,9 @@ struct connections {
 /// header, and then reads no more.
 ///
 /// *Lifetime:* it owns itself from `accept` until its socket is closed. An answer that comes later finds it gone.
-class http_connection final : public std::enable_shared_from_this<http_connection>, private http_framing::handler {
+class http_connection final : public std::enable_shared_from_this<http_connection>,
+                              private http_framing::handler,
+                              private slow_writer::owner {
  public:
   /// Takes the connection that waits on `listener`.
   static void accept(connections& on, uv_stream_t& listener) noexcept;
@@ -73,16 +76,15 @@ class http_connection final : public std::enable_shared_from_this<http_connectio
   void write_answer(const http_answer&);
   [[nodiscard]] bool flush() noexcept;
   std::size_t send(std::string_view bytes) noexcept;
-  std::size_t owed() noexcept;
-  bool write_next() noexcept;
-  void written() noexcept;
+  void on_taken(std::size_t) noexcept override;
+  void on_written() noexcept override;
+  void on_write_failed() noexcept override;
   [[nodiscard]] bool go_on() noexcept;
 
   // the end
   void finish() noexcept;
   void on_phase_timeout(tickwheel::request_phase) noexcept;
   void on_too_slow() noexcept;
-  void on_look_at_taking() noexcept;
   void on_drain(tickwheel::drain_call) noexcept;
   void cut() noexcept;
   void close() noexcept { end(false); }
@@ -98,16 +100,12 @@ class http_connection final : public std::enable_shared_from_this<http_connectio
   http_framing framing_;
   tickwheel::phase_timeouts<&http_connection::on_phase_timeout> phases_;
   tickwheel::minimum_rate<&http_connection::on_too_slow> rate_;
-  tickwheel::interval_timer<&http_connection::on_look_at_taking> taking_;  // while there is something unsent
   tickwheel::member_timer<&http_connection::close> linger_;
   tickwheel::drain_member<&http_connection::on_drain> drain_;
   uv_tcp_t socket_{};
-  uv_write_t write_{};
   uv_shutdown_t shutdown_{};
+  slow_writer rest_;              // of an answer
   std::optional<asked> waiting_;  // for its answer
-  std::string unsent_;
-  std::size_t sent_ = 0, writing_ = 0;  // of `unsent_`
-  std::size_t owed_ = 0;                // when that was looked at last
   bool is_reading_ = false, is_taking_ = false, is_lingering_ = false;
   bool peer_ended_ = false;  // it sends no more
 };

@@ -41,6 +41,7 @@ void write_prometheus(std::ostream& out, const connections& peers, const callbac
   write(out, "callbacks_total", "counter", "Callbacks that have ended, by their outcome.",
         {{R"(outcome="done")", calls.done},
          {R"(outcome="asked_to_wait")", calls.asked_to_wait},
+         {R"(outcome="not_called")", calls.not_called},
          {R"(outcome="failed")", calls.failed},
          {R"(outcome="dead")", calls.dead}});
   write(out, "callbacks_timed_out_total", "counter", "Callbacks that failed because their time was over.",

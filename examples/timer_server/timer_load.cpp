@@ -49,6 +49,7 @@ struct options {
   int port = 0;
   std::size_t timers = 50'000;
   std::size_t connections = 64;
+  std::size_t rate = 0;  // timers scheduled per second; 0: as fast as they are confirmed
   std::chrono::milliseconds shortest = 3s, longest = 15s;  // from a request to its due time
   std::chrono::milliseconds patience = 60s;                // after the last due time
   std::size_t outages = 0;
@@ -178,9 +179,15 @@ struct context {
   ledger& book;
   tickwheel::event_loop& loop;
   std::string callback;
+  tickwheel::clock::time_point began{};
   std::size_t next = 0;  // timer
   std::uint64_t state = 0x9E3779B97F4A7C15U;
 
+  /// Returns true if it is time to schedule the next timer.
+  bool may_schedule() const {
+    const std::chrono::duration<double> passed = tickwheel::clock::now() - began;
+    return asked.rate == 0 || static_cast<double>(next) < passed.count() * static_cast<double>(asked.rate);
+  }
   std::chrono::nanoseconds limit() {
     state = state * 6364136223846793005U + 1442695040888963407U;
     const auto span = static_cast<std::uint64_t>((asked.longest - asked.shortest).count()) + 1;
@@ -222,6 +229,10 @@ class client {
   void send() noexcept {
     if (!timer_) {
       if (in_.next == in_.asked.timers) return;  // the connection stays, to see an outage
+      if (!in_.may_schedule()) {
+        (void)again_.arm(5ms);
+        return;
+      }
       timer_ = in_.next++;
       in_.book.timers[*timer_].due = std::chrono::ceil<std::chrono::milliseconds>(now() + in_.limit());
     }
@@ -396,7 +407,8 @@ class load {
     if (const int error = callee_.listen()) return error;
     context_.callback = "http://127.0.0.1:" + std::to_string(callee_.port) + "/called";
     for (std::size_t i = 0; i != asked_.connections; ++i) clients_.push_back(std::make_unique<client>(context_));
-    began_ = tickwheel::clock::now();
+    began_ = context_.began = tickwheel::clock::now();
+    if (asked_.rate != 0) longest_run_ += std::chrono::seconds{asked_.timers / asked_.rate};
     for (const auto& c : clients_) c->connect();
     if (const int error = step_.start(20ms)) return error;
     loop_.run();
@@ -415,7 +427,7 @@ class load {
   void step() noexcept {
     const auto time = tickwheel::clock::now();
     if (book_.confirmed != asked_.timers) scheduled_ = time;
-    const bool is_late = time > scheduled_ + asked_.longest + asked_.patience || time > began_ + 10min;
+    const bool is_late = time > scheduled_ + asked_.longest + asked_.patience || time > began_ + longest_run_;
     if (!book_.is_over() && !is_late) return;
     step_.cancel();
     for (const auto& c : clients_) c->stop();
@@ -426,9 +438,10 @@ class load {
   ledger book_;
   tickwheel::event_loop loop_;
   callee callee_{loop_, book_};
-  context context_{asked_, book_, loop_, {}};
+  context context_{asked_, book_, loop_, {}, {}};
   std::vector<std::unique_ptr<client>> clients_;
   tickwheel::clock::time_point began_{}, scheduled_{};
+  std::chrono::seconds longest_run_ = 10min;
   tickwheel::interval_timer<&load::step> step_{loop_.timers(), *this};
 };
 
@@ -446,6 +459,9 @@ int main(int argc, char** argv) {
   app.add_option("--connections", asked.connections, "of the clients")
       ->capture_default_str()
       ->check(CLI::Range(1, 10'000));
+  app.add_option("--rate", asked.rate, "timers that are scheduled per second; 0: as fast as they are confirmed")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000'000));
   add_duration(app, "--shortest", asked.shortest, 1s, 1ms,
                "a timer is due after this time at least: seconds, or with a unit [3s]");
   add_duration(app, "--longest", asked.longest, 1s, 1ms, "and after this time at most [15s]");

@@ -79,7 +79,8 @@ class service {
              timers_,
              {.max_payload = asked.scheduler.max_payload,
               .write_metrics = [this](std::ostream& out) { write_prometheus(out, peers_, callbacks_->stats()); },
-              .tokens = tokens_ ? &*tokens_ : nullptr}} {
+              .tokens = tokens_ ? &*tokens_ : nullptr,
+              .refuses_names = !tokens_}} {
     peers_.framing = asked.framing;
     peers_.phases = asked.phases;
     peers_.rate = asked.min_rate;
@@ -276,6 +277,8 @@ void add_options(CLI::App& app, options& o) {
   app.add_option("--allow", o.allow, "addresses that may be called, such as 10.1.0.0/16; without it only loopback")
       ->type_name("CIDR");
   duration("--callback-timeout", o.callbacks.attempt_timeout, "how long a call may take [30s]");
+  duration("--callback-wait", o.callbacks.wait_timeout,
+           "how long a call may wait for a connection; then it is put off for a second [2s]");
   duration("--callback-total-timeout", o.callbacks.total_timeout, "the same, with the time in which it waits [60s]");
   app.add_option("--connections-per-host", o.callbacks.connections_per_host, "of a host that is called")
       ->capture_default_str()

@@ -1,5 +1,7 @@
 #include "times.hpp"
 
+#include "../plain_duration.hpp"
+
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -35,8 +37,6 @@ class reader {
     if (!rest_.empty()) rest_.remove_prefix(1);
     return c;
   }
-
-  std::string_view rest() const noexcept { return rest_; }
 
   // Exactly so many digits.
   std::optional<int> digits(std::size_t count) noexcept {
@@ -144,28 +144,21 @@ bool add(std::uint64_t count, nanoseconds unit, nanoseconds& sum) noexcept {
   return true;
 }
 
-// The short form, such as "30m": a number and its unit.
-const char* read_plain_duration(reader text, nanoseconds& into) noexcept {
-  if (!is_digit(text.front())) return no_duration;
-  const auto count = text.number();
-  if (!count) return too_long;
-  const std::string_view unit = text.rest();
-  nanoseconds one{};
-  if (unit == "ms")
-    one = 1ms;
-  else if (unit == "s")
-    one = 1s;
-  else if (unit == "m")
-    one = 1min;
-  else if (unit == "h")
-    one = 1h;
-  else if (unit == "d")
-    one = 24h;
-  else
-    return unit.empty() ? "has no unit: ms, s, m, h or d" : no_duration;
-  nanoseconds sum{};
-  if (!add(*count, one, sum)) return too_long;
-  into = sum;
+// The short form, such as "30m".
+const char* read_short_duration(std::string_view text, nanoseconds& into) noexcept {
+  std::chrono::milliseconds length{};
+  switch (read_plain_duration(text, std::chrono::duration_cast<std::chrono::milliseconds>(longest_duration),
+                              std::nullopt, length)) {
+    case plain_duration_mistake::none:
+      break;
+    case plain_duration_mistake::no_duration:
+      return no_duration;
+    case plain_duration_mistake::no_unit:
+      return "has no unit: ms, s, m, h or d";
+    case plain_duration_mistake::too_long:
+      return too_long;
+  }
+  into = length;
   return nullptr;
 }
 
@@ -239,7 +232,7 @@ const char* read_moment(std::string_view text, moment& into) noexcept {
 const char* read_duration(std::string_view text, nanoseconds& into) noexcept {
   reader rest{text};
   if (rest.front() == '-') return "is negative";
-  if (!rest.skip('P')) return read_plain_duration(rest, into);
+  if (!rest.skip('P')) return read_short_duration(text, into);
   nanoseconds sum{};
   bool has_any = false;
   if (const char* const problem = read_parts(rest, date_parts, sum, has_any)) return problem;

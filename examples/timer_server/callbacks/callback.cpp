@@ -3,6 +3,7 @@
 #include "callback_dispatcher.hpp"
 #include "host_pool.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -22,7 +23,8 @@ callback::callback(host_pool& host, callback_request request, callback_url url, 
 
 void callback::wait() {
   ++host_.dispatcher().waiting_;
-  if (limit(deadline::after(host_.dispatcher().options().total_timeout, began_))) host_.enqueue(*this);
+  const callback_options& options = host_.dispatcher().options();
+  if (limit(deadline::after(std::min(options.wait_timeout, options.total_timeout), began_))) host_.enqueue(*this);
 }
 
 void callback::start(connection* idle) {
@@ -138,7 +140,7 @@ void callback::on_timeout() noexcept {
   ++host_.dispatcher().counted_.timed_out;
   switch (step_) {
     case step::waiting:
-      return end(failed_with("timed out: no connection became free"));
+      return end(not_called_with("timed out: no connection became free"));
     case step::starting:
     case step::resolving:
       return end(failed_with("timed out: the host's name was not resolved"));
@@ -154,7 +156,10 @@ bool callback::limit(deadline until) noexcept {
   const int error = timeout_.start(until);
   if (error == 0) return true;
   if (error == UV_ETIMEDOUT) ++host_.dispatcher().counted_.timed_out;
-  end(failed_with(error == UV_ETIMEDOUT ? "timed out" : uv_strerror(error)));
+  if (error == UV_ETIMEDOUT && step_ == step::starting)
+    end(not_called_with("timed out: no connection became free"));  // one did, but too late
+  else
+    end(failed_with(error == UV_ETIMEDOUT ? "timed out" : uv_strerror(error)));
   return false;
 }
 

@@ -30,7 +30,9 @@ struct callback_options {
   address_rules allowed;  // loopback, unless more is allowed
   /// From the moment at which the call gets a connection or begins to open one: resolution, connecting, request and response.
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds{30};
-  /// The same, with the time in which the call waits for its turn.
+  /// How long a call waits for its turn. Then it is `not_called`, so that a slow callee does not keep other timers from starting.
+  std::chrono::milliseconds wait_timeout = std::chrono::seconds{2};
+  /// The attempt, with the time in which the call waits for its turn.
   std::chrono::milliseconds total_timeout = std::chrono::seconds{60};
   /// How long a connection is kept that nobody uses.
   std::chrono::milliseconds idle_timeout = std::chrono::seconds{20};

@@ -20,7 +20,7 @@ void callback_dispatcher::call(callback_request request, callback::answer answer
   } else if (closed_) {
     ended(std::move(answered), failed_with("the caller is closed"));
   } else if (waiting_ >= options_.max_waiting) {
-    ended(std::move(answered), failed_with("too many calls wait for a connection"));
+    ended(std::move(answered), not_called_with("too many calls wait for a connection"));
   } else {
     std::string key = url.host + ' ' + std::to_string(url.port);
     auto& host = hosts_[key];
@@ -65,6 +65,9 @@ void callback_dispatcher::ended(callback::answer answered, callback_outcome outc
       break;
     case callback_outcome::kind::asked_to_wait:
       ++counted_.asked_to_wait;
+      break;
+    case callback_outcome::kind::not_called:
+      ++counted_.not_called;
       break;
     case callback_outcome::kind::failed:
       ++counted_.failed;
@@ -120,6 +123,7 @@ void callback_dispatcher::on_answer_later() noexcept { const turn answers{*this}
 
 const char* callback_options::problem() const noexcept {
   if (attempt_timeout.count() <= 0) return "callback_options::attempt_timeout is not positive";
+  if (wait_timeout.count() <= 0) return "callback_options::wait_timeout is not positive";
   if (total_timeout < attempt_timeout) return "callback_options::total_timeout is below attempt_timeout";
   if (idle_timeout.count() <= 0) return "callback_options::idle_timeout is not positive";
   if (connections_per_host == 0) return "callback_options::connections_per_host is 0";

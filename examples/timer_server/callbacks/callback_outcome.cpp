@@ -75,6 +75,7 @@ callback_outcome outcome_of(unsigned status, std::optional<std::string_view> ret
   }
 }
 
+callback_outcome not_called_with(std::string error) { return {.what = kind::not_called, .error = std::move(error)}; }
 callback_outcome failed_with(std::string error) { return {.what = kind::failed, .error = std::move(error)}; }
 callback_outcome dead_with(std::string error) { return {.what = kind::dead, .error = std::move(error)}; }
 

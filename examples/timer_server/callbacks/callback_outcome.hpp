@@ -13,6 +13,7 @@ struct callback_outcome {
   enum class kind {
     done,           // the callee has taken it
     asked_to_wait,  // the callee wants it again after `delay`
+    not_called,     // no connection became free; try again, for the callee has not failed
     failed,         // try again, with a delay that grows
     dead,           // it makes no sense to try again
   };
@@ -38,6 +39,7 @@ callback_outcome outcome_of(unsigned status, std::optional<std::string_view> ret
 std::optional<std::chrono::seconds> wait_of(std::string_view retry_after, std::chrono::system_clock::time_point now);
 
 /// Outcomes without a whole response.
+callback_outcome not_called_with(std::string error);
 callback_outcome failed_with(std::string error);
 callback_outcome dead_with(std::string error);
 

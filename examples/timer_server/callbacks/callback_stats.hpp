@@ -9,9 +9,9 @@ namespace timer_server {
 
 /// Counts since the caller was made, and what there is now.
 struct callback_stats {
-  std::uint64_t calls = 0;  // begun; those that were answered are the sum of the next four
-  std::uint64_t done = 0, asked_to_wait = 0, failed = 0, dead = 0;
-  std::uint64_t timed_out = 0;    // of `failed`
+  std::uint64_t calls = 0;  // begun; those that were answered are the sum of the next five
+  std::uint64_t done = 0, asked_to_wait = 0, not_called = 0, failed = 0, dead = 0;
+  std::uint64_t timed_out = 0;    // of `failed` and `not_called`
   std::uint64_t disallowed = 0;   // of `dead`: no address of the host may be called
   std::uint64_t connections = 0;  // established
   std::uint64_t reused = 0;       // requests on a connection that had served another one

@@ -60,8 +60,7 @@ struct api_test : testing::Test {
       ASSERT_EQ(scheduler.open([](int error) noexcept { EXPECT_EQ(error, 0); }), 0);
       advance(1s);
     }
-    requests.emplace(manual.timers, scheduler,
-                     api_options{.max_payload = 4096, .now = [this] { return database->now(); }, .tokens = with});
+    requests.emplace(manual.timers, scheduler, api_options{.max_payload = 4096, .tokens = with});
   }
 
   void advance(std::chrono::nanoseconds time) {
@@ -111,6 +110,47 @@ std::string code_of(const http_answer& answer) {
 constexpr std::string_view in_an_hour = R"({"in":"1h","callback":"http://127.0.0.1:9/due","body":"order 7"})";
 constexpr std::string_view at_once = R"({"in":"0s","callback":"http://127.0.0.1:9/due","body":"order 7"})";
 constexpr std::string_view replacing = R"({"in":"2h","callback":"http://127.0.0.1:9/due","on_conflict":"replace"})";
+
+TEST_F(api_test, in_counts_from_the_clock_of_the_store) {
+  database->shift_clock(72h);
+  advance(5s);  // the store answers
+  EXPECT_EQ(document_of(put("/v1/timers/a", in_an_hour))["due"], "2026-01-04T01:00:06Z");
+  advance(59min);
+  EXPECT_TRUE(called.empty());
+  advance(2min);
+  EXPECT_EQ(called.size(), 1U);
+}
+
+TEST_F(api_test, strict_compares_with_the_clock_of_the_store) {
+  constexpr std::string_view due = R"({"due":"2026-01-03T00:00:00Z","callback":"http://127.0.0.1:9/"})";
+  EXPECT_EQ(put("/v1/timers/a?strict", due).status, 201U);
+  database->shift_clock(72h);
+  advance(5s);
+  EXPECT_EQ(code_of(put("/v1/timers/b?strict", due)), "422 past");
+}
+
+TEST_F(api_test, relative_time_waits_for_the_first_answer_of_the_store) {
+  durable::scheduler_options of_another = two_attempts();
+  of_another.seed = 2;
+  durable::scheduler unanswered_yet{manual.timers, durable::memory_store(database), of_another};
+  api early{manual.timers, unanswered_yet, {}};
+  std::vector<unsigned> statuses;
+  const auto asked = [&](std::string_view target, std::string_view body) {
+    early.ask({.method = "PUT", .target = target, .body = body}, [&](const http_answer& a) {
+      statuses.push_back(a.status);
+      EXPECT_EQ(a.retry_after, a.status == 503 ? 1s : 0s);
+    });
+  };
+  ASSERT_EQ(unanswered_yet.open([](int) noexcept {}), 0);
+  asked("/v1/timers/a", in_an_hour);
+  asked("/v1/timers/b?strict", R"({"due":"2030-01-01T00:00:00Z","callback":"http://127.0.0.1:9/"})");
+  EXPECT_EQ(statuses, (std::vector<unsigned>{503, 503}));
+  asked("/v1/timers/c", R"({"due":"2030-01-01T00:00:00Z","callback":"http://127.0.0.1:9/"})");
+  advance(1s);
+  asked("/v1/timers/a", in_an_hour);
+  advance(1s);
+  EXPECT_EQ(statuses, (std::vector<unsigned>{503, 503, 201, 201}));
+}
 
 TEST_F(api_test, scheduled_timer_is_called_when_it_is_due) {
   const http_answer answer = put("/v1/timers/order-7", in_an_hour);
@@ -195,6 +235,18 @@ TEST_F(api_test, periodic_timer_is_called_again) {
   advance(5min);
   EXPECT_EQ(called.size(), 5U);
   EXPECT_NE(called[0].headers.back(), called[1].headers.back()) << "each period has an idempotency key of its own";
+}
+
+TEST_F(api_test, timer_that_waits_for_a_connection_does_not_fail) {
+  outcome = callback_outcome{callback_outcome::kind::not_called, {}, 0, "no connection became free"};
+  put("/v1/timers/a", at_once);
+  advance(10min);
+  EXPECT_GE(called.size(), 120U) << "once in each step of 5 s";
+  EXPECT_EQ(document_of(get("/v1/timers/a"))["state"], "pending");
+  EXPECT_TRUE(dead.empty());
+  outcome = callback_outcome{callback_outcome::kind::done, {}, 200, {}};
+  advance(10s);
+  EXPECT_EQ(document_of(get("/v1/timers/a"))["state"], "finished");
 }
 
 TEST_F(api_test, document_mistakes_name_the_field) {
@@ -313,6 +365,69 @@ TEST_F(api_test, list_checks_its_parameters) {
   EXPECT_EQ(get("/v1/timers?&state=dead&").status, 200U);
 }
 
+TEST_F(api_test, long_list_is_read_in_pages) {
+  constexpr int count = 300;
+  const std::string url = "http://127.0.0.1:9/" + std::string(3000, 'x');
+  for (int i = 0; i < count; ++i)
+    ASSERT_EQ(put("/v1/timers/t" + std::to_string(1000 + i), R"({"in":"1h","callback":")" + url + "\"}").status, 201U);
+  std::size_t seen = 0;
+  std::size_t pages = 0;
+  std::string after;
+  for (bool has_more = true; has_more; ++pages) {
+    const http_answer answer = get("/v1/timers?state=pending&limit=1000&after=" + after);
+    EXPECT_LT(answer.body.size(), timer_list::most_text + 4096);
+    const json page = document_of(answer);
+    for (const json& timer : page["timers"]) EXPECT_EQ(timer["id"], "t" + std::to_string(1000 + seen++));
+    has_more = page.contains("next_after");
+    if (has_more) after = page["next_after"];
+  }
+  EXPECT_EQ(seen, std::size_t{count});
+  EXPECT_EQ(pages, 4U);
+}
+
+TEST_F(api_test, list_of_timers_with_large_bodies_reads_few_at_once) {
+  for (int i = 0; i < 100; ++i)
+    ASSERT_EQ(put("/v1/timers/t" + std::to_string(1000 + i),
+                  R"({"in":"1h","callback":"http://127.0.0.1:9/","body":")" + std::string(4000, 'x') + "\"}")
+                  .status,
+              201U);
+  std::size_t most = 0;
+  database->on_call([&](durable::store_verb verb, const durable::store_call& call) {
+    if (verb == durable::store_verb::list) most = std::max(most, static_cast<const durable::list_call&>(call).limit);
+  });
+  EXPECT_EQ(document_of(get("/v1/timers?state=pending&limit=1000"))["timers"].size(), 100U);
+  EXPECT_LT(most, 300U);
+}
+
+TEST_F(api_test, list_is_unavailable_if_the_store_goes_away_in_the_middle) {
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(put("/v1/timers/t" + std::to_string(i), in_an_hour).status, 201U);
+  int reads = 0;
+  database->on_call([&](durable::store_verb verb, const durable::store_call&) {
+    reads += verb == durable::store_verb::list;
+    if (verb == durable::store_verb::list && reads == 2) database->outage(true);
+  });
+  EXPECT_EQ(code_of(get("/v1/timers?state=pending")), "503 unavailable");
+  EXPECT_EQ(reads, 2);
+}
+
+TEST_F(api_test, few_lists_are_read_at_once) {
+  put("/v1/timers/a", in_an_hour);
+  std::vector<unsigned> statuses;
+  const auto list = [&] {
+    requests->ask({.method = "GET", .target = "/v1/timers?state=pending"},
+                  [&](const http_answer& a) { statuses.push_back(a.status); });
+  };
+  for (std::size_t i = 0; i < timer_list::most_pages; ++i) list();
+  EXPECT_TRUE(statuses.empty());
+  list();
+  EXPECT_EQ(statuses, std::vector<unsigned>{503});
+  advance(1s);
+  EXPECT_EQ(statuses.size(), timer_list::most_pages + 1);
+  list();
+  advance(1s);
+  EXPECT_EQ(statuses.back(), 200U);
+}
+
 TEST_F(api_test, failed_call_is_repeated_until_the_timer_is_dead) {
   outcome = callback_outcome{callback_outcome::kind::failed, {}, 500, "the callee answered 500"};
   put("/v1/timers/a", at_once);
@@ -419,6 +534,20 @@ TEST_F(api_test, token_is_asked_for_except_of_probes) {
   const api_request valid{
       .method = "GET", .target = "/v1/timers?state=dead", .authorization = "Bearer 0123456789abcdef"};
   EXPECT_EQ(ask(valid).status, 200U);
+}
+
+TEST_F(api_test, page_that_names_this_machine_its_own_is_refused) {
+  requests.emplace(manual.timers, scheduler, api_options{.refuses_names = true});
+  const auto asked_as = [&](std::string_view host) {
+    return ask({.method = "GET", .target = "/v1/timers/a", .host = host}).status;
+  };
+  for (const auto* const host : {"evil.example", "evil.example:8081", "127.0.0.1.evil.example",
+                                 "localhost.evil.example:8081", "localhosts", "", ":8081", "1"})
+    EXPECT_EQ(asked_as(host), 421U) << host;
+  for (const auto* const host :
+       {"localhost", "LocalHost:8081", "127.0.0.1", "127.0.0.1:8081", "[::1]:8081", "10.0.0.1:1"})
+    EXPECT_EQ(asked_as(host), 404U) << host;
+  EXPECT_EQ(ask({.method = "GET", .target = "/healthz", .host = "evil.example"}).status, 200U) << "says nothing";
 }
 
 TEST_F(api_test, token_with_too_many_requests_has_to_wait) {

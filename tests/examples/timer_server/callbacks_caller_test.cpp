@@ -410,7 +410,22 @@ TEST_F(callback_caller_test, waiting_has_a_limit_and_a_timeout) {
   serve([](peer&) {});
   for (int i = 0; i < 4; ++i) call();
   EXPECT_THAT(outcome_of_last().error, HasSubstr("too many calls wait"));
+  EXPECT_EQ(answers[0]->what, kind::failed);
+  for (const std::size_t i : {1U, 2U, 3U}) EXPECT_EQ(answers[i]->what, kind::not_called);
+  EXPECT_EQ(stats().not_called, 3U);
   EXPECT_EQ(stats().timed_out, 3U);
+}
+
+TEST_F(callback_caller_test, call_behind_a_slow_callee_is_put_off) {
+  options.connections_per_host = 1;
+  options.wait_timeout = 50ms;
+  std::vector<std::unique_ptr<later>> slow;
+  serve([&](peer& p) { slow.push_back(std::make_unique<later>(loop, 500ms, [&p] { p.write(ok); })); });
+  for (int i = 0; i < 2; ++i) call();
+  EXPECT_EQ(outcome_of_last().what, kind::not_called);
+  EXPECT_EQ(answers[0]->what, kind::done);
+  EXPECT_EQ(callee->requests, 1);
+  slow.clear();
 }
 
 TEST_F(callback_caller_test, call_without_a_timer_is_answered_at_the_end_at_latest) {

@@ -36,13 +36,14 @@ struct connection_test : testing::Test {
   tickwheel::drain<&connection_test::on_drained> drain{loop.timers(), *this};
   std::shared_ptr<durable::memory_database> database = std::make_shared<durable::memory_database>();
   durable::scheduler scheduler{loop.timers(), durable::memory_store(database)};
-  api requests{loop.timers(), scheduler, {.now = [this] { return database->now(); }}};
+  api requests{loop.timers(), scheduler, {}};
   connections peers{loop, drain};
   uv_tcp_t listener{};
 
   void SetUp() override {
     ASSERT_EQ(loop.open(), 0);
     ASSERT_EQ(scheduler.open([](int) noexcept {}), 0);
+    turn_until([&] { return scheduler.store_now().has_value(); });
     peers.requests = &requests;
     peers.framing = {.header = 1024, .body = 4096};
     ASSERT_EQ(uv_tcp_init(&loop.uv(), &listener), 0);
@@ -266,7 +267,7 @@ TEST_F(connection_test, client_may_wait_to_be_told_to_go_on) {
 TEST_F(connection_test, two_authorizations_count_as_none) {
   bearer_tokens tokens{{}};
   ASSERT_EQ(tokens.read("0123456789abcdef"), "");
-  api guarded{loop.timers(), scheduler, {.now = [this] { return database->now(); }, .tokens = &tokens}};
+  api guarded{loop.timers(), scheduler, {.tokens = &tokens}};
   peers.requests = &guarded;
   client c{*this};
   const std::string one = "Authorization: Bearer 0123456789abcdef\r\n";

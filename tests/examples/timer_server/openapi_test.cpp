@@ -85,8 +85,7 @@ struct openapi_test : testing::Test {
     });
     ASSERT_EQ(scheduler.open([](int) noexcept {}), 0);
     manual.advance(1s);
-    requests.emplace(manual.timers, scheduler,
-                     api_options{.max_payload = 4096, .now = [this] { return database->now(); }, .tokens = &tokens});
+    requests.emplace(manual.timers, scheduler, api_options{.max_payload = 4096, .tokens = &tokens});
   }
 
   /// Asks, and checks the answer against the operation of `path`, such as "/v1/timers/{id}".
@@ -179,6 +178,9 @@ TEST_F(openapi_test, each_answer_is_described_and_each_description_is_answered) 
   guarded(false);
   while (tokens.admit("Bearer 0123456789abcdef", manual.timers.now()).what == bearer_tokens::verdict::admitted) {
   }
+  guarded(true);
+
+  requests.emplace(manual.timers, scheduler, api_options{.refuses_names = true});
   guarded(true);
 
   for (const auto& [path, methods] : openapi()["paths"].items())

@@ -50,7 +50,7 @@ class scripted_callee {
         const std::size_t end = received.find("\r\n\r\n");
         if (end == std::string::npos) return;
         const std::size_t length = received.find("Content-Length: ");
-        const std::size_t body = length < end ? std::stoul(received.substr(length + 16)) : 0;
+        const std::size_t body = length < end ? std::stoul(received.substr(length + 16, 20)) : 0;
         if (received.size() < end + 4 + body) return;
         request = received.substr(0, end + 4 + body);
         received.erase(0, request.size());

@@ -1,10 +1,15 @@
-// The libFuzzer target of the timer server's input: the framing of requests, and the documents in them.
+// The libFuzzer target of the timer server's input: the framing of requests, the documents in them, queries, and what callees answer.
 #include "http_framing.hpp"
+#include "timer_server/callbacks/callback_outcome.hpp"
+#include "timer_server/callbacks/response_reader.hpp"
 #include "timer_server/percent_encoding.hpp"
+#include "timer_server/query.hpp"
 #include "timer_server/timer_payload.hpp"
 #include "timer_server/timer_request.hpp"
 #include "timer_server/times.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -48,6 +53,43 @@ void check_document(std::string_view json) {
     require(!has_line_end(name) && !has_line_end(value), "a header is split");
 }
 
+void check_query(std::string_view text) {
+  const auto result = query::read(text, {"state", "after", "limit"});
+  if (const auto* const wrong = std::get_if<std::string>(&result)) return require(!wrong->empty(), "no sentence");
+  const auto decoded = std::get<query>(result)["after"];
+  require(!decoded || decoded->size() <= text.size(), "a value is longer than its text");
+}
+
+// The answer of a callee in pieces has the outcome that it has in one.
+struct whole_answer {
+  response_reader::stage stage{};
+  unsigned status = 0;
+  std::string retry_after;
+  bool operator==(const whole_answer&) const = default;
+};
+
+whole_answer read_answer(std::string_view bytes, std::size_t piece) {
+  response_reader reader{{.header = 256, .body = 1024}, false};
+  auto stage = response_reader::stage::reading;
+  for (; !bytes.empty() && stage == response_reader::stage::reading; bytes.remove_prefix(std::min(piece, bytes.size())))
+    stage = reader.take(bytes.substr(0, piece));
+  if (stage == response_reader::stage::reading) stage = reader.end();
+  if (stage == response_reader::stage::malformed) {
+    require(reader.problem() != nullptr, "a malformed answer has no problem");
+    return {.stage = stage};
+  }
+  return {stage, reader.status(), std::string{reader.retry_after().value_or("")}};
+}
+
+void check_answer(std::string_view bytes) {
+  const whole_answer whole = read_answer(bytes, 97);
+  require(whole == read_answer(bytes, 1), "an answer depends on how it was cut");
+  const callback_outcome o = outcome_of(whole.status, whole.retry_after, std::chrono::system_clock::time_point{});
+  require(o.what != callback_outcome::kind::asked_to_wait ||
+              (o.delay >= std::chrono::seconds{1} && o.delay <= std::chrono::hours{1}),
+          "a callee asks to wait for too short or too long a time");
+}
+
 class taker final : public http_framing::handler {
  public:
   bool on_request(const http_framing::request& request) override {
@@ -78,6 +120,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)read_moment(input, when);
   (void)read_duration(input, length);
   (void)read_payload(input);
+  check_query(input);
+  check_answer(input);
 
   constexpr framing_limits limits{.header = 256, .body = 1024};
   http_framing framing{limits};

@@ -1,0 +1,69 @@
+"""The end of a service: what one signal does, and what a second one does."""
+import signal
+import socket
+import time
+import unittest
+
+from service import Callee, Service, wait_for
+
+
+def silent_callee():
+    """An endpoint that accepts a call and never answers."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    return listener, f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+
+def start_a_call(service, callback):
+    status, _ = service.ask("PUT", "/v1/timers/a", {"in": "0s", "callback": callback})
+    assert status == 201
+    wait_for(lambda: service.metric("timer_server_callbacks_running") == 1, "the call did not begin")
+
+
+class Stop(unittest.TestCase):
+    def test_first_signal_drains_and_second_signal_ends_at_once(self):
+        for second in (signal.SIGTERM, signal.SIGINT):
+            listener, callback = silent_callee()
+            with listener, Service("--drain", "1h") as service:
+                start_a_call(service, callback)
+                service.signal(signal.SIGTERM)
+                wait_for(lambda: " draining\n" in service.lines(), "it does not drain")
+                time.sleep(0.1)
+                self.assertIsNone(service.process.poll(), "a call still runs")
+                service.signal(second)
+                self.assertEqual(service.wait(), -second)
+
+    def test_call_that_was_cut_by_second_signal_is_made_again(self):
+        listener, callback = silent_callee()
+        with listener, Service("--drain", "1h") as service:
+            start_a_call(service, callback)
+            service.signal(signal.SIGTERM)
+            wait_for(lambda: " draining\n" in service.lines(), "it does not drain")
+            service.signal(signal.SIGTERM)
+            service.wait()
+            listener.settimeout(20)
+            listener.accept()[0].close()
+            with Service(folder=service.folder):
+                again, _ = listener.accept()
+                with again:
+                    again.settimeout(20)
+                    self.assertIn(b"\r\nTimer-Attempt: 2\r\n", again.recv(65536))
+
+    def test_drain_ends_after_its_limit_and_leaves_calls_to_the_next_start(self):
+        listener, callback = silent_callee()
+        with listener, Service("--drain", "300ms") as service:
+            start_a_call(service, callback)
+            self.assertEqual(service.stop(), 0)
+            self.assertIn(" left_running=1\n", service.lines())
+
+    def test_drain_waits_for_a_call_that_ends(self):
+        with Callee(lambda path: time.sleep(0.5) or 204) as callee, Service() as service:
+            start_a_call(service, f"http://{callee.address}/due")
+            self.assertEqual(service.stop(), 0)
+            self.assertIn(" finished=1 ", service.lines())
+            self.assertIn(" left_running=0\n", service.lines())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
