@@ -94,7 +94,9 @@ bool http_framing::accept_header(handler& to) {
   }
   if (request_->is_done()) return complete(to);
   request_->eager(true);
-  if (boost::beast::iequals(header[http::field::expect], "100-continue")) return to.on_expect_continue();
+  // HTTP/1.0 knows no interim response (RFC 9110, 10.1.1)
+  if (header.version() >= 11 && boost::beast::iequals(header[http::field::expect], "100-continue"))
+    return to.on_expect_continue();
   return true;
 }
 

@@ -103,6 +103,14 @@ TEST(http_exchange, has_a_client_go_on_that_waits_for_it) {
   EXPECT_EQ(p.exchange.answered(), 1U);
 }
 
+TEST(http_exchange, interim_response_is_only_for_http_1_1) {
+  peer p;
+  p.sends("POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
+  EXPECT_EQ(p.statuses(), "");
+  p.sends("x");
+  EXPECT_EQ(p.statuses(), "200");
+}
+
 TEST(http_exchange, answers_head_without_the_body) {
   peer p;
   p.sends("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
