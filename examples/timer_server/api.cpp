@@ -3,7 +3,7 @@
 #include "percent_encoding.hpp"
 #include "problem_document.hpp"
 #include "query.hpp"
-#include "store_problems.hpp"
+#include "store_answers.hpp"
 #include "timer_document.hpp"
 #include "timer_payload.hpp"
 #include "timer_request.hpp"
@@ -28,27 +28,12 @@ using durable::schedule_result;
 
 constexpr std::string_view timers_path = "/v1/timers";
 
-http_answer with_json(unsigned status, const nlohmann::ordered_json& document) {
-  return {.status = status, .content_type = "application/json", .body = text_of(document)};
-}
-
 http_answer bad_request(std::string detail) {
   return answer_with({.status = 400, .code = "bad-request", .detail = std::move(detail)});
 }
 
 http_answer not_found(const char* detail) {
   return answer_with({.status = 404, .code = "not-found", .detail = detail});
-}
-
-http_answer conflict(std::string_view code, const char* detail) {
-  return answer_with({.status = 409, .code = code, .detail = detail});
-}
-
-http_answer unknown_outcome(const char* what_next) {
-  return answer_with(
-      {.status = 504,
-       .code = "unknown",
-       .detail = std::string{"The store has not confirmed the request, and may have done it. "} + what_next});
 }
 
 http_answer method_not_allowed(std::string allowed) {
@@ -73,72 +58,6 @@ bool is_address_or_localhost(std::string_view host) {
   if (boost::beast::iequals({host.data(), host.size()}, "localhost")) return true;
   in_addr address{};
   return inet_pton(AF_INET, std::string{host}.c_str(), &address) == 1;
-}
-
-http_answer answer_of(durable::cancel_result result, const std::string& id) {
-  switch (result) {
-    case durable::cancel_result::cancelled:
-      return {.status = 204};
-    case durable::cancel_result::running:
-      return with_json(202, {{"id", id},
-                             {"result", "running"},
-                             {"detail", "The timer is being called. This call goes on, and no other follows."}});
-    case durable::cancel_result::finished:
-      return conflict("finished", "The timer had finished before.");
-    case durable::cancel_result::not_found:
-      return not_found("No timer has this id.");
-    case durable::cancel_result::unavailable:
-      return store_unavailable();
-    case durable::cancel_result::unknown:
-      break;
-  }
-  return unknown_outcome("Send the same request again.");
-}
-
-http_answer answer_of(durable::revive_result result, const std::string& id) {
-  switch (result) {
-    case durable::revive_result::revived:
-      return with_json(200, {{"id", id}, {"result", "revived"}, {"state", "pending"}});
-    case durable::revive_result::not_dead:
-      return conflict("not-dead", "The timer is not dead, so there is nothing to revive.");
-    case durable::revive_result::not_found:
-      return not_found("No timer has this id.");
-    case durable::revive_result::unavailable:
-      return store_unavailable();
-    case durable::revive_result::unknown:
-      break;
-  }
-  return unknown_outcome("Read the timer to find out.");
-}
-
-// The answer to a client that has scheduled a timer. For `exists` the timer is read first.
-http_answer answer_of(schedule_result result, const durable::task_info& timer, durable::on_conflict how) {
-  const auto scheduled = [&](unsigned status) {
-    auto document = document_of(timer);
-    document["result"] = durable::to_string(result);
-    return with_json(status, document);
-  };
-  switch (result) {
-    case schedule_result::scheduled:
-      return scheduled(201);
-    case schedule_result::replaced:
-    case schedule_result::exists:
-      return scheduled(200);
-    case schedule_result::ended:
-      return conflict("ended", "A timer of this id is dead, or has ended a short time ago. Nothing was changed.");
-    case schedule_result::running:
-      return conflict("running", "The timer of this id is being called. Nothing was changed.");
-    case schedule_result::refused:
-      return answer_with({.status = 422, .code = "refused", .detail = "The store refuses this timer."});
-    case schedule_result::unavailable:
-      return store_unavailable();
-    case schedule_result::unknown:
-      break;
-  }
-  return unknown_outcome(
-      how == durable::on_conflict::keep
-          ? "Send the same request again."
-          : "Read the timer to find out. If you send the request again, the timer may be called twice.");
 }
 
 // Reads the timer that is there already, so that the answer has its state.
@@ -166,10 +85,15 @@ void api::ask(const api_request& request, const answer_function& answer) {
     if (path == "/readyz") return readiness_.ask(answer);
     return answer({.content_type = "text/plain", .body = "alive\n"});
   }
-  if (options_.refuses_names && !is_address_or_localhost(request.host))
+  if (options_.refuses_web_pages && !is_address_or_localhost(request.host))
     return answer(answer_with({.status = 421,
                                .code = "misdirected",
                                .detail = "Without tokens the service answers as an address or as localhost only."}));
+  if (options_.refuses_web_pages && !request.origin.empty())
+    return answer(
+        answer_with({.status = 403,
+                     .code = "web-page",
+                     .detail = "Without tokens the service answers no web page: the request has an Origin."}));
   if (auto refused = check_token(request)) return answer(std::move(*refused));
   route(request, answer);
 }
@@ -278,7 +202,7 @@ void api::get(const std::string& id, const answer_function& answer) {
       case durable::read_result::ok:
         return answer(with_json(200, document_of(timer)));
       case durable::read_result::not_found:
-        return answer(not_found("No timer has this id."));
+        return answer(no_timer());
       case durable::read_result::unavailable:
         break;
     }

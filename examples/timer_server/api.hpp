@@ -23,6 +23,7 @@ struct api_request {
   std::string_view method;
   std::string_view target;
   std::string_view host{};           // as the Host header names it
+  std::string_view origin{};         // of the web page that sends it; empty: it is no page's
   std::string_view content_type{};   // empty: none
   std::string_view authorization{};  // as well
   std::string_view body{};
@@ -34,9 +35,10 @@ struct api_options {
   std::function<void(std::ostream&)> write_metrics{};
   /// Null: no token is asked for.
   bearer_tokens* tokens = nullptr;
-  /// Serves only clients that know the service as an address or as localhost. Without tokens this keeps out the pages of a browser on
-  /// this machine: a page can make its own name resolve to 127.0.0.1, and then ask as if it were ours.
-  bool refuses_names = false;
+  /// Keeps out the pages of a browser on this machine, which need no token if there are none. A browser tells the origin of a page.
+  /// A page can also make its own name resolve to 127.0.0.1, and then ask as if it were ours: so the service answers only as an
+  /// address or as localhost.
+  bool refuses_web_pages = false;
 };
 
 /// *Thread safety:* the loop's thread only. *Errors:* answers. *Lifetime:* `timers` and the scheduler outlive the last `ask`. An answer

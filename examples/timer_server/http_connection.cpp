@@ -130,6 +130,7 @@ bool http_connection::on_request(const http_framing::request& request) {
   on_.requests->ask({.method = view(request.method_string()),
                      .target = view(request.target()),
                      .host = view(request[http::field::host]),
+                     .origin = view(request[http::field::origin]),
                      .content_type = view(request[http::field::content_type]),
                      .authorization = only_value(request, http::field::authorization),
                      .body = request.body()},

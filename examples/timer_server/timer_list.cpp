@@ -1,6 +1,6 @@
 #include "timer_list.hpp"
 
-#include "store_problems.hpp"
+#include "store_answers.hpp"
 #include "timer_document.hpp"
 
 #include <algorithm>
@@ -58,7 +58,9 @@ class timer_list::page : public std::enable_shared_from_this<page> {
 
   void finish(bool has_more) {
     http_answer answer{.content_type = "application/json", .body = R"({"timers":[)" + text_ + ']'};
-    if (has_more) answer.body += R"(,"next_after":)" + nlohmann::json(left_.after).dump();
+    if (has_more)
+      answer.body += R"(,"next_after":)" +
+                     nlohmann::json(left_.after).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     answer.body += "}\n";
     answer_(answer);
   }

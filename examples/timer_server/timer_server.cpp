@@ -10,7 +10,6 @@
 //   executor          what is called when a timer is due
 //   callbacks/        how it is called
 
-#include "../command_line.hpp"
 #include "../descriptor_limit.hpp"
 #include "../stop_signals.hpp"
 #include "api.hpp"
@@ -20,57 +19,36 @@
 #include "executor.hpp"
 #include "http_connection.hpp"
 #include "listen_address.hpp"
-#include "secret_file.hpp"
 #include "service_metrics.hpp"
+#include "service_options.hpp"
 #include "store_location.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/tickwheel.hpp>
 
+#include <sys/stat.h>
 #include <uv.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
-#include <vector>
 
 namespace {
 
 using namespace std::chrono_literals;
 using namespace timer_server;
-using std::chrono::milliseconds;
 namespace durable = tickwheel::durable;
-
-struct options {
-  std::string listen = "127.0.0.1:8081";
-  store_location store;
-  std::string tokens_file;
-  token_rate rate{.per_second = 0, .burst = 100};
-  milliseconds drain = 25s;  // below the 90 s after which systemd kills, and the 30 s of Kubernetes
-  log_format log = log_format::text;
-
-  framing_limits framing;
-  tickwheel::phase_limits phases{.header = 10s, .body = 60s, .keep_alive = 75s, .max_age = 1h};
-  tickwheel::rate_limits min_rate;
-  std::size_t connections = 1024;
-
-  durable::scheduler_options scheduler;
-  callback_options callbacks;
-  std::vector<std::string> allow;
-  std::string secret_file;
-};
 
 class service {
  public:
-  service(const options& asked, std::unique_ptr<durable::store> store, std::optional<bearer_tokens> tokens)
+  service(const service_options& asked, std::unique_ptr<durable::store> store, std::optional<bearer_tokens> tokens)
       : asked_{asked},
         log_{asked.log},
         tokens_{std::move(tokens)},
@@ -80,7 +58,7 @@ class service {
              {.max_payload = asked.scheduler.max_payload,
               .write_metrics = [this](std::ostream& out) { write_prometheus(out, peers_, callbacks_->stats()); },
               .tokens = tokens_ ? &*tokens_ : nullptr,
-              .refuses_names = !tokens_}} {
+              .refuses_web_pages = !tokens_}} {
     peers_.framing = asked.framing;
     peers_.phases = asked.phases;
     peers_.rate = asked.min_rate;
@@ -164,6 +142,7 @@ class service {
 
   // The store recovers the timers whose calls still run. Closed before the caller, so that these calls do not end as failures.
   void end() noexcept {
+    if (std::exchange(has_ended_, true)) return;  // a connection may end the drain after the deadline has
     deadline_.cancel();
     const std::size_t left = executor_.running();
     timers_.close();
@@ -175,7 +154,13 @@ class service {
                            {"failed", std::to_string(s.failed)},
                            {"recovered", std::to_string(s.recovered)},
                            {"left_running", std::to_string(left)}});
+    leave_.unref();
+    (void)leave_.arm(1s);
   }
+
+  // A name that the system still resolves would hold the process until the system gives up, long after the limit of the drain. The
+  // store is closed, so nothing is lost.
+  void leave() noexcept { std::_Exit(exit_code_); }
 
   void fail(const std::string& why) noexcept {
     log_.write("failed", {{"error", why}});
@@ -193,7 +178,7 @@ class service {
     if (handle->data != nullptr && uv_is_closing(handle) == 0) uv_close(handle, nullptr);
   }
 
-  const options& asked_;
+  const service_options& asked_;
   event_log log_;
   int exit_code_ = 0;
   std::optional<bearer_tokens> tokens_;
@@ -202,7 +187,8 @@ class service {
   uv_tcp_t listener_{};  // its data is set once it is the loop's
   tickwheel::drain<&service::on_peers_gone> drain_{loop_.timers(), *this};
   tickwheel::member_timer<&service::end> deadline_{loop_.timers(), *this};
-  bool are_peers_gone_ = false, are_calls_over_ = false;
+  tickwheel::member_timer<&service::leave> leave_{loop_.timers(), *this};
+  bool are_peers_gone_ = false, are_calls_over_ = false, has_ended_ = false;
   executor executor_{[this](callback_request request, std::function<void(const callback_outcome&)> answered) {
                        callbacks_->call(std::move(request), std::move(answered));
                      },
@@ -218,113 +204,10 @@ int refuse(const std::string& what) {
   return exit_bad_usage;
 }
 
-void add_options(CLI::App& app, options& o) {
-  const auto duration = [&](const char* name, auto& value, const char* help) {
-    const auto parse = [name, &value](const std::string& text) {
-      const auto parsed = parse_duration(text, 1s);
-      if (!parsed || parsed->count() == 0)
-        throw CLI::ValidationError(name,
-                                   "'" + text + "' is not a duration from 1ms to a year, such as 500ms, 2s or 1m");
-      value = *parsed;
-    };
-    return app.add_option_function<std::string>(name, parse, help)->type_name("DURATION");
-  };
-  app.add_option("--listen", o.listen, "address and port; port 0: one that is free, which the first line names")
-      ->capture_default_str();
-  app.add_option("--store", o.store.url, "sqlite:FILE or postgresql://...")->capture_default_str();
-  app.add_option("--schema", o.store.schema, "of PostgreSQL")->capture_default_str();
-  app.add_option("--name", o.scheduler.name, "of this node in the store; empty: made up");
-  app.add_option("--tokens", o.tokens_file,
-                 "file with a token a line; without it the service listens on loopback only");
-  app.add_option("--requests-per-second", o.rate.per_second, "of a token; 0: any number")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e9));
-  app.add_option("--burst", o.rate.burst, "requests of a token at once, after a pause")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e9));
-  duration("--drain", o.drain, "how long requests and calls may take to end, once signalled [25s]");
-  app.add_option("--log", o.log, "text or json")
-      ->transform(CLI::CheckedTransformer(
-          std::vector<std::pair<std::string, log_format>>{{"text", log_format::text}, {"json", log_format::json}}))
-      ->type_name("FORMAT");
-
-  app.add_option("--max-header", o.framing.header, "bytes of a request's header")
-      ->capture_default_str()
-      ->check(CLI::Range(256, 65'536));
-  app.add_option("--max-body", o.framing.body, "bytes of a request's body")
-      ->capture_default_str()
-      ->check(CLI::Range(256, 16 << 20));
-  app.add_option("--max-connections", o.connections, "of clients at once")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  duration("--header-timeout", o.phases.header, "how long a request's header may take [10s]");
-  duration("--body-timeout", o.phases.body, "how long its body may take [60s]");
-  duration("--keepalive-timeout", o.phases.keep_alive, "how long the next request is awaited [75s]");
-  duration("--max-age", o.phases.max_age, "how old a connection of a client gets [1h]");
-  app.add_option("--min-rate", o.min_rate.bytes_per_second, "bytes a second, of a body and of an answer")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000'000));
-
-  app.add_option("--max-running", o.scheduler.max_running, "timers that are called at once")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--max-attempts", o.scheduler.max_attempts, "calls of a timer until it is dead")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  duration("--keep-finished", o.scheduler.keep_finished, "how long ended ids are remembered [5m]");
-  duration("--lease", o.scheduler.lease, "after which time without a sign of life a node is given up [10s]");
-
-  app.add_option("--allow", o.allow, "addresses that may be called, such as 10.1.0.0/16; without it only loopback")
-      ->type_name("CIDR");
-  duration("--callback-timeout", o.callbacks.attempt_timeout, "how long a call may take [30s]");
-  duration("--callback-wait", o.callbacks.wait_timeout,
-           "how long a call may wait for a connection; then it is put off for a second [2s]");
-  duration("--callback-total-timeout", o.callbacks.total_timeout, "the same, with the time in which it waits [60s]");
-  app.add_option("--connections-per-host", o.callbacks.connections_per_host, "of a host that is called")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000));
-  app.add_option("--callback-connections", o.callbacks.connections, "of all hosts that are called")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--secret", o.secret_file, "file with the key that signs the bodies of calls");
-}
-
-// Takes what the options name: files and addresses. Returns an empty text, or what is wrong.
-std::string read_options(options& o, std::optional<bearer_tokens>& tokens) {
-  if (!o.tokens_file.empty()) {
-    const auto content = read_secret_file(o.tokens_file);
-    if (const auto* const wrong = std::get_if<file_problem>(&content))
-      return "--tokens " + o.tokens_file + ": " + wrong->why;
-    tokens.emplace(o.rate);
-    if (const std::string wrong = tokens->read(std::get<std::string>(content)); !wrong.empty())
-      return "--tokens " + o.tokens_file + ": " + wrong;
-  }
-  if (!o.secret_file.empty()) {
-    auto content = read_secret_file(o.secret_file);
-    if (const auto* const wrong = std::get_if<file_problem>(&content))
-      return "--secret " + o.secret_file + ": " + wrong->why;
-    o.callbacks.secret = std::get<std::string>(std::move(content));
-    while (!o.callbacks.secret.empty() && (o.callbacks.secret.back() == '\n' || o.callbacks.secret.back() == '\r'))
-      o.callbacks.secret.pop_back();
-    constexpr std::size_t least_secret = 16;
-    if (o.callbacks.secret.size() < least_secret) return "--secret " + o.secret_file + ": it is shorter than 16 bytes";
-  }
-  if (!o.allow.empty()) o.callbacks.allowed = address_rules::none();
-  for (const std::string& range : o.allow)
-    if (const char* const wrong = o.callbacks.allowed.allow(range)) return "--allow " + range + ": " + wrong;
-  o.callbacks.total_timeout = std::max(o.callbacks.total_timeout, o.callbacks.attempt_timeout);
-  constexpr std::size_t other_fields = 1024;  // of a payload, beside what the request had
-  o.scheduler.max_payload = o.framing.body + other_fields;
-  for (const char* const wrong :
-       {o.scheduler.problem(), o.callbacks.problem(), o.phases.problem(), o.min_rate.problem()})
-    if (wrong != nullptr) return wrong;
-  return {};
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  options o;
+  service_options o;
   CLI::App app{"A timer service: schedule by HTTP, and be called by HTTP when the time has come.", "timer_server"};
   add_options(app, o);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
@@ -339,6 +222,8 @@ int main(int argc, char** argv) {
   auto store = open_store(o.store, why);
   if (store == nullptr) return refuse("--store: " + why);
 
+  ::umask(S_IRWXG | S_IRWXO);  // the store's files have the headers and bodies of callbacks, which may be secret
+  ::setenv("UV_THREADPOOL_SIZE", "64", 0);  // names that resolve slowly hold up fewer of the others
   std::signal(SIGPIPE, SIG_IGN);        // writing to a peer that is gone is an error of that peer, not the end of us
   constexpr std::uint64_t others = 64;  // descriptors that are not connections
   const std::uint64_t limit = raise_descriptor_limit();

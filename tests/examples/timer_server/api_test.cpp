@@ -537,7 +537,7 @@ TEST_F(api_test, token_is_asked_for_except_of_probes) {
 }
 
 TEST_F(api_test, page_that_names_this_machine_its_own_is_refused) {
-  requests.emplace(manual.timers, scheduler, api_options{.refuses_names = true});
+  requests.emplace(manual.timers, scheduler, api_options{.refuses_web_pages = true});
   const auto asked_as = [&](std::string_view host) {
     return ask({.method = "GET", .target = "/v1/timers/a", .host = host}).status;
   };
@@ -548,6 +548,27 @@ TEST_F(api_test, page_that_names_this_machine_its_own_is_refused) {
        {"localhost", "LocalHost:8081", "127.0.0.1", "127.0.0.1:8081", "[::1]:8081", "10.0.0.1:1"})
     EXPECT_EQ(asked_as(host), 404U) << host;
   EXPECT_EQ(ask({.method = "GET", .target = "/healthz", .host = "evil.example"}).status, 200U) << "says nothing";
+}
+
+TEST_F(api_test, request_of_a_web_page_is_refused) {
+  requests.emplace(manual.timers, scheduler, api_options{.refuses_web_pages = true});
+  for (const auto* const origin : {"http://evil.example", "http://127.0.0.1:8081", "null"}) {
+    const auto asked = [&](std::string_view method, std::string_view target) {
+      return code_of(ask({.method = method, .target = target, .host = "127.0.0.1", .origin = origin}));
+    };
+    EXPECT_EQ(asked("POST", "/v1/timers/a/revive"), "403 web-page");
+    EXPECT_EQ(asked("PUT", "/v1/timers/a"), "403 web-page");
+    EXPECT_EQ(asked("DELETE", "/v1/timers/a"), "403 web-page");
+  }
+  ASSERT_EQ(tokens.read("0123456789abcdef"), "");
+  start(&tokens);
+  EXPECT_EQ(ask({.method = "GET",
+                 .target = "/v1/timers/a",
+                 .origin = "http://app.example",
+                 .authorization = "Bearer 0123456789abcdef"})
+                .status,
+            404U)
+      << "a page with a token is a client";
 }
 
 TEST_F(api_test, token_with_too_many_requests_has_to_wait) {

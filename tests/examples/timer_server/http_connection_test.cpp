@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -74,7 +75,9 @@ struct connection_test : testing::Test {
 /// A client that reads what comes, while the test's loop turns.
 class client {
  public:
-  explicit client(connection_test& on) : on_{on}, socket_{::socket(AF_INET, SOCK_STREAM, 0)} {
+  /// `receive_buffer`: of the system, in bytes; 0: as usual.
+  explicit client(connection_test& on, int receive_buffer = 0) : on_{on}, socket_{::socket(AF_INET, SOCK_STREAM, 0)} {
+    if (receive_buffer != 0) ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     const auto at = listen_address::of(on.listener);
     EXPECT_EQ(::connect(socket_, &at->socket_address(), sizeof(sockaddr_in)), 0);
   }
@@ -104,6 +107,16 @@ class client {
     });
     return list();
   }
+  /// Takes at most so many bytes each `pause`, until the service has closed.
+  void reads_slowly(std::size_t most, std::chrono::milliseconds pause) {
+    auto next = std::chrono::steady_clock::now();
+    on_.turn_until([&] {
+      if (std::chrono::steady_clock::now() < next) return false;
+      next += pause;
+      receive(most);
+      return is_closed_;
+    });
+  }
   bool is_closed() {
     on_.turn_until([&] {
       look();
@@ -115,10 +128,15 @@ class client {
   bool says(std::string_view text) const { return received_.find(text) != std::string::npos; }
 
  private:
+  static constexpr std::size_t buffer_size = 65536;
+
   void look() {
     on_.loop.run(UV_RUN_NOWAIT);
-    std::array<char, 65536> buffer{};
-    const ssize_t size = ::recv(socket_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    receive(buffer_size);
+  }
+  void receive(std::size_t most) {
+    std::array<char, buffer_size> buffer{};
+    const ssize_t size = ::recv(socket_, buffer.data(), std::min(most, buffer.size()), MSG_DONTWAIT);
     if (size > 0) received_.append(buffer.data(), static_cast<std::size_t>(size));
     if (size == 0 || (size < 0 && errno != EAGAIN)) is_closed_ = true;
   }
@@ -277,6 +295,15 @@ TEST_F(connection_test, two_authorizations_count_as_none) {
   EXPECT_EQ(c.sends("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").statuses(3), "401 201 401");
 }
 
+TEST_F(connection_test, origin_tells_a_web_page) {
+  api guarded{loop.timers(), scheduler, {.refuses_web_pages = true}};
+  peers.requests = &guarded;
+  client c{*this};
+  const std::string revive = "POST /v1/timers/a/revive HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+  EXPECT_EQ(c.sends(revive + "\r\n").statuses(1), "404");
+  EXPECT_EQ(c.sends(revive + "Origin: null\r\n\r\n").statuses(2), "404 403");
+}
+
 TEST_F(connection_test, slow_request_is_cut) {
   peers.phases.header = 50ms;
   client c{*this};
@@ -336,19 +363,88 @@ TEST_F(connection_test, drain_answers_what_has_begun) {
   EXPECT_TRUE(is_drained);
 }
 
-TEST_F(connection_test, large_answer_is_written_whole) {
-  std::string row;
-  for (int i = 0; i < 1000; ++i)
-    ASSERT_EQ(scheduler.schedule({.id = std::string(200, 'i') + std::to_string(i), .due = database->now() + 1h},
-                                 [](auto) noexcept {}),
-              0);
-  turn_until([&] { return database->size() == 1000; });
+TEST_F(connection_test, body_below_the_least_rate_is_cut) {
+  peers.rate = {.bytes_per_second = 1000, .grace = 100ms, .interval = 50ms};
   client c{*this};
-  c.sends("GET /v1/timers?state=pending&limit=1000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  c.sends("PUT /v1/timers/a HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nab");
   EXPECT_TRUE(c.is_closed());
-  const std::size_t body = c.received().find("\r\n\r\n") + 4;
-  EXPECT_TRUE(c.says("Content-Length: " + std::to_string(c.received().size() - body) + "\r\n"));
-  EXPECT_GT(c.received().size(), 200'000U);
+  EXPECT_EQ(c.statuses(1), "408");
+  EXPECT_EQ(peers.cut_rate, 1U);
+}
+
+/// A page of a list, and clients whose system takes only a little of it at once.
+struct large_answer_test : connection_test {
+  static constexpr std::string_view asked =
+      "GET /v1/timers?state=pending&limit=1000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+  static constexpr int small_buffer = 16384;
+
+  void SetUp() override {
+    connection_test::SetUp();
+    for (int i = 0; i < 1000; ++i)
+      ASSERT_EQ(scheduler.schedule({.id = std::string(200, 'i') + std::to_string(i), .due = database->now() + 1h},
+                                   [](auto) noexcept {}),
+                0);
+    turn_until([&] { return database->size() == 1000; });
+  }
+
+  /// The service's sockets have this buffer, too.
+  void take_small_buffers() {
+    int size = small_buffer;
+    ASSERT_EQ(uv_send_buffer_size(reinterpret_cast<uv_handle_t*>(&listener), &size), 0);
+  }
+
+  static void expect_whole(const client& c) {
+    const std::size_t body = c.received().find("\r\n\r\n") + 4;
+    EXPECT_TRUE(c.says("Content-Length: " + std::to_string(c.received().size() - body) + "\r\n"));
+    EXPECT_GT(c.received().size(), 200'000U);
+  }
+};
+
+TEST_F(large_answer_test, is_written_whole) {
+  client c{*this};
+  c.sends(asked);
+  EXPECT_TRUE(c.is_closed());
+  expect_whole(c);
+}
+
+TEST_F(large_answer_test, steady_client_gets_all_however_long_it_takes) {
+  take_small_buffers();
+  peers.rate = {.bytes_per_second = 10'000, .grace = 300ms, .interval = 50ms};
+  client c{*this, small_buffer};
+  c.sends(asked);
+  const auto begin = std::chrono::steady_clock::now();
+  c.reads_slowly(4096, 10ms);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, peers.rate.grace);
+  expect_whole(c);
+  EXPECT_EQ(peers.cut_rate, 0U);
+}
+
+TEST_F(large_answer_test, client_that_reads_nothing_is_cut) {
+  take_small_buffers();
+  peers.rate = {.bytes_per_second = 1000, .grace = 100ms, .interval = 50ms};
+  client c{*this, small_buffer};
+  c.sends(asked);
+  turn_until([&] { return peers.open == 0 && peers.accepted == 1; });
+  EXPECT_EQ(peers.cut_rate, 1U);
+}
+
+TEST_F(large_answer_test, client_that_reads_below_the_least_rate_is_cut) {
+  take_small_buffers();
+  peers.rate = {.bytes_per_second = 10'000, .grace = 100ms, .interval = 50ms};
+  client c{*this, small_buffer};
+  c.sends(asked);
+  c.reads_slowly(1, 10ms);
+  EXPECT_EQ(peers.cut_rate, 1U);
+  EXPECT_LT(c.received().size(), 200'000U) << "the system does not go on to offer what it had taken";
+}
+
+TEST_F(large_answer_test, next_request_waits_until_it_is_taken) {
+  take_small_buffers();
+  client c{*this, small_buffer};
+  const std::string row = "GET /v1/timers?state=pending&limit=1000 HTTP/1.1\r\nHost: h\r\n\r\n";
+  c.sends(row + row + row);
+  EXPECT_EQ(c.statuses(3), "200 200 200");
+  EXPECT_EQ(peers.open, 1U);
 }
 
 }  // namespace

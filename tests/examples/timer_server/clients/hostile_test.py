@@ -98,6 +98,18 @@ class Connections(unittest.TestCase):
             wait_for(lambda: service.metric("timer_server_connections_turned_away_total") >= 200, "none was turned away")
             served.close()
 
+    def test_refusals_are_those_of_the_openapi_document(self):
+        with open(os.environ["OPENAPI"]) as document:
+            described = json.load(document)["components"]["responses"]["refused"]["description"]
+        head = f"PUT /v1/timers/a HTTP/1.1\r\n{HOST}"
+        with Service("--header-timeout", "200ms") as service:
+            answers = "".join(exchange(service, request) for request in (
+                "nonsense\r\n\r\n", "GET / HTTP/1.1\r\n", f"{head}Content-Length: 70000\r\n\r\n", f"{head}X: {'x' * 9000}\r\n\r\n",
+                f"{head}Transfer-Encoding: gzip\r\n\r\n", f"GET / HTTP/2.0\r\n{HOST}\r\n"))
+            self.assertEqual(sorted(statuses(answers)), re.findall(r"(\d{3}):", described))
+            self.assertEqual(answers.count("\r\nConnection: close\r\n"), len(statuses(answers)))
+            self.assertEqual(answers.count("application/problem+json"), len(statuses(answers)))
+
     def test_headers_without_end_are_refused(self):
         with Service() as service:
             self.assertEqual(statuses(exchange(service, "GET / HTTP/1.1\r\n" + "A: b\r\n" * 20000)), ["431"])
@@ -197,6 +209,14 @@ class Tokens(unittest.TestCase):
 
 
 class Store(unittest.TestCase):
+    def test_other_users_may_not_read_the_timers(self):
+        with Service() as service:
+            service.ask("PUT", "/v1/timers/a", {"in": "1h", "callback": "http://127.0.0.1:9/", "headers": {"Authorization": "secret"}})
+            modes = {name: os.stat(os.path.join(service.folder, name)).st_mode & 0o777
+                     for name in os.listdir(service.folder) if name.startswith("timers.db")}
+            self.assertGreaterEqual(len(modes), 2)
+            self.assertEqual(set(modes.values()), {0o600}, modes)
+
     def test_file_that_others_hold_is_unavailable_and_nothing_is_half_done(self):
         with Service() as service:
             other = sqlite3.connect(f"{service.folder}/timers.db", isolation_level=None)

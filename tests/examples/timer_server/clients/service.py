@@ -36,16 +36,17 @@ def wait_for(condition, what):
 
 
 class Service:
-    """A timer_server with a file of its own, from the first line of its log until it has ended."""
+    """A timer_server with a file of its own, unless --store is given, from the first line of its log until it has ended."""
 
-    def __init__(self, *options, folder=None):
+    def __init__(self, *options, folder=None, environment=None):
         self._own_folder = None if folder else tempfile.TemporaryDirectory()
         self.folder = folder or self._own_folder.name
         self.log = os.path.join(self.folder, "log")
+        store = [] if "--store" in options else ["--store", f"sqlite:{self.folder}/timers.db"]
         with open(self.log, "w") as out:
             self.process = subprocess.Popen(
-                [PROGRAM, "--listen", "127.0.0.1:0", "--store", f"sqlite:{self.folder}/timers.db", *options],
-                stdout=out, stderr=subprocess.STDOUT)
+                [PROGRAM, "--listen", "127.0.0.1:0", *store, *options],
+                stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         self.port = int(wait_for(self._listening, "timer_server did not start"))
         wait_for(lambda: self.ask("GET", "/readyz")[0] == 200, "timer_server is not ready")
 

@@ -57,6 +57,13 @@ class Stop(unittest.TestCase):
             self.assertEqual(service.stop(), 0)
             self.assertIn(" left_running=1\n", service.lines())
 
+    def test_client_that_sends_half_a_request_ends_with_the_drain(self):
+        with Service("--drain", "300ms") as service, socket.create_connection(("127.0.0.1", service.port)) as peer:
+            peer.sendall(b"PUT /v1/timers/a HTTP/1.1\r\n")
+            wait_for(lambda: service.metric("timer_server_connections") == 2, "the connection is not accepted")
+            self.assertEqual(service.stop(), 0)
+            self.assertEqual(service.lines().count(" stopped "), 1)
+
     def test_drain_waits_for_a_call_that_ends(self):
         with Callee(lambda path: time.sleep(0.5) or 204) as callee, Service() as service:
             start_a_call(service, f"http://{callee.address}/due")

@@ -1,0 +1,116 @@
+#include "service_options.hpp"
+
+#include "secret_file.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace timer_server {
+
+using namespace std::chrono_literals;
+
+void add_options(CLI::App& app, service_options& o) {
+  const auto duration = [&](const char* name, auto& value, const char* help) {
+    const auto parse = [name, &value](const std::string& text) {
+      const auto parsed = parse_duration(text, 1s);
+      if (!parsed || parsed->count() == 0)
+        throw CLI::ValidationError(name,
+                                   "'" + text + "' is not a duration from 1ms to a year, such as 500ms, 2s or 1m");
+      value = *parsed;
+    };
+    return app.add_option_function<std::string>(name, parse, help)->type_name("DURATION");
+  };
+  app.add_option("--listen", o.listen, "address and port; port 0: one that is free, which the first line names")
+      ->capture_default_str();
+  app.add_option("--store", o.store.url, "sqlite:FILE or postgresql://...")->capture_default_str();
+  app.add_option("--schema", o.store.schema, "of PostgreSQL")->capture_default_str();
+  app.add_option("--name", o.scheduler.name, "of this node in the store; empty: made up");
+  app.add_option("--tokens", o.tokens_file,
+                 "file with a token a line; without it the service listens on loopback only");
+  app.add_option("--requests-per-second", o.rate.per_second, "of a token; 0: any number")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--burst", o.rate.burst, "requests of a token at once, after a pause")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e9));
+  duration("--drain", o.drain, "how long requests and calls may take to end, once signalled [25s]");
+  const std::vector<std::pair<std::string, log_format>> formats{{"text", log_format::text}, {"json", log_format::json}};
+  app.add_option("--log", o.log, "text or json")
+      ->transform(CLI::CheckedTransformer(formats).description(""))
+      ->type_name("FORMAT");
+
+  app.add_option("--max-header", o.framing.header, "bytes of a request's header")
+      ->capture_default_str()
+      ->check(CLI::Range(256, 65'536));
+  app.add_option("--max-body", o.framing.body, "bytes of a request's body")
+      ->capture_default_str()
+      ->check(CLI::Range(256, 16 << 20));
+  app.add_option("--max-connections", o.connections, "of clients at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  duration("--header-timeout", o.phases.header, "how long a request's header may take [10s]");
+  duration("--body-timeout", o.phases.body, "how long its body may take [60s]");
+  duration("--keepalive-timeout", o.phases.keep_alive, "how long the next request is awaited [75s]");
+  duration("--max-age", o.phases.max_age, "how old a connection of a client gets [1h]");
+  app.add_option("--min-rate", o.min_rate.bytes_per_second, "bytes a second, of a body and of an answer")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000'000));
+
+  app.add_option("--max-running", o.scheduler.max_running, "timers that are called at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--max-attempts", o.scheduler.max_attempts, "calls of a timer until it is dead")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  duration("--keep-finished", o.scheduler.keep_finished, "how long ended ids are remembered [5m]");
+  duration("--lease", o.scheduler.lease, "after which time without a sign of life a node is given up [10s]");
+
+  app.add_option("--allow", o.allow, "addresses that may be called, such as 10.1.0.0/16; without it only loopback")
+      ->type_name("CIDR");
+  duration("--callback-timeout", o.callbacks.attempt_timeout, "how long a call may take [30s]");
+  duration("--callback-wait", o.callbacks.wait_timeout,
+           "how long a call may wait for a connection; then it is put off for a second [2s]");
+  duration("--callback-total-timeout", o.callbacks.total_timeout, "the same, with the time in which it waits [60s]");
+  app.add_option("--connections-per-host", o.callbacks.connections_per_host, "of a host that is called")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10'000));
+  app.add_option("--callback-connections", o.callbacks.connections, "of all hosts that are called")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--secret", o.secret_file, "file with the key that signs the bodies of calls");
+}
+
+std::string read_options(service_options& o, std::optional<bearer_tokens>& tokens) {
+  if (!o.tokens_file.empty()) {
+    const auto content = read_secret_file(o.tokens_file);
+    if (const auto* const wrong = std::get_if<file_problem>(&content))
+      return "--tokens " + o.tokens_file + ": " + wrong->why;
+    tokens.emplace(o.rate);
+    if (const std::string wrong = tokens->read(std::get<std::string>(content)); !wrong.empty())
+      return "--tokens " + o.tokens_file + ": " + wrong;
+  }
+  if (!o.secret_file.empty()) {
+    auto content = read_secret_file(o.secret_file);
+    if (const auto* const wrong = std::get_if<file_problem>(&content))
+      return "--secret " + o.secret_file + ": " + wrong->why;
+    o.callbacks.secret = std::get<std::string>(std::move(content));
+    while (!o.callbacks.secret.empty() && (o.callbacks.secret.back() == '\n' || o.callbacks.secret.back() == '\r'))
+      o.callbacks.secret.pop_back();
+    constexpr std::size_t least_secret = 16;
+    if (o.callbacks.secret.size() < least_secret) return "--secret " + o.secret_file + ": it is shorter than 16 bytes";
+  }
+  if (!o.allow.empty()) o.callbacks.allowed = address_rules::none();
+  for (const std::string& range : o.allow)
+    if (const char* const wrong = o.callbacks.allowed.allow(range)) return "--allow " + range + ": " + wrong;
+  o.callbacks.total_timeout = std::max(o.callbacks.total_timeout, o.callbacks.attempt_timeout);
+  constexpr std::size_t other_fields = 1024;  // of a payload, beside what the request had
+  o.scheduler.max_payload = o.framing.body + other_fields;
+  for (const char* const wrong :
+       {o.scheduler.problem(), o.callbacks.problem(), o.phases.problem(), o.min_rate.problem()})
+    if (wrong != nullptr) return wrong;
+  return {};
+}
+
+}  // namespace timer_server
