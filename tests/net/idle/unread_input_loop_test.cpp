@@ -236,7 +236,6 @@ TEST_P(input_after_block, many_peers_on_one_socket_are_all_heard) {
   udp_input socket{loop, [&](const char* bytes, std::size_t) {
                      std::uint64_t id = 0;
                      std::memcpy(&id, bytes, sizeof id);
-                     EXPECT_FALSE(peers[id].evicted) << id;
                      peers[id].idle.touch();
                      if (++heard < peers.size()) return;
                      for (peer& p : peers) p.idle.cancel();
@@ -245,14 +244,18 @@ TEST_P(input_after_block, many_peers_on_one_socket_are_all_heard) {
   socket.start();
   for (int i = 0; i < 200; ++i) ASSERT_EQ(peers.emplace_back(timers).idle.start(limit), 0);
   const auto due = tickwheel::clock::now() + limit;
+  bool sent_in_time = true;
   loop.after(limit - 10ms, [&] {
     loop.once_in(GetParam(), [&] {
+      sent_in_time = tickwheel::clock::now() < due;
       for (std::uint64_t id = 0; id < peers.size(); ++id) socket.peer_sends(id);
       block_until(due + 20ms);
     });
   });
   loop.run();
+  if (!sent_in_time) GTEST_SKIP() << "the machine was so busy that the peers sent after their limit";
   EXPECT_EQ(heard, peers.size());
+  EXPECT_EQ(std::count_if(peers.begin(), peers.end(), [](const peer& p) { return p.evicted; }), 0);
   socket.close();
 }
 
