@@ -120,9 +120,13 @@ inline bool wheel::expect_visit(tick start_by) noexcept {
 
 advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   detail::require(pass_ == nullptr, "wheel::advance was called from a callback of the same wheel");
-  now = std::max(this->now(), std::min(now, last_tick));
   const tick from = cursor();
-  set_now(now);
+  if (now >= earliest_ && now < last_tick) [[likely]] {
+    earliest_ = now + 1;
+  } else {  // time stands still, or ends
+    now = std::max(this->now(), std::min(now, last_tick));
+    set_now(now);
+  }
   behind_ = now - from;
   if (armed() == 0) {
     skip_idle_time();
@@ -148,9 +152,15 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   }
   pass_ = nullptr;
 
-  if (next > now) behind_ = 0;
-  set_expiry(next);
-  return {running.ran, next > now};
+  if (next <= now) {
+    set_expiry(next);
+    return {running.ran, false};
+  }
+  // as `set_expiry`, with what is known here
+  behind_ = 0;
+  expiry_ = at_end_of_time_ ? last_tick - 1 : std::min(next, last_tick);
+  expiry_exact_ = geometry_.slots <= pace.look_ahead;
+  return {running.ran, true};
 }
 
 // Ends a pass that must be continued by another call.

@@ -24,6 +24,10 @@ class log_histogram {
   /// Counts one more `value`.
   void record(std::uint64_t value) noexcept {
     ++count_;
+    if (value == 0) {  // a timer that is on time
+      ++buckets_[0];
+      return;
+    }
     sum_ += value;
     ++buckets_[index_of(value)];
     if (value > max_) max_ = value;
