@@ -112,6 +112,7 @@ int engine::open(completion<int> ready) {
     desk_.close(none);
     return error;
   }
+  fork_ = {};
   is_open_ = true;
   ++openings_;
   ready_ = std::move(ready);
@@ -154,6 +155,7 @@ void engine::close(int ready_error) noexcept {
   forget_opening();
   is_open_ = is_closing_ = false;
 
+  if (fork_.is_in_child()) return request_desk::drop_all(leaving);
   ready(ready_error);
   request_desk::deliver_all(leaving);
 }
@@ -201,6 +203,7 @@ void engine::wake() noexcept {
 }
 
 void engine::turn() noexcept {
+  if (fork_.is_in_child()) return;
   const auto self = shared_from_this();
   const std::uint64_t opening = openings_;
   take_in_and_deliver();
@@ -241,6 +244,7 @@ void engine::on_answer(const store_call& call) noexcept {
 // --- polls
 
 void engine::on_poll() noexcept {
+  if (fork_.is_in_child()) return;
   (void)poll_.arm(options_.poll);
   wake();
   if (!members_.is_joined()) return;
@@ -258,6 +262,7 @@ void engine::on_scheduled(partition_number p) noexcept {
 
 // From the beginning, because the task may be due already.
 void engine::look_soon() noexcept {
+  if (fork_.is_in_child()) return;
   next_soon_ = timers_.now() + std::max<std::chrono::nanoseconds>(least_between_looks, look_took_ * pause_after_wake);
   if (!reader_.is_paused()) reader_.look(true);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "arrivals.hpp"
+#include "fork_check.hpp"
 #include "membership.hpp"
 #include "outage_pause.hpp"
 #include "request_desk.hpp"
@@ -30,6 +31,8 @@ namespace tickwheel::durable::detail {
 /// The user's callables are called in *turns*. A request, an answer of the store, or a due task asks for one, and it comes as a zero
 /// delay. So no callable runs within a request or within the store. A turn takes in answers and calls the user, for a limited time. It
 /// also begins what is due, and sends what was requested: the requests of one iteration of the loop go out in one batch.
+///
+/// In a child of a fork it does nothing more: a start or an answer that has already arrived belongs to the parent.
 ///
 /// *Lifetime:* shared by its scheduler and by the functions that are running, because a callable may destroy the scheduler.
 class engine final : public std::enable_shared_from_this<engine>,
@@ -121,6 +124,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   tickwheel::detail::splitmix64 random_;
   const std::string name_;  // the same each time it is opened
 
+  fork_check fork_;  // since it was opened
   bool is_open_ = false;
   bool is_closing_ = false;
   std::uint64_t openings_ = 0;  // how often it was opened

@@ -24,6 +24,7 @@ membership::membership(timer_service& timers, client& of) noexcept
 void membership::open(store& tasks, const scheduler_options& options, const std::string& name, bool is_starting,
                       std::uint64_t seed) {
   tasks_ = &tasks;
+  fork_ = {};
   lease_ = options.lease;
   is_starting_ = is_starting;
   has_joined_ = is_leaving_ = has_left_ = false;
@@ -56,7 +57,10 @@ std::vector<partition_number> membership::partitions() const {
   return mine;
 }
 
-void membership::on_timer() noexcept { is_joined() ? renew() : join(); }
+void membership::on_timer() noexcept {
+  if (fork_.is_in_child()) return;
+  is_joined() ? renew() : join();
+}
 
 void membership::look() noexcept {
   if (!is_joined()) return;

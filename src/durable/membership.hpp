@@ -1,6 +1,8 @@
 // Keeps this node a member of its store: its session, its share of the partitions, and the burial of dead nodes.
 #pragma once
 
+#include "fork_check.hpp"
+
 #include <tickwheel/durable/scheduler_options.hpp>
 #include <tickwheel/durable/store.hpp>
 #include <tickwheel/net/backoff.hpp>
@@ -126,6 +128,7 @@ class membership {
   client& client_;
   store* tasks_ = nullptr;
   member_timer<&membership::on_timer> next_;
+  fork_check fork_;  // since it was opened
 
   std::chrono::nanoseconds lease_{};
   bool is_starting_ = false;

@@ -54,6 +54,10 @@ void request_desk::deliver_all(request_order& leaving) noexcept {
   }
 }
 
+void request_desk::drop_all(request_order& leaving) noexcept {
+  leaving.clear_and_dispose([](request* r) { delete r; });
+}
+
 int request_desk::admit(std::size_t request_bytes) const noexcept {
   if (open_requests_ >= options_.max_requests) return UV_EAGAIN;
   if (request_bytes_ == 0) return 0;  // a single request always fits

@@ -71,6 +71,8 @@ class request_desk final : private lane_owner {
   void close(request_order& leaving) noexcept;
   /// Delivers the requests of `close`. Any of them may destroy the desk.
   static void deliver_all(request_order& leaving) noexcept;
+  /// Destroys them without a call.
+  static void drop_all(request_order& leaving) noexcept;
 
   // As the functions of the scheduler. They may throw std::bad_alloc, and then have changed nothing.
   int schedule(task, completion<schedule_result>, on_conflict);

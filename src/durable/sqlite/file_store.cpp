@@ -96,6 +96,10 @@ int file_store::open(timer_service& timers) noexcept {
 
 void file_store::close() noexcept {
   if (running_ == nullptr || is_closing_) return;
+  if (running_->fork.is_in_child()) {
+    static_cast<void>(running_.release());  // the locks and descriptors in it are the parent's
+    return;
+  }
   is_closing_ = true;
   running& open = *running_;
   open.stop();
@@ -129,6 +133,7 @@ std::string_view file_store::problem() const noexcept {
 void file_store::push(verb kind, store_call& call) noexcept {
   tickwheel::detail::require(running_ != nullptr, "a verb of a closed store");
   call.carried_out = 0;
+  if (running_->fork.is_in_child()) return;
   queued_call& queued = running_->answers->place(kind, call);
   if (!is_closing_) return running_->queues.push(queued);
   call.status = store_status::unavailable;

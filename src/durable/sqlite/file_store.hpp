@@ -1,6 +1,7 @@
 // The store on the loop's thread.
 #pragma once
 
+#include "../fork_check.hpp"
 #include "outbox.hpp"
 #include "reader.hpp"
 #include "store_state.hpp"
@@ -16,6 +17,9 @@
 namespace tickwheel::durable::sqlite {
 
 /// Queues the calls for a writer and a reader, which it starts when it is opened.
+///
+/// In a child of a fork there is neither, and one of them may have held a lock. There a call is never answered, and `close` only
+/// forgets what was open.
 class file_store final : public store {
  public:
   /// `now` is the store's clock. The writer and the reader call it.
@@ -60,6 +64,7 @@ class file_store final : public store {
     reader reads;
     std::thread writer_thread, reader_thread;
     std::atomic<bool> reader_ended = false;
+    const detail::fork_check fork;
   };
 
   const char* invalid_field() const noexcept;

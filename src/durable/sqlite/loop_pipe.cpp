@@ -1,5 +1,8 @@
 #include "loop_pipe.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <new>
 
 namespace tickwheel::durable::sqlite {
@@ -25,19 +28,23 @@ int loop_pipe::open(uv_loop_t& loop) noexcept {
   return 0;
 }
 
-// The pipe has room: it holds one byte at most.
+// A full pipe wakes the loop as well.
 void loop_pipe::wake() noexcept {
   const char byte = 0;
   [[maybe_unused]] const auto written = ::write(ends_[1], &byte, 1);
 }
 
 void loop_pipe::on_readable() noexcept {
-  if (::getpid() != process_) {
-    uv_poll_stop(&poll_);
-    return;
-  }
-  char byte = 0;
-  if (::read(ends_[0], &byte, 1) == 1) client_.on_wakeup();
+  if (fork_.is_in_child()) return stop_in_child();
+  std::array<char, 64> bytes;
+  if (::read(ends_[0], bytes.data(), bytes.size()) > 0) client_.on_wakeup();
+}
+
+// Before uv_loop_fork, parent and child poll the same epoll set, from which libuv takes the descriptor. So another one is placed under
+// its number, for which that has no effect. The end for writing is never readable.
+void loop_pipe::stop_in_child() noexcept {
+  ::dup2(ends_[1], ends_[0]);
+  uv_poll_stop(&poll_);
 }
 
 // libuv has finished with a handle that the program closed when two iterations have ended: it closes handles in any order.

@@ -1,7 +1,8 @@
 // Wakes the loop from the store's threads.
 #pragma once
 
-#include <unistd.h>
+#include "../fork_check.hpp"
+
 #include <uv.h>
 
 #include <memory>
@@ -13,8 +14,9 @@ namespace tickwheel::durable::sqlite {
 /// A uv_async_t needs no descriptor of its own, but libuv 1.44 spins on the loop's thread until the sending thread has left
 /// uv_async_send. A sender that lost its processor to the loop's thread leaves it some milliseconds later.
 ///
-/// A child of a fork has the same pipe. After `uv_loop_fork` it reads nothing from it, so that its parent misses no wakeup. Before, the
-/// loops of both share one epoll set, and the parent may miss one.
+/// A wakeup is lost if the program closes the handle, in a walk over its loop.
+///
+/// A child of a fork has the same pipe. It reads nothing from it, so that its parent misses no wakeup.
 ///
 /// *Thread safety:* any thread calls `wake`; the loop thread the others.
 class loop_pipe {
@@ -40,7 +42,7 @@ class loop_pipe {
   loop_pipe(const loop_pipe&) = delete;
   loop_pipe& operator=(const loop_pipe&) = delete;
 
-  /// Wakes the loop: the client is told once. Requires: it was told of the last wakeup.
+  /// Wakes the loop: the client is told once. Several wakeups may become one.
   void wake() noexcept;
 
   /// Returns false once the program has closed the handle, in a walk over its loop. No wakeup is delivered any more.
@@ -52,11 +54,12 @@ class loop_pipe {
 
   int open(uv_loop_t&) noexcept;
   void on_readable() noexcept;
+  void stop_in_child() noexcept;
   void close() noexcept;
   void close_after(unsigned iterations) noexcept;
 
   client& client_;
-  const pid_t process_ = ::getpid();
+  const detail::fork_check fork_;
   uv_file ends_[2] = {-1, -1};  // for reading and writing
   uv_poll_t poll_{};
   uv_idle_t sentinel_{};  // never started, only closed

@@ -8,6 +8,17 @@
 
 namespace tickwheel::durable::sqlite {
 
+namespace {
+
+using namespace std::chrono_literals;
+
+// from a refused post to the next try
+constexpr std::chrono::milliseconds refused_pause = 2ms;
+// A wakeup by the pipe that did not come for so long counts as lost. The loop's thread may as well be busy: the post is then one too many.
+constexpr std::chrono::milliseconds lost_after = 100ms;
+
+}  // namespace
+
 outbox::outbox(timer_service& timers) : service_{timers.remote()} {
   reserve();
   if (uv_loop_t* const loop = timers.loop()) pipe_ = loop_pipe::make(*loop, *this);
@@ -35,52 +46,50 @@ queued_call& outbox::place(verb kind, store_call& call) noexcept {
   return made;
 }
 
-bool outbox::answer(call_list&& calls) noexcept {
-  wakeup needed{};
+std::chrono::milliseconds outbox::answer(call_list&& calls) noexcept {
   {
     const std::lock_guard lock{mutex_};
     answered_.append(std::move(calls));
-    needed = next_wakeup();
+    if (closed_ || woken_ || answered_.empty()) return 0ms;
+    if (!has_pipe_) return post();
+    woken_ = true;
+    lost_at_ = std::chrono::steady_clock::now() + lost_after;
   }
-  return wake(needed);
+  // Not under the mutex: the loop's thread may run before this one goes on.
+  pipe_->wake();
+  return lost_after;
 }
 
-bool outbox::retry() noexcept {
-  wakeup needed{};
-  {
-    const std::lock_guard lock{mutex_};
-    needed = next_wakeup();
-  }
-  return wake(needed);
-}
-
-// Not under the mutex: the loop's thread may run before this one goes on.
-bool outbox::wake(wakeup needed) noexcept {
-  if (needed == wakeup::by_pipe) pipe_->wake();
-  return needed != wakeup::refused;
-}
-
-// under the mutex
-outbox::wakeup outbox::next_wakeup() noexcept {
-  if (closed_ || woken_ || answered_.empty()) return wakeup::none;
-  if (!has_pipe_) return post();
-  woken_ = true;
-  return wakeup::by_pipe;
+std::chrono::milliseconds outbox::retry() noexcept {
+  const std::lock_guard lock{mutex_};
+  if (closed_ || posted_ || answered_.empty()) return 0ms;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(lost_at_ - std::chrono::steady_clock::now());
+  return woken_ && left > 0ms ? left : post();
 }
 
 // under the mutex: `close` comes before or after it as a whole
-outbox::wakeup outbox::post() noexcept {
-  const int error = service_.post([self = shared_from_this()]() noexcept { self->on_wakeup(); });
-  woken_ = error == 0;
+std::chrono::milliseconds outbox::post() noexcept {
+  const int error = service_.post([self = shared_from_this()]() noexcept { self->on_posted(); });
   // a closed service delivers nothing any more: the store is closed soon, and answers
-  return woken_ || error == UV_ECANCELED ? wakeup::by_post : wakeup::refused;
+  if (error != 0 && error != UV_ECANCELED) return refused_pause;
+  woken_ = posted_ = true;
+  return 0ms;
 }
 
-// A wakeup that is on its way is lost with the pipe.
+// `retry` repeats a wakeup that was lost with the handle.
 void outbox::check_pipe() noexcept {
   if (pipe_ == nullptr || pipe_->is_polled()) return;
   const std::lock_guard lock{mutex_};
-  if (std::exchange(has_pipe_, false) && woken_) (void)post();
+  has_pipe_ = false;
+}
+
+void outbox::on_posted() noexcept {
+  if (fork_.is_in_child()) return;
+  {
+    const std::lock_guard lock{mutex_};
+    posted_ = false;
+  }
+  on_wakeup();
 }
 
 void outbox::on_wakeup() noexcept {

@@ -7,6 +7,7 @@
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -17,8 +18,10 @@ namespace tickwheel::durable::sqlite {
 /// Keeps the answered calls until the loop has delivered them, and the places for calls on their way.
 ///
 /// A thread that answers wakes the loop, which then takes all answers. It does so by a pipe. Without a libuv loop or a descriptor,
-/// and after the program has closed the pipe's handle, it posts the wakeup to the service. A post that the service refuses is
-/// repeated by `retry`.
+/// and after the program has closed the pipe's handle, it posts the wakeup to the service. `retry` repeats a wakeup that the service has
+/// refused, or that was lost with the pipe's handle.
+///
+/// In a child of a fork nothing is delivered.
 ///
 /// *Thread safety:* any thread calls `answer` and `retry`; the loop thread the others.
 class outbox final : public std::enable_shared_from_this<outbox>, private loop_pipe::client {
@@ -28,9 +31,10 @@ class outbox final : public std::enable_shared_from_this<outbox>, private loop_p
   /// Returns a place for a call. Stops the process if there is no memory for one.
   queued_call& place(verb kind, store_call& call) noexcept;
 
-  /// Gives calls back to the loop. Returns false if the service refused a post: call `retry` later.
-  bool answer(call_list&& calls) noexcept;
-  bool retry() noexcept;
+  /// Gives calls back to the loop. Returns after which time to call `retry`; zero: not at all.
+  std::chrono::milliseconds answer(call_list&& calls) noexcept;
+  /// Posts a wakeup if answers wait for none that was posted. Returns as `answer`.
+  std::chrono::milliseconds retry() noexcept;
 
   /// Takes the calls that are answered, and delivers nothing from now on. Requires: the threads have ended.
   call_list close() noexcept;
@@ -41,18 +45,18 @@ class outbox final : public std::enable_shared_from_this<outbox>, private loop_p
  private:
   static constexpr std::size_t block = 256;
 
-  enum class wakeup { none, by_pipe, by_post, refused };
-
   void reserve();
-  bool wake(wakeup) noexcept;
-  wakeup next_wakeup() noexcept;
-  wakeup post() noexcept;
+  std::chrono::milliseconds post() noexcept;
   void check_pipe() noexcept;
   void on_wakeup() noexcept override;
+  void on_posted() noexcept;
 
+  const detail::fork_check fork_;
   std::mutex mutex_;
   call_list answered_;
-  bool woken_ = false;  // a wakeup is on its way
+  bool woken_ = false;                               // a wakeup is on its way
+  bool posted_ = false;                              // one that was posted
+  std::chrono::steady_clock::time_point lost_at_{};  // a wakeup by the pipe that did not come by then
   bool closed_ = false;
   bool has_pipe_ = false;
   const remote_handle service_;

@@ -77,7 +77,7 @@ void reader::carry_out(queued_call& queued) noexcept {
   if (is_held) queues_.list_is_fixed();
   call_list answered;
   answered.push(queued);
-  if (!answers_.answer(std::move(answered))) queues_.retry_wakeup();
+  queues_.retry_wakeup(answers_.answer(std::move(answered)));
 }
 
 void reader::list(list_call& call, nanoseconds now, bool& is_held) {

@@ -2,6 +2,7 @@
 
 #include "../batch_limits.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace tickwheel::durable::sqlite {
@@ -9,9 +10,6 @@ namespace tickwheel::durable::sqlite {
 namespace {
 
 using detail::limits;
-
-// from a refused wakeup to the next try
-constexpr std::chrono::milliseconds wakeup_pause{2};
 
 struct size {
   std::size_t elements = 0;
@@ -89,12 +87,14 @@ bool work_queues::has_writing() const noexcept {
 
 bool work_queues::next_writing(writing& work, std::chrono::milliseconds patience) noexcept {
   std::unique_lock lock{mutex_};
-  const auto is_awake = [this] { return has_writing() || owes_wakeup_; };
-  if (patience.count() > 0)
-    writer_.wait_for(lock, patience, is_awake);
-  else
-    writer_.wait(lock, is_awake);
-  if (owes_wakeup_) writer_.wait_for(lock, wakeup_pause, [this] { return has_writing(); });
+  const auto until = patience.count() > 0 ? steady::now() + patience : steady::time_point::max();
+  while (!has_writing()) {
+    const auto end = std::min(until, retry_at_);
+    if (end == steady::time_point::max())
+      writer_.wait(lock);
+    else if (writer_.wait_until(lock, end) == std::cv_status::timeout)
+      break;
+  }
   if (stopping_) return false;
   work.starts = std::move(starts_);
   starts_wait_ = false;
@@ -102,7 +102,8 @@ bool work_queues::next_writing(writing& work, std::chrono::milliseconds patience
   if (!requests_wait_) take_requests(work.requests);
   work.completes_checkpoint = std::exchange(wants_completion_, false);
   work.reopens_file = std::exchange(wants_reopening_, false);
-  work.retries_wakeup = std::exchange(owes_wakeup_, false);
+  work.retries_wakeup = retry_at_ <= steady::now();
+  if (work.retries_wakeup) retry_at_ = steady::time_point::max();
   return true;
 }
 
@@ -156,9 +157,10 @@ void work_queues::resume_checkpoints() noexcept {
   reader_.notify_one();
 }
 
-void work_queues::retry_wakeup() noexcept {
+void work_queues::retry_wakeup(std::chrono::milliseconds after) noexcept {
+  if (after.count() == 0) return;
   const std::lock_guard lock{mutex_};
-  owes_wakeup_ = true;
+  retry_at_ = std::min(retry_at_, steady::now() + after);
   writer_.notify_one();
 }
 

@@ -24,7 +24,7 @@ class work_queues {
     call_list requests;  // at most 1,000 elements or 4 MiB
     bool completes_checkpoint = false;
     bool reopens_file = false;
-    bool retries_wakeup = false;
+    bool retries_wakeup = false;  // of the loop
   };
   enum class reading { call, checkpoint, suspend, stop };
 
@@ -52,8 +52,8 @@ class work_queues {
   /// The writer: has completed a checkpoint or opened the file again. The reader goes on.
   void resume_checkpoints() noexcept;
 
-  /// The writer and the reader: the loop has refused a wakeup. The writer tries again a little later.
-  void retry_wakeup() noexcept;
+  /// The writer and the reader: the writer shall wake the loop again after this time. Zero: it need not.
+  void retry_wakeup(std::chrono::milliseconds after) noexcept;
 
   /// The reader: waits for work. After `suspend` it closes its connection and calls `suspended`.
   reading next_reading(queued_call*&) noexcept;
@@ -69,6 +69,8 @@ class work_queues {
   bool reader_is_suspended() noexcept;
 
  private:
+  using steady = std::chrono::steady_clock;
+
   bool has_writing() const noexcept;
   void hand_over_list() noexcept;
   void take_requests(call_list&) noexcept;
@@ -89,9 +91,9 @@ class work_queues {
   bool wants_checkpoint_ = false;
   bool wants_completion_ = false;
   bool wants_reopening_ = false;
-  bool reader_waits_ = false;  // for the writer to do one of these two
-  bool has_read_ = false;      // since the last checkpoint
-  bool owes_wakeup_ = false;
+  bool reader_waits_ = false;                                // for the writer to do one of these two
+  bool has_read_ = false;                                    // since the last checkpoint
+  steady::time_point retry_at_ = steady::time_point::max();  // the writer wakes the loop again
 };
 
 }  // namespace tickwheel::durable::sqlite

@@ -44,7 +44,7 @@ void writer::run() noexcept {
     work_queues::writing work;
     const bool is_lost = lock_.has_value() && open_ == nullptr;
     if (!queues_.next_writing(work, is_lost ? reopen_pause : 0ms)) break;
-    if (work.retries_wakeup && !answers_.retry()) queues_.retry_wakeup();
+    if (work.retries_wakeup) queues_.retry_wakeup(answers_.retry());
     if (work.reopens_file) lose_file();
     if (lock_.has_value() && open_ == nullptr) reopen();
     if (work.completes_checkpoint) complete_checkpoint();
@@ -91,9 +91,7 @@ void writer::commit(call_list& batch) noexcept {
   answer(std::move(batch));
 }
 
-void writer::answer(call_list&& calls) noexcept {
-  if (!answers_.answer(std::move(calls))) queues_.retry_wakeup();
-}
+void writer::answer(call_list&& calls) noexcept { queues_.retry_wakeup(answers_.answer(std::move(calls))); }
 
 store_status writer::attempt(const call_list& batch, nanoseconds& now) noexcept {
   transaction& changes = open_->changes;

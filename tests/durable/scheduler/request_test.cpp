@@ -51,10 +51,15 @@ TEST_F(request, is_refused_if_it_is_invalid) {
   EXPECT_EQ(asks({std::string(256, 'x'), due, {}, {}}), UV_EINVAL);
   EXPECT_EQ(asks({"\xff", due, {}, {}}), UV_EINVAL);
   EXPECT_EQ(asks({"a", durable::clock::time_point{}, {}, {}}), UV_EINVAL);
+  EXPECT_EQ(asks({"a", durable::clock::time_point{-1ns}, {}, {}}), UV_EINVAL);
+  EXPECT_EQ(asks({"a", std::chrono::sys_days{std::chrono::year{2200} / 1 / 1}, {}, {}}), UV_EINVAL);
   EXPECT_EQ(asks({"a", due, std::string(65'537, 'x'), {}}), UV_EINVAL);
   EXPECT_EQ(asks({"a", due, {}, -1ns}), UV_EINVAL);
   EXPECT_EQ(asks({"a", due, {}, 999us}), UV_EINVAL);
   EXPECT_EQ(cancel("a\n"), UV_EINVAL);
+  EXPECT_EQ(node.scheduler.get("", [](read_result, const durable::task_info&) noexcept {}), UV_EINVAL);
+  EXPECT_EQ(node.scheduler.revive("\xff", [](durable::revive_result) noexcept {}), UV_EINVAL);
+  EXPECT_EQ(node.scheduler.finish(std::string(256, 'x'), 1, [](durable::finish_result) noexcept {}), UV_EINVAL);
   const auto list = [&](std::size_t limit) {
     return node.scheduler.list(durable::task_state::dead, "", limit,
                                [](read_result, std::vector<durable::task_info>) noexcept {});

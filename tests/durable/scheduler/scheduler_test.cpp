@@ -120,6 +120,52 @@ TEST_F(scheduler, dropped_execution_counts_as_a_failure) {
   EXPECT_EQ(node.scheduler.stats().failed, 1U);
 }
 
+TEST_F(scheduler, execution_without_an_answer_keeps_its_place) {
+  manual_node small{world, {.name = "small", .max_running = 1}};
+  ASSERT_EQ(small.open(), 0);
+  std::optional<execution> kept;
+  small.on_start = [&](execution run) { kept = std::move(run); };
+  small.schedule("a", 1s);
+  small.schedule("b", 2s);
+  small.advance(1h);
+  EXPECT_EQ(small.started, std::vector<std::string>{"a"});
+  EXPECT_EQ(small.state("a"), task_state::running);
+  EXPECT_EQ(small.scheduler.stats().running, 1U);
+  EXPECT_GT(small.scheduler.stats().oldest_running, 1h - 2s);
+  EXPECT_GT(small.scheduler.stats().oldest_overdue, 1h - 3s);
+  small.on_start = nullptr;
+  kept->done();
+  small.advance(10ms);
+  EXPECT_EQ(small.started, (std::vector<std::string>{"a", "b"}));
+  small.advance(10ms);
+  EXPECT_EQ(small.scheduler.stats().oldest_running, 0ns);
+  EXPECT_EQ(small.scheduler.stats().oldest_overdue, 0ns);
+}
+
+TEST_F(scheduler, error_of_any_bytes_is_kept_as_text) {
+  open();
+  const std::vector<std::pair<std::string, std::string>> errors{
+      {"", ""},
+      {"broken", "broken"},
+      {std::string("a\0b", 3), "a?b"},
+      {"\xff\xc3(\xe2\x82",
+       "??"
+       "("
+       "??"},
+      {"caf\xc3\xa9", "caf\xc3\xa9"},
+      {std::string(2000, 'x'), std::string(1024, 'x')},
+      {std::string(1023, 'x') + "\xc3\xa9", std::string(1023, 'x')},
+  };
+  for (std::size_t i = 0; i != errors.size(); ++i) {
+    const std::string id = "t" + std::to_string(i);
+    node.on_start = [&](execution run) { run.bury(errors[i].first); };
+    node.schedule(id, 0s);
+    node.advance(10ms);
+    EXPECT_EQ(node.get(id)->state, task_state::dead);
+    EXPECT_EQ(node.get(id)->last_error, errors[i].second) << i;
+  }
+}
+
 TEST_F(scheduler, runs_at_most_max_running) {
   manual_node small{world, {.name = "small", .max_running = 3}};
   ASSERT_EQ(small.open(), 0);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <string>
+#include <thread>
 
 using namespace conformance;
 
@@ -56,6 +58,14 @@ class sqlite_wakeup : public testing::Test {
     };
     uv_walk(on.loop(), close, &closed);
     return closed;
+  }
+
+  /// Returns how many descriptors the kernel polls for the loop.
+  int count_polled() {
+    std::ifstream set{"/proc/self/fdinfo/" + std::to_string(uv_backend_fd(on.loop()))};
+    int polled = 0;
+    for (std::string line; std::getline(set, line);) polled += line.starts_with("tfd:");
+    return polled;
   }
 
   /// Waits until another connection sees the row.
@@ -121,6 +131,55 @@ TEST_F(sqlite_wakeup, on_its_way_when_the_handle_is_closed_comes_anew) {
   own.store().get(get);
   call_runner{on}.wait_for(get);
   EXPECT_TRUE(put.is_answered());
+}
+
+TEST_F(sqlite_wakeup, lost_with_the_handle_comes_although_nothing_is_asked) {
+  node own{on};
+  own.start();
+  asked<durable::put_call> put;
+  put.items.push_back({due_now("a"), {}});
+  own.store().put(put);
+  wait_for_row("a");
+  EXPECT_EQ(close_polls(), 1);
+  call_runner{on}.wait_for(put);
+}
+
+TEST_F(sqlite_wakeup, lost_with_the_handle_comes_after_the_queue_of_posts_was_full) {
+  node own{on};
+  own.start();
+  asked<durable::put_call> put;
+  put.items.push_back({due_now("a"), {}});
+  own.store().put(put);
+  wait_for_row("a");
+  EXPECT_EQ(close_polls(), 1);
+  bool ran = false;
+  auto block = [&ran]() noexcept { ran = true; };
+  ASSERT_EQ(on.timers().remote().post(block), 0);
+  std::this_thread::sleep_for(150ms);  // the post of the wakeup is refused meanwhile
+  call_runner{on}.wait_for(put);
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(sqlite_wakeup, pipe_stays_polled_while_a_child_runs_before_uv_loop_fork) {
+  node own{on};
+  own.start();
+  const int polled = count_polled();
+  asked<durable::put_call> put;
+  put.items.push_back({due_now("a"), {}});
+  own.store().put(put);
+  wait_for_row("a");
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto end = std::chrono::steady_clock::now() + 20ms;
+    while (std::chrono::steady_clock::now() < end) uv_run(on.loop(), UV_RUN_NOWAIT);
+    ::_exit(put.is_answered() ? 2 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(count_polled(), polled);
+  call_runner{on}.wait_for(put);
 }
 
 // The child polls its parent's pipe.

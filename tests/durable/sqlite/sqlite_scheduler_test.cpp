@@ -1,0 +1,124 @@
+// A scheduler on a file that cannot be used, or not now: what the program is told.
+#include "sqlite_fixture.hpp"
+
+#include <tickwheel/durable/durable.hpp>
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+
+using namespace conformance;
+using durable::schedule_result;
+
+namespace {
+
+std::string text_of(const std::string& file) {
+  std::ifstream in{file, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+/// A scheduler on a live loop.
+class sqlite_scheduler : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(timers.open(loop), 0); }
+  void TearDown() override { timers.close(); }
+
+  void use(const std::string& path) {
+    scheduler.emplace(timers, durable::sqlite_store(path));
+    scheduler->on_due([this](durable::execution run) noexcept {
+      started.insert(std::string{run.id()});
+      run.done();
+    });
+  }
+  /// Opens the scheduler. Returns what `ready` was called with.
+  int open() {
+    std::optional<int> ready;
+    EXPECT_EQ(scheduler->open([&](int error) noexcept { ready = error; }), 0);
+    wait_for([&] { return ready.has_value(); });
+    return ready.value_or(1);
+  }
+  schedule_result schedule(const std::string& id, const std::string& payload = {}) {
+    std::optional<schedule_result> result;
+    EXPECT_EQ(scheduler->schedule({.id = id, .due = durable::clock::now(), .payload = payload},
+                                  [&](schedule_result r) noexcept { result = r; }),
+              0);
+    wait_for([&] { return result.has_value(); });
+    return result.value_or(schedule_result::unknown);
+  }
+  template <class Condition>
+  void wait_for(Condition is_met) {
+    using steady = std::chrono::steady_clock;
+    const auto end = steady::now() + 20s;
+    while (!is_met() && steady::now() < end) uv_run(loop.get(), UV_RUN_NOWAIT);
+    ASSERT_TRUE(is_met());
+  }
+
+  test_folder folder;
+  live_loop loop;
+  tickwheel::timer_service timers;
+  std::optional<durable::scheduler> scheduler;
+  std::set<std::string> started;
+};
+
+TEST_F(sqlite_scheduler, ready_tells_why_a_file_is_refused_and_leaves_it_alone) {
+  const std::string letter = folder.file("letter");
+  std::ofstream{letter} << "this is a letter, and by no means a database" << std::string(4096, '!');
+  const std::string newer = folder.file("newer.db");
+  use(newer);
+  ASSERT_EQ(open(), 0);
+  scheduler->close();
+  shell{newer}.run("pragma user_version = 2");
+  for (const auto& [path, error] :
+       {std::pair{letter, UV_EFTYPE}, {newer, UV_ENOTSUP}, {folder.file("missing/tasks.db"), UV_ENOENT}}) {
+    use(path);
+    const std::string before = text_of(path);
+    EXPECT_EQ(open(), error) << path;
+    EXPECT_NE(scheduler->problem().find(path), std::string_view::npos) << scheduler->problem();
+    EXPECT_EQ(scheduler->schedule({.id = "a", .due = durable::clock::now()}, [](schedule_result) noexcept {}),
+              UV_ECANCELED);
+    EXPECT_EQ(text_of(path), before) << path;
+  }
+}
+
+TEST_F(sqlite_scheduler, second_one_is_busy_until_the_first_is_closed) {
+  const std::string file = folder.file("tasks.db");
+  durable::scheduler first{timers, durable::sqlite_store(file)};
+  std::optional<int> ready;
+  ASSERT_EQ(first.open([&](int error) noexcept { ready = error; }), 0);
+  wait_for([&] { return ready.has_value(); });
+  use(file);
+  EXPECT_EQ(open(), UV_EBUSY);
+  first.close();
+  EXPECT_EQ(open(), 0);
+  EXPECT_EQ(schedule("a"), schedule_result::scheduled);
+}
+
+TEST_F(sqlite_scheduler, full_disk_makes_requests_unavailable_and_loses_nothing) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  use(folder.file("tasks.db"));
+  ASSERT_EQ(open(), 0);
+  EXPECT_EQ(schedule("before"), schedule_result::scheduled);
+  wait_for([&] { return started.contains("before"); });
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  rlimit full = limit;
+  full.rlim_cur = 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  EXPECT_EQ(schedule("meanwhile", std::string(50'000, 'x')), schedule_result::unavailable);
+  EXPECT_FALSE(scheduler->problem().empty());
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  schedule_result after{};
+  do {
+    after = schedule("after");
+  } while (after == schedule_result::unavailable);
+  EXPECT_EQ(after, schedule_result::scheduled);
+  wait_for([&] { return started.contains("after"); });
+  EXPECT_FALSE(started.contains("meanwhile"));
+}
+
+}  // namespace
