@@ -52,11 +52,13 @@ class Postgres(unittest.TestCase):
         with Callee() as callee, Database() as database:
             options = ["--store", database.url, "--lease", "1s"]
             with Service(*options) as first, Service(*options) as second:
+                later = {"in": "1h", "callback": "http://127.0.0.1:9/first"}
+                self.assertEqual(first.ask("PUT", "/v1/timers/later", later)[0], 201)
+                self.assertEqual(second.ask("PUT", "/v1/timers/later", {**later, "in": "2h"})[0], 200)
+                self.assertEqual(json.loads(second.ask("GET", "/v1/timers/later")[1])["callback"], later["callback"])
                 for i in range(100):
                     document = {"in": "2s", "callback": f"http://{callee.address}/{i}"}
                     self.assertEqual((first, second)[i % 2].ask("PUT", f"/v1/timers/{i}", document)[0], 201)
-                self.assertEqual(second.ask("PUT", "/v1/timers/0", {"in": "1h", "callback": "http://127.0.0.1:9/"})[0], 200)
-                self.assertEqual(json.loads(second.ask("GET", "/v1/timers/0")[1])["callback"], f"http://{callee.address}/0")
                 first.signal(signal.SIGKILL)
                 first.wait()
                 wait_for(lambda: len({path for path, _, _ in list(callee.calls)}) == 100, "a timer was not called")
