@@ -310,9 +310,11 @@ void membership::recover(bool is_urgent) {
 
 void membership::on_recover_answered() noexcept {
   if (!recover_.is_ok()) must_recover_ = true;  // after the next renewal
-  if (!recover_.is_ok() || recover_.session != session_) return;
-  for (const std::string& id : recover_.doubted) doubted_.erase(id);
-  client_.on_recovered(recover_.recovered + recover_.died);
+  if (!recover_.is_ok()) return;
+  if (recover_.session == session_) {
+    for (const std::string& id : recover_.doubted) doubted_.erase(id);
+    client_.on_recovered(recover_.recovered + recover_.died);
+  }
   if (must_recover_) recover();
 }
 

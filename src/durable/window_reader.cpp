@@ -15,27 +15,35 @@ namespace tickwheel::durable::detail {
 
 namespace {
 
-constexpr auto longest_step = std::chrono::seconds{2};  // that counts: this process may have been stopped meanwhile
+// What counts of a look from the beginning, and of all steps of a round: this process may have been stopped meanwhile.
+constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2};
 
 }  // namespace
 
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
                              const membership& members, task_window& window, client& of) noexcept
-    : timers_{timers}, options_{options}, clock_{time}, members_{members}, window_{window}, client_{of} {}
+    : timers_{timers},
+      options_{options},
+      clock_{time},
+      members_{members},
+      window_{window},
+      client_{of},
+      at_once_{limits.partitions} {}
 
 void window_reader::close() noexcept {
   tasks_ = nullptr;
   is_full_ = starts_over_ = is_whole_ = false;
   waiting_.clear();
+  read_to_.clear();
   round_.clear();
-  next_step_ = {};
-  timed_ = 0;
+  next_step_ = next_try_ = {};
 }
 
 void window_reader::begin_round(std::size_t looks) {
   if (!client_.wants_tasks()) return;
   round_ = members_.partitions();
   step_ = (round_.size() + looks - 1) / looks;
+  longest_step_ = longest_look / static_cast<std::int64_t>(looks);
 }
 
 void window_reader::look(bool from_the_beginning) {
@@ -45,37 +53,49 @@ void window_reader::look(bool from_the_beginning) {
     return;
   }
   is_full_ = false;
-  clock::time_point low{};
-  if (!from_the_beginning) {
-    low = clock_.at(timers_.read_clock());
-    if (const loaded_task* const oldest = window_.first_due()) low = std::min(low, oldest->row.at);
-    low -= std::chrono::duration_cast<clock::duration>(options_.window * 2);
+  is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
+  if (is_whole_) {
+    read_to_.clear();
+    next_try_ = {};
   }
-  waiting_.clear();
-  for (const partition_number p : members_.partitions()) waiting_.push_back({p, low, {}});
-  unread_ = waiting_.size();
-  load_.page = std::max(limits.rows / unread_, limits.least_rows);
-  is_whole_ = from_the_beginning;
+  take_ranges();
+  if (waiting_.empty()) return;
+  load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
   took_ = {};
-  timed_ = from_the_beginning ? unread_ : take_step();
-  at_once_ = is_whole_ ? limits.partitions : timed_ != 0 ? timed_ : unread_;
   load();
 }
 
-// The partitions of the step come first. Returns how many there are.
-std::size_t window_reader::take_step() {
-  if (round_.empty() || timers_.read_clock() < next_step_) return 0;
-  std::size_t taken = 0;
-  while (taken != step_ && !round_.empty()) {
+// Those from the beginning come last, so that a failure of theirs holds up no others. After one, another partition is their first, and
+// they are read one by one: the server may have taken too long for several.
+void window_reader::take_ranges() {
+  const auto now = timers_.read_clock();
+  auto newest = clock_.at(now);
+  if (const loaded_task* const oldest = window_.first_due()) newest = std::min(newest, oldest->row.at);
+  const auto two_windows = std::chrono::duration_cast<clock::duration>(options_.window * 2);
+  std::vector<load_range> from_the_beginning;
+  waiting_.clear();
+  for (const partition_number p : members_.partitions()) {
+    if (const auto known = read_to_.find(p); known != read_to_.end())
+      waiting_.push_back({p, std::min(newest, known->second) - two_windows, {}});
+    else if (now >= next_try_)
+      from_the_beginning.push_back({p, {}, {}});
+  }
+  if (from_the_beginning.empty() && now >= next_step_) take_step(from_the_beginning);
+  near_ = waiting_.size();
+  timed_ = from_the_beginning.size();
+  if (timed_ == 0) return;
+  const auto first = from_the_beginning.begin() + static_cast<std::ptrdiff_t>(failed_ % timed_);
+  waiting_.insert(waiting_.end(), first, from_the_beginning.end());
+  waiting_.insert(waiting_.end(), from_the_beginning.begin(), first);
+}
+
+void window_reader::take_step(std::vector<load_range>& step) {
+  while (step.size() != step_ && !round_.empty()) {
     const partition_number next = round_.back();
     round_.pop_back();
-    const auto at =
-        std::find_if(waiting_.begin(), waiting_.end(), [=](const load_range& r) { return r.partition == next; });
-    if (at == waiting_.end()) continue;
-    at->at = {};
-    std::swap(*at, waiting_[taken++]);
+    if (std::erase_if(waiting_, [=](const load_range& r) { return r.partition == next; }) != 0)
+      step.push_back({next, {}, {}});
   }
-  return taken;
 }
 
 void window_reader::look_if_half_is_gone() {
@@ -85,13 +105,13 @@ void window_reader::look_if_half_is_gone() {
 void window_reader::load() {
   load_.rows.clear();
   load_.rest.clear();
-  const std::size_t count = std::min(at_once_, waiting_.size());
+  is_timed_ = near_ == 0 && timed_ != 0;
+  std::size_t& pages = near_ != 0 ? near_ : timed_;
+  const std::size_t count = is_timed_ ? std::min(timed_, at_once_) : near_ != 0 ? near_ : waiting_.size();
+  pages -= std::min(pages, count);
   load_.ranges.assign(std::move_iterator{waiting_.begin()},
                       std::move_iterator{waiting_.begin() + static_cast<std::ptrdiff_t>(count)});
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
-  unread_ -= std::min(unread_, count);
-  is_timed_ = timed_ != 0;
-  timed_ -= std::min(timed_, count);
   load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;
@@ -103,8 +123,15 @@ void window_reader::note_time() {
   if (!is_timed_) return;
   const auto now = timers_.read_clock();
   took_ += now - sent_at_;
-  next_step_ = now + std::min<std::chrono::nanoseconds>(took_, longest_step) * limits.pause_in_round;
+  next_step_ = now + std::min(took_, is_whole_ ? longest_look : longest_step_) * limits.pause_in_round;
   if (is_whole_) client_.on_looked_from_the_beginning(took_);
+  if (load_.status == store_status::ok) {
+    if (timed_ == 0) at_once_ = limits.partitions;
+    return;
+  }
+  failed_ += load_.ranges.size();
+  at_once_ = 1;
+  next_try_ = now + std::min(took_, longest_look);
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
@@ -140,10 +167,12 @@ bool window_reader::take_in_one() {
 void window_reader::end_load() {
   load_.is_busy = false;
   if (tasks_ == nullptr || !client_.wants_tasks()) return;
-  if (std::exchange(starts_over_, false)) return look(true);
+  if (starts_over_) return look(true);
+  if (is_full_) return;
+  for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
+  for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
   waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});
-  if (is_full_ || waiting_.empty()) return;
-  if (unread_ == 0 || !is_whole_) at_once_ = waiting_.size();
-  load();
+  if (!waiting_.empty()) load();
 }
+
 }  // namespace tickwheel::durable::detail

@@ -11,17 +11,18 @@
 
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <vector>
 
 namespace tickwheel::durable::detail {
 
-/// A look reads the pending tasks of all own partitions that are due within `window`, page after page. It starts at the low-water
-/// mark, which is two windows before the oldest task in memory: earlier tasks were read before, or are late comers. A look ends early
-/// if the window is full, and goes on once half of it has gone.
+/// A look reads the pending tasks of all own partitions that are due within `window`, page after page. It starts at the low-water mark
+/// of each partition: two windows before the end of what was read of it, and before the oldest task in memory. Tasks before the mark
+/// are late comers. A look ends early if it fails or the window is full. The next one goes on where it ended.
 ///
 /// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
-/// of that. So it reads the first pages of a few partitions at a time. A round does it in steps: a look begins with the next
-/// partitions of the round, unless the last step was a short time ago in comparison with how long it took.
+/// of that. So it reads the first pages of a few partitions at a time. A round does it in steps: a look ends with the next partitions
+/// of the round, unless the last step was a short time ago in comparison with how long it took.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -70,7 +71,8 @@ class window_reader {
     bool is_busy = false;
   };
 
-  std::size_t take_step();
+  void take_ranges();
+  void take_step(std::vector<load_range>&);
   void note_time();
   bool take_in_one();
   void end_load();
@@ -85,16 +87,20 @@ class window_reader {
   store* tasks_ = nullptr;
 
   flight load_{*this};
-  std::vector<load_range> waiting_;  // ranges that are to be read
-  std::size_t at_once_ = 0;          // ranges of one load
-  std::size_t unread_ = 0;           // partitions of this look
-  std::size_t timed_ = 0;            // of these, those to be read from the beginning
-  bool is_timed_ = false;            // the load in flight reads from the beginning
-  bool is_whole_ = false;            // so does the whole look
+  std::vector<load_range> waiting_;                        // ranges that are to be read
+  std::size_t near_ = 0;                                   // the first so many of them begin at a mark
+  std::size_t timed_ = 0;                                  // the next so many begin at the beginning
+  std::size_t at_once_;                                    // of these, in one load
+  bool is_timed_ = false;                                  // the load in flight reads from the beginning
+  bool is_whole_ = false;                                  // so does the whole look
+  std::map<partition_number, clock::time_point> read_to_;  // of a partition that has no entry nothing was read
+  std::size_t failed_ = 0;                                 // ranges from the beginning whose load has failed
+  tickwheel::clock::time_point next_try_{};                // of what was never read
   tickwheel::clock::time_point sent_at_{};
   std::chrono::nanoseconds took_{};      // their first pages
   std::vector<partition_number> round_;  // partitions that are to be read from the beginning
   std::size_t step_ = 0;                 // how many of them at once
+  std::chrono::nanoseconds longest_step_{};
   tickwheel::clock::time_point next_step_{};
   bool is_full_ = false;      // the last look did not end for want of room
   bool starts_over_ = false;  // a look from the beginning follows

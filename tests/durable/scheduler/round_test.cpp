@@ -85,6 +85,102 @@ TEST_F(rounds, find_what_is_long_overdue) {
   EXPECT_EQ(a.started, strings{"late comer"});
 }
 
+// A slow server, and a long way to the next round.
+class slow_rounds : public rounds {
+ protected:
+  static constexpr auto slow = 10s;
+
+  void SetUp() override {
+    a.open();
+    a.advance(10s);
+    producer.open();
+  }
+  void put(int count, std::chrono::nanoseconds in) {
+    for (int i = 0; i != count; ++i) producer.schedule("t" + std::to_string(++put_), in);
+  }
+  // Returns how long it takes until all have started.
+  std::chrono::nanoseconds time_until_all_started(std::chrono::nanoseconds most) {
+    std::chrono::nanoseconds took{};
+    for (; took < most && a.started.size() < static_cast<std::size_t>(put_); took += 10ms) a.advance(10ms);
+    return took;
+  }
+
+  int put_ = 0;
+  manual_node producer{world, {.name = "producer"}, false};
+};
+
+TEST_F(slow_rounds, last_less_than_two_minutes) {
+  world.database->answer_after(store_verb::load, slow);
+  a.advance(5min);
+  EXPECT_GE(looks_in(1h), partitions * 60U / 3U);
+}
+
+TEST_F(slow_rounds, are_not_waited_for_after_an_outage) {
+  // with a step of a round right before
+  world.database->answer_after(store_verb::load, slow);
+  a.advance(1min);
+  const auto before = looks;
+  while (looks == before) a.advance(10ms);
+  world.database->answer_after(store_verb::load, 0s);
+  a.advance(slow);
+  world.database->outage("a", true);
+  put(8, 3s);
+  a.advance(7900ms);
+  world.database->outage("a", false);
+  EXPECT_LE(time_until_all_started(5min), 3s);
+}
+
+TEST_F(slow_rounds, are_not_waited_for_if_a_look_after_a_gain_has_failed) {
+  put(8, 1h);
+  bool has_failed = false;
+  world.database->on_call([&](store_verb verb, const store_call&) {
+    if (verb != store_verb::acquire || std::exchange(has_failed, true)) return;
+    world.database->fail_next(store_verb::load, memory_fault::unavailable);
+    world.database->answer_after(store_verb::load, slow);
+  });
+  ASSERT_TRUE(world.database->bury(world.database->session_of("a")));
+  world.database->shift_clock(2h);
+  while (!has_failed || world.database->open_calls(store_verb::load) == 0) a.advance(1ms);
+  world.database->answer_after(store_verb::load, 0s);
+  EXPECT_LE(time_until_all_started(5min), slow + 3s);
+}
+
+TEST_F(slow_rounds, are_not_waited_for_by_a_task_whose_begin_was_in_doubt) {
+  put(1, 1s);
+  a.advance(2s);
+  ASSERT_EQ(a.started.size(), 1U);
+  put(1, 1s);
+  world.database->fail_next(store_verb::begin, memory_fault::lost_done);
+  a.advance(2s);
+  ASSERT_EQ(world.database->size(durable::task_state::running), 1U);
+  // a step of a round right before the answer
+  world.database->answer_after(store_verb::load, slow);
+  const auto before = looks;
+  while (looks == before) a.advance(10ms);
+  world.database->answer_after(store_verb::load, 0s);
+  a.advance(slow);
+  world.database->answer_lost();
+  EXPECT_LE(time_until_all_started(5min), 3s);
+}
+
+// The look of the gain reads few partitions at a time. One that cannot be read holds up no other.
+TEST_F(slow_rounds, hold_up_no_other_partition_if_one_cannot_be_read) {
+  put(40, 1h);
+  const auto broken = world.database->partition_of("t1");
+  world.database->on_call([&](store_verb verb, const store_call& call) {
+    if (verb != store_verb::load) return;
+    for (const durable::load_range& r : static_cast<const load_call&>(call).ranges)
+      if (r.partition == broken) return world.database->fail_next(verb, memory_fault::unavailable);
+  });
+  ASSERT_TRUE(world.database->bury(world.database->session_of("a")));
+  world.database->shift_clock(2h);
+  a.advance(20s);
+  for (int i = 1; i <= put_; ++i) {
+    const std::string id = "t" + std::to_string(i);
+    EXPECT_EQ(a.state(id) == durable::task_state::finished, world.database->partition_of(id) != broken) << id;
+  }
+}
+
 // `a` runs tasks of partitions that `b` owns by now, and whose rounds are rare.
 class rare_rounds : public rounds {
  protected:
@@ -120,6 +216,18 @@ TEST_F(rare_rounds, are_not_waited_for_if_a_recovery_is_under_way) {
   world.database->answer_after(store_verb::recover, 1s);
   bury_a();
   b.advance(6s);  // the first recovery began before the partitions of `a` were there
+  EXPECT_EQ(running(), 0U);
+}
+
+TEST_F(rare_rounds, are_not_waited_for_if_a_recovery_of_the_former_session_is_under_way) {
+  world.database->answer_after(store_verb::recover, 4s);
+  while (world.database->open_calls(store_verb::recover) == 0) b.advance(1ms);
+  bury_a();
+  ASSERT_TRUE(world.database->bury(world.database->session_of("b")));
+  while (b.scheduler.stats().partitions != 4) b.advance(1ms);
+  world.database->answer_after(store_verb::recover, 0s);
+  while (world.database->open_calls(store_verb::recover) != 0) b.advance(1ms);
+  b.advance(10ms);
   EXPECT_EQ(running(), 0U);
 }
 
