@@ -92,6 +92,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_session_lost() noexcept override;
   void on_partitions_gained() noexcept override { reader_.look(true); }
   void on_recovered(std::uint64_t tasks) noexcept override;
+  void on_given_back() noexcept override { reader_.look(true); }
   void on_left() noexcept override;
   // for the desk
   void on_pending(pending_row&&) noexcept override;

@@ -314,6 +314,7 @@ void membership::on_recover_answered() noexcept {
   if (recover_.session == session_) {
     for (const std::string& id : recover_.doubted) doubted_.erase(id);
     client_.on_recovered(recover_.recovered + recover_.died);
+    if (!recover_.doubted.empty()) client_.on_given_back();
   }
   if (must_recover_) recover();
 }

@@ -38,6 +38,8 @@ class membership {
     virtual void on_partitions_gained() noexcept = 0;
     /// `recover` has made tasks of lost nodes pending, or dead.
     virtual void on_recovered(std::uint64_t tasks) noexcept = 0;
+    /// Ids are no longer doubted: their tasks may be pending again.
+    virtual void on_given_back() noexcept = 0;
     /// After `leave`: it owns no partition any more.
     virtual void on_left() noexcept = 0;
 

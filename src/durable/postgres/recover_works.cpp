@@ -18,7 +18,8 @@ namespace {
 using detail::limits;
 
 constexpr std::int64_t page = 1000;  // as in the statement
-// Counts at most: this process may have been stopped meanwhile.
+// What counts of all steps of a recovery, or of one that reads the rest: this process may have been stopped meanwhile.
+constexpr std::chrono::nanoseconds longest_recovery = std::chrono::seconds{2};
 constexpr std::chrono::nanoseconds longest_step = std::chrono::seconds{2};
 
 // Gives the doubted ids back, and then recovers a page of tasks after the other, a few partitions at a time. It reads tasks that were
@@ -57,7 +58,8 @@ class recover_work final : public work {
     c.recovered += static_cast<std::uint64_t>(answered.integer(0, 2));
     c.died += static_cast<std::uint64_t>(answered.integer(0, 3));
     makes_room_ = true;
-    pause(std::min(took(), longest_step) * limits.pause_in_round);
+    const int steps = (state_.partitions + limits.recovered_partitions - 1) / limits.recovered_partitions;
+    pause(std::min(took(), longest_recovery / steps) * limits.pause_in_round);
     if (answered.integer(0, 1) >= page) return;
     partition_ += limits.recovered_partitions;
     if (partition_ < state_.partitions) return;
