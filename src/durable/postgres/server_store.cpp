@@ -38,6 +38,24 @@ std::optional<std::uint64_t> number_after(std::string_view words, std::string_vi
   return error == std::errc{} && end == payload.data() + payload.size() ? std::optional{number} : std::nullopt;
 }
 
+// libpq repeats the text that it does not understand, which may be a part of the password. The name of an option is none.
+std::string without_password(std::string_view why) {
+  if (!why.starts_with("invalid connection option") && !why.starts_with("invalid URI query parameter"))
+    why = why.substr(0, why.find('"'));
+  while (!why.empty() && (why.back() == '\n' || why.back() == ' ' || why.back() == ':')) why.remove_suffix(1);
+  return std::string{why};
+}
+
+// Such a host is the rest of a password, in postgresql://user:pass@word@host. A socket's folder or abstract name may have an @.
+bool names_host_with_at_sign(const PQconninfoOption* options) noexcept {
+  for (; options->keyword != nullptr; ++options) {
+    if (std::string_view{options->keyword} != "host" || options->val == nullptr) continue;
+    const std::string_view host = options->val;
+    return !host.starts_with('/') && host.find('@', 1) != std::string_view::npos;
+  }
+  return false;
+}
+
 // that are remembered
 constexpr std::size_t most_lines = 8;
 
@@ -56,12 +74,13 @@ const char* server_store::invalid_field() {
   char* why = nullptr;
   PQconninfoOption* const parsed = PQconninfoParse(conninfo_.c_str(), &why);
   if (parsed == nullptr) {
-    invalid_ = std::string{"postgres_store: the conninfo is malformed: "} + (why != nullptr ? why : "out of memory");
-    while (invalid_.ends_with('\n')) invalid_.pop_back();
+    invalid_ = "postgres_store: the conninfo is malformed: " + without_password(why != nullptr ? why : "out of memory");
     PQfreemem(why);
     return invalid_.c_str();
   }
+  const bool has_at_sign = names_host_with_at_sign(parsed);
   PQconninfoFree(parsed);
+  if (has_at_sign) return "postgres_store: the conninfo is malformed: a host has an @; write that of a password as %40";
   return state_.options.problem();
 }
 

@@ -43,6 +43,17 @@ TEST_F(postgres_open, malformed_conninfo_is_refused) {
   EXPECT_EQ(refused(std::string{"host=\0", 6}), "postgres_store: the conninfo has a NUL");
 }
 
+TEST_F(postgres_open, malformed_conninfo_is_not_repeated) {
+  for (const auto* const conninfo :
+       {"postgresql://u:se%ZZcret@h/db", "postgresql://u:secret@[::1]x/db", "host=h password=a secret",
+        "host=h password='secret", "postgresql://u:pass@secret@h/db"})
+    EXPECT_EQ(refused(conninfo).find("cret"), std::string::npos) << refused(conninfo);
+  EXPECT_EQ(refused("postgresql://u:se%ZZcret@h/db"),
+            "postgres_store: the conninfo is malformed: invalid percent-encoded token");
+  EXPECT_EQ(refused("postgresql://u:pass@word@h/db"),
+            "postgres_store: the conninfo is malformed: a host has an @; write that of a password as %40");
+}
+
 TEST_F(postgres_open, invalid_option_is_refused) {
   on.options.repeat_timeout = 0ns;
   EXPECT_EQ(refused(on.server.conninfo()), "postgres_options::repeat_timeout is less than 10 ms");
