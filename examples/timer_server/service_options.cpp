@@ -36,10 +36,12 @@ void add_options(CLI::App& app, service_options& o) {
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e9));
   duration("--drain", o.drain, "how long requests and calls may take to end, once signalled [25s]");
-  const std::vector<std::pair<std::string, log_format>> formats{{"text", log_format::text}, {"json", log_format::json}};
-  app.add_option("--log", o.log, "text or json")
-      ->transform(CLI::CheckedTransformer(formats).description(""))
-      ->type_name("FORMAT");
+  const auto read_format = [&o](const std::string& text) {
+    if (text != "text" && text != "json")
+      throw CLI::ValidationError("--log", "'" + text + "' is no format of the log: give text or json");
+    o.log = text == "json" ? log_format::json : log_format::text;
+  };
+  app.add_option_function<std::string>("--log", read_format, "text or json [text]")->type_name("FORMAT");
 
   app.add_option("--max-header", o.framing.header, "bytes of a request's header")
       ->capture_default_str()

@@ -75,8 +75,7 @@ class service {
 
   /// Serves until it is told to stop. Returns what the program ends with.
   int run(const listen_address& at) {
-    if (const int error = open(at))
-      fail(timers_.problem().empty() ? uv_strerror(error) : std::string{timers_.problem()});
+    if (const int error = open(at)) fail(problem_of(error));
     if (loop_.is_open()) loop_.run();
     return exit_code_;
   }
@@ -86,7 +85,7 @@ class service {
     if (const int error = loop_.open()) return error;
     callbacks_.emplace(loop_, asked_.callbacks);
     if (const int error = signals_.start(loop_.uv())) return error;
-    if (const int error = listen(at)) return error;
+    if (const int error = listen(at)) return problem_ = "--listen " + asked_.listen + ": " + uv_strerror(error), error;
     timers_.on_due([this](durable::execution run) noexcept { executor_.start(std::move(run)); });
     return timers_.open([this](int error) noexcept { on_ready(error); });
   }
@@ -106,7 +105,7 @@ class service {
 
   void on_ready(int error) noexcept {
     if (error == UV_ECANCELED) return;
-    if (error != 0) return fail(timers_.problem().empty() ? uv_strerror(error) : std::string{timers_.problem()});
+    if (error != 0) return fail(problem_of(error));
     log_.write("ready");
   }
 
@@ -162,6 +161,11 @@ class service {
   // store is closed, so nothing is lost.
   void leave() noexcept { std::_Exit(exit_code_); }
 
+  std::string problem_of(int error) const {
+    if (!problem_.empty()) return problem_;
+    return timers_.problem().empty() ? uv_strerror(error) : std::string{timers_.problem()};
+  }
+
   void fail(const std::string& why) noexcept {
     log_.write("failed", {{"error", why}});
     exit_code_ = exit_bad_usage;
@@ -181,6 +185,7 @@ class service {
   const service_options& asked_;
   event_log log_;
   int exit_code_ = 0;
+  std::string problem_;  // of the address; empty: none
   std::optional<bearer_tokens> tokens_;
   tickwheel::event_loop loop_;
   stop_signals<&service::drain> signals_{*this};

@@ -1,7 +1,9 @@
-"""The man page, the guide and the unit name what the program has: its options and its metrics."""
+"""The man page, the guide and the unit name what the program has: its options and its metrics. A wrong option is named in one line."""
 import os
 import re
+import socket
 import subprocess
+import tempfile
 import unittest
 
 from service import PROGRAM, Service
@@ -32,6 +34,33 @@ class Documents(unittest.TestCase):
             metrics = set(re.findall(r"(?m)^# TYPE (timer_server_\w+) ", service.ask("GET", "/metrics")[1]))
         named = set(re.findall(r"`(timer_server_\w+)`", text_of("GUIDE")))
         self.assertEqual(metrics, named)
+
+
+class WrongOptions(unittest.TestCase):
+    def test_wrong_option_is_named_in_one_line(self):
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for options, expected in [
+                    (["--nonsense"], "--nonsense"),
+                    (["--log", "xml"], "--log: 'xml' .* text or json"),
+                    (["--drain", "soon"], "--drain: 'soon' is not a duration"),
+                    (["--listen", "localhost:80"], "--listen localhost:80: give an address"),
+                    (["--listen", "0.0.0.0:0"], "without --tokens the service listens on loopback only"),
+                    (["--listen", address], f"--listen {address}: address already in use"),
+                    (["--tokens", "/dev/null"], "--tokens /dev/null: it is not a regular file"),
+                    (["--secret", "none"], "--secret none: No such file"),
+                    (["--allow", "10.0.0.1/8"], "--allow 10.0.0.1/8: .* beyond the prefix"),
+                    (["--store", "mysql://user:password@host/"], "--store: it begins neither with sqlite: nor"),
+                    (["--store", "sqlite:/nonexistent/x.db"], "/nonexistent/x.db: cannot open"),
+                    (["--lease", "1ms"], "lease"),
+            ]:
+                done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", *options] if "--listen" not in options else [PROGRAM, *options],
+                                      cwd=folder, capture_output=True, text=True, timeout=20)
+                self.assertEqual(done.returncode, 2, options)
+                output = done.stdout + done.stderr
+                self.assertRegex(output, expected)
+                self.assertNotIn("password", output)
+                self.assertEqual(done.stderr.count("\n") + done.stdout.count(" failed "), 1, output)
 
 
 if __name__ == "__main__":
