@@ -216,7 +216,9 @@ struct recover_call : store_call {
   using store_call::store_call;
   session_number session = 0;  ///< in
   unsigned max_attempts = 0;   ///< in
-  bool is_urgent = true;  ///< in: false: the store may take its time. Becomes true if that changes before the answer.
+  /// in: false: the store may take its time. Becomes true if that changes before the answer. The store looks at it with each later call
+  /// of a verb, and after each answer.
+  bool is_urgent = true;
   std::vector<std::string>
       doubted;  ///< in: ids that this node had asked to begin, and does not run; out: those that it need not doubt
   std::uint64_t recovered = 0;  ///< out: tasks that are pending again because their session is gone

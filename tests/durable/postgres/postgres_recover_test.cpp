@@ -1,6 +1,8 @@
 // Which tasks of a lost node a recovery reads first.
 #include "postgres_fixture.hpp"
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 using namespace conformance;
@@ -84,6 +86,72 @@ TEST_F(postgres_recover, leaves_the_rest_to_the_next_owner) {
   next.recover();
   wait_until_none_runs();
   next.close();
+}
+
+// A recovery of two steps, with a long pause between them: the first step was slow.
+class postgres_slow_recover : public testing::Test {
+ protected:
+  // The answer of another call makes the recovery urgent.
+  struct hurrying final : durable::renew_call {
+    explicit hurrying(durable::recover_call& r) : renew_call{&answered}, of{r} {}
+    static void answered(store_call& c) noexcept {
+      auto& self = static_cast<hurrying&>(static_cast<renew_call&>(c));
+      self.of.is_urgent = true;
+      self.is_answered = true;
+    }
+    durable::recover_call& of;
+    bool is_answered = false;
+  };
+
+  void SetUp() override {
+    on.options.partitions = 8;
+    own.emplace(on);
+    own->start();
+    on.other().run(
+        "insert into tasks(id, part, state, at, due, period, rev, session, payload) values('first', 0, 1, 1, 1, 0, 1, "
+        "999999, ''), ('last', 7, 1, 1, 1, 0, 1, 999999, '');"
+        "create function sleep() returns trigger language plpgsql as $$ begin perform pg_sleep(0.4); return new; end "
+        "$$; create trigger sleep before update on tasks for each row when (new.id = 'first') execute function "
+        "sleep()");
+    recovery.session = own->session();
+    recovery.max_attempts = 8;
+    recovery.is_urgent = false;
+    own->store().recover(recovery);
+    for (const auto deadline = std::chrono::steady_clock::now() + 20s; running() != "1"; on.turn())
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  void TearDown() override { own->close(); }
+  std::string running() { return on.other().run("select count(*) from tasks where state = 1"); }
+  // A pause is 49 times as long as the first step.
+  void expect_that_it_ends_soon() {
+    EXPECT_EQ(recovery.answers, 0);
+    const auto deadline = std::chrono::steady_clock::now() + 5s;
+    while (!recovery.is_answered() && std::chrono::steady_clock::now() < deadline) on.turn();
+    EXPECT_EQ(recovery.answers, 1);
+    EXPECT_EQ(recovery.recovered, 2U);
+  }
+
+  postgres_fixture on;
+  std::optional<node> own;
+  asked<durable::recover_call> recovery;
+};
+
+TEST_F(postgres_slow_recover, ends_its_pause_if_an_answer_makes_it_urgent) {
+  hurrying renewal{recovery};
+  renewal.session = own->session();
+  renewal.lease = 1h;
+  own->store().renew(renewal);
+  while (!renewal.is_answered) on.turn();
+  expect_that_it_ends_soon();
+}
+
+TEST_F(postgres_slow_recover, ends_its_pause_if_it_is_urgent_before_another_call) {
+  recovery.is_urgent = true;
+  asked<durable::purge_call> other;
+  other.limit = 1;
+  own->store().purge(other);
+  expect_that_it_ends_soon();
+  call_runner{on}.wait_for(other);
 }
 
 }  // namespace
