@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <ranges>
 #include <utility>
 
 namespace tickwheel::durable {
@@ -50,8 +51,10 @@ std::string without_password(std::string_view why) {
 bool names_host_with_at_sign(const PQconninfoOption* options) noexcept {
   for (; options->keyword != nullptr; ++options) {
     if (std::string_view{options->keyword} != "host" || options->val == nullptr) continue;
-    const std::string_view host = options->val;
-    return !host.starts_with('/') && host.find('@', 1) != std::string_view::npos;
+    for (const auto host : std::views::split(std::string_view{options->val}, ',')) {
+      const std::string_view name{host.begin(), host.end()};
+      if (!name.starts_with('/') && name.find('@', 1) != std::string_view::npos) return true;
+    }
   }
   return false;
 }
