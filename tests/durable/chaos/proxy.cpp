@@ -88,6 +88,8 @@ void proxy::cut() {
   wake();
 }
 
+void proxy::cut_within_answer(std::size_t bytes) { cuts_within_ = bytes; }
+
 void proxy::wake() {
   const std::uint64_t one = 1;
   (void)!write(wake_, &one, sizeof one);
@@ -126,7 +128,10 @@ bool proxy::pass(channel& c, bool is_held, short readable, time now) {
   if (!is_held && !c.bytes.empty()) {
     const ssize_t count = send(c.to, c.bytes.data(), c.bytes.size(), MSG_NOSIGNAL);
     if (count < 0 && errno != EAGAIN && errno != EINTR) return false;
-    if (count > 0) c.bytes.erase(0, static_cast<std::size_t>(count));
+    if (count > 0) {
+      c.bytes.erase(0, static_cast<std::size_t>(count));
+      c.passed += static_cast<std::size_t>(count);
+    }
   }
   return !c.has_ended || !c.bytes.empty();
 }
@@ -172,8 +177,14 @@ void proxy::run() {
       const short from_server = watched[at++].revents;
       constexpr short any = POLLIN | POLLHUP | POLLERR;
       const auto waits = [&](const channel& of) { return now - of.arrival < now_is.delay; };
+      const std::size_t asked = c->questions.passed;
       const bool asks = pass(c->questions, now_is.holds_questions || waits(c->questions), from_client & any, now);
       const bool answers = pass(c->answers, now_is.holds_answers || waits(c->answers), from_server & any, now);
+      if (c->questions.passed != asked) c->answers.passed = 0;
+      if (cuts_within_ != 0 && c->answers.passed >= cuts_within_) {
+        cuts_within_ = 0;
+        cut();
+      }
       // A node that has gone may have sent something that still arrives.
       const bool is_over = !answers || (!asks && c->questions.bytes.empty());
       if (!is_over) {

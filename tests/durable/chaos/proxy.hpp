@@ -33,6 +33,8 @@ class proxy {
   void lead_to(std::string path);
   /// Closes all connections. What is on its way is lost.
   void cut();
+  /// Does so as soon as so many bytes of one answer have arrived; 0: not any more.
+  void cut_within_answer(std::size_t bytes);
 
  private:
   using time = std::chrono::steady_clock::time_point;
@@ -42,6 +44,7 @@ class proxy {
     std::string bytes;  // on their way
     time arrival{};     // of the first of them
     bool has_ended = false;
+    std::size_t passed = 0;  // bytes that have arrived; of an answer since the last question
   };
   struct connection {
     channel questions;
@@ -58,9 +61,10 @@ class proxy {
   int listener_ = -1;
   int wake_ = -1;
   std::mutex mutex_;
-  std::string connects_to_;   // guarded by the mutex
-  weather weather_;           // guarded by the mutex
-  bool cuts_ = false;         // guarded by the mutex
+  std::string connects_to_;  // guarded by the mutex
+  weather weather_;          // guarded by the mutex
+  bool cuts_ = false;        // guarded by the mutex
+  std::atomic<std::size_t> cuts_within_{0};
   bool has_to_stop_ = false;  // guarded by the mutex
   std::list<connection> connections_;
   std::thread thread_;

@@ -294,28 +294,28 @@ class round final : private cluster::observer {
     largest_ahead_ = std::max(largest_ahead_, ahead);
   }
 
+  // One `begin` starts those of a node, if they are due at once and loaded before.
   void order_large_tasks() {
+    const std::int64_t due = processes_->orders().due_in(200);
     for (std::size_t i = 0; i != fat_tasks; ++i)
-      processes_->orders().put(processes_->orders().add_task(), "keep", 0, "d", 150, fat_payload);
-    processes_->wait(some_time(150, 250));
+      processes_->orders().put_at(processes_->orders().add_task(), "keep", 0, "d", due, fat_payload);
+    processes_->wait(some_time(150, 200));
   }
 
   // Its backend hangs with its locks while it sends the answer.
   void stop_while_it_reads(member& m) {
     order_large_tasks();
+    processes_->wait(some_time(0, 100));
     if (m.is_healthy()) stop(m, some_time(1200, 2200));
   }
 
-  // The answer trickles, and its transaction is not committed.
+  // The server has not committed an answer that does not fit into its buffers.
   void cut_while_it_reads(member& m) {
     processes_->trouble(m, "network");
-    weather trickling;
-    trickling.delay = some_time(20, 60);
-    m.network->set(trickling);
+    m.network->cut_within_answer(fat_payload + below(3 * fat_payload));
     order_large_tasks();
-    processes_->wait(some_time(0, 400));
-    m.network->cut();
-    m.network->set({});
+    processes_->wait(some_time(100, 500));
+    m.network->cut_within_answer(0);
   }
 
   bool hold_ids() {

@@ -96,7 +96,15 @@ void orders::schedule(std::size_t which, const char* conflict, std::int64_t peri
 
 void orders::put(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan,
                  std::int64_t delay_ms, std::size_t payload) {
-  const std::int64_t due = (client_.now() / 1000 + delay_ms * 1000) * 1000;  // SQL has microseconds
+  put_at(which, conflict, period_ms, plan, due_in(delay_ms), payload);
+}
+
+std::int64_t orders::due_in(std::int64_t delay_ms) const {
+  return (client_.now() / 1000 + delay_ms * 1000) * 1000;  // SQL has microseconds
+}
+
+void orders::put_at(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan, std::int64_t due,
+                    std::size_t payload) {
   const std::string times = std::to_string(due) + " " + std::to_string(period_ms * millisecond) + " " + conflict;
   order("schedule", which, times,
         times + " " + std::to_string(last_order_ + 1) + "/" + plan + "/" + std::string(payload, 'p'));

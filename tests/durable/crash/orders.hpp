@@ -83,6 +83,11 @@ class orders {
   /// Schedules a task that is due soon.
   void put(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan, std::int64_t delay_ms,
            std::size_t payload);
+  /// The same with a due time.
+  void put_at(std::size_t which, const char* conflict, std::int64_t period_ms, const char* plan, std::int64_t due,
+              std::size_t payload);
+  /// Returns the time in so many milliseconds.
+  std::int64_t due_in(std::int64_t delay_ms) const;
   /// Orders a cancel.
   void cancel(std::size_t which) { simple("cancel", which); }
   /// Orders `done` for a start.
