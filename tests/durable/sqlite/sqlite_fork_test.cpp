@@ -39,7 +39,6 @@ struct fork_run {
     durable::scheduler_options of;
     of.poll = 10ms;
     of.window = 50ms;
-    of.lease = 1s;
     of.request_timeout = 1min;
     scheduler = std::make_unique<durable::scheduler>(timers, durable::sqlite_store(folder.file("tasks.db")), of);
     scheduler->on_due([this](durable::execution run) noexcept {
