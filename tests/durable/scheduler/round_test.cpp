@@ -75,6 +75,20 @@ TEST_F(rounds, last_until_a_lost_answer_is_known_to_be_lost) {
   EXPECT_EQ(looks_in(100s), 40U * partitions);
 }
 
+// A round would come to its task only after fifty times as long as the lost answer took.
+TEST_F(rounds, are_not_waited_for_if_the_first_look_has_failed) {
+  manual_node producer{world, {.name = "producer"}, false};
+  producer.open();
+  producer.schedule("late comer", -1h);
+  world.database->fail_next(store_verb::load, memory_fault::lost_not_done);
+  a.open();
+  a.advance(3s);
+  EXPECT_TRUE(a.started.empty());
+  world.database->answer_lost();
+  a.advance(1s);
+  EXPECT_EQ(a.started, strings{"late comer"});
+}
+
 TEST_F(rounds, find_what_is_long_overdue) {
   manual_node producer{world, {.name = "producer"}, false};
   producer.open();
