@@ -11,7 +11,7 @@ namespace timer_server {
 
 using namespace std::chrono_literals;
 
-void add_options(CLI::App& app, service_options& o) {
+void add_options(CLI::App& to, service_options& into) {
   const auto duration = [&](const char* name, auto& value, const char* help) {
     const auto parse = [name, &value](const std::string& text) {
       const auto parsed = parse_duration(text, 1s);
@@ -20,68 +20,68 @@ void add_options(CLI::App& app, service_options& o) {
                                    "'" + text + "' is not a duration from 1ms to a year, such as 500ms, 2s or 1m");
       value = *parsed;
     };
-    return app.add_option_function<std::string>(name, parse, help)->type_name("DURATION");
+    return to.add_option_function<std::string>(name, parse, help)->type_name("DURATION");
   };
-  app.add_option("--listen", o.listen, "address and port; port 0: one that is free, which the first line names")
+  to.add_option("--listen", into.listen, "address and port; port 0: one that is free, which the first line names")
       ->capture_default_str();
-  app.add_option("--store", o.store.url, "sqlite:FILE or postgresql://...")->capture_default_str();
-  app.add_option("--schema", o.store.schema, "of PostgreSQL")->capture_default_str();
-  app.add_option("--name", o.scheduler.name, "of this node in the store; empty: made up");
-  app.add_option("--tokens", o.tokens_file,
-                 "file with a token a line; without it the service listens on loopback only");
-  app.add_option("--requests-per-second", o.rate.per_second, "of a token; 0: any number")
+  to.add_option("--store", into.store.url, "sqlite:FILE or postgresql://...")->capture_default_str();
+  to.add_option("--schema", into.store.schema, "of PostgreSQL")->capture_default_str();
+  to.add_option("--name", into.scheduler.name, "of this node in the store; empty: made up");
+  to.add_option("--tokens", into.tokens_file,
+                "file with a token a line; without it the service listens on loopback only");
+  to.add_option("--requests-per-second", into.rate.per_second, "of a token; 0: any number")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e9));
-  app.add_option("--burst", o.rate.burst, "requests of a token at once, after a pause")
+  to.add_option("--burst", into.rate.burst, "requests of a token at once, after a pause")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e9));
-  duration("--drain", o.drain, "how long requests and calls may take to end, once signalled [25s]");
-  const auto read_format = [&o](const std::string& text) {
+  duration("--drain", into.drain, "how long requests and calls may take to end, once signalled [25s]");
+  const auto read_format = [&into](const std::string& text) {
     if (text != "text" && text != "json")
       throw CLI::ValidationError("--log", "'" + text + "' is no format of the log: give text or json");
-    o.log = text == "json" ? log_format::json : log_format::text;
+    into.log = text == "json" ? log_format::json : log_format::text;
   };
-  app.add_option_function<std::string>("--log", read_format, "text or json [text]")->type_name("FORMAT");
+  to.add_option_function<std::string>("--log", read_format, "text or json [text]")->type_name("FORMAT");
 
-  app.add_option("--max-header", o.framing.header, "bytes of a request's header")
+  to.add_option("--max-header", into.framing.header, "bytes of a request's header")
       ->capture_default_str()
       ->check(CLI::Range(256, 65'536));
-  app.add_option("--max-body", o.framing.body, "bytes of a request's body")
+  to.add_option("--max-body", into.framing.body, "bytes of a request's body")
       ->capture_default_str()
       ->check(CLI::Range(256, 16 << 20));
-  app.add_option("--max-connections", o.connections, "of clients at once")
+  to.add_option("--max-connections", into.connections, "of clients at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
-  duration("--header-timeout", o.phases.header, "how long a request's header may take [10s]");
-  duration("--body-timeout", o.phases.body, "how long its body may take [60s]");
-  duration("--keepalive-timeout", o.phases.keep_alive, "how long the next request is awaited [75s]");
-  duration("--max-age", o.phases.max_age, "how old a connection of a client gets [1h]");
-  app.add_option("--min-rate", o.min_rate.bytes_per_second, "bytes a second, of a body and of an answer")
+  duration("--header-timeout", into.phases.header, "how long a request's header may take [10s]");
+  duration("--body-timeout", into.phases.body, "how long its body may take [60s]");
+  duration("--keepalive-timeout", into.phases.keep_alive, "how long the next request is awaited [75s]");
+  duration("--max-age", into.phases.max_age, "how old a connection of a client gets [1h]");
+  to.add_option("--min-rate", into.min_rate.bytes_per_second, "bytes a second, of a body and of an answer")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000'000));
 
-  app.add_option("--max-running", o.scheduler.max_running, "timers that are called at once")
+  to.add_option("--max-running", into.scheduler.max_running, "timers that are called at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--max-attempts", o.scheduler.max_attempts, "calls of a timer until it is dead")
+  to.add_option("--max-attempts", into.scheduler.max_attempts, "calls of a timer until it is dead")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
-  duration("--keep-finished", o.scheduler.keep_finished, "how long ended ids are remembered [5m]");
-  duration("--lease", o.scheduler.lease, "after which time without a sign of life a node is given up [10s]");
+  duration("--keep-finished", into.scheduler.keep_finished, "how long ended ids are remembered [5m]");
+  duration("--lease", into.scheduler.lease, "after which time without a sign of life a node is given up [10s]");
 
-  app.add_option("--allow", o.allow, "addresses that may be called, such as 10.1.0.0/16; without it only loopback")
+  to.add_option("--allow", into.allow, "addresses that may be called, such as 10.1.0.0/16; without it only loopback")
       ->type_name("CIDR");
-  duration("--callback-timeout", o.callbacks.attempt_timeout, "how long a call may take [30s]");
-  duration("--callback-wait", o.callbacks.wait_timeout,
+  duration("--callback-timeout", into.callbacks.attempt_timeout, "how long a call may take [30s]");
+  duration("--callback-wait", into.callbacks.wait_timeout,
            "how long a call may wait for a connection; then it is put off for a second [2s]");
-  duration("--callback-total-timeout", o.callbacks.total_timeout, "the same, with the time in which it waits [60s]");
-  app.add_option("--connections-per-host", o.callbacks.connections_per_host, "of a host that is called")
+  duration("--callback-total-timeout", into.callbacks.total_timeout, "the same, with the time in which it waits [60s]");
+  to.add_option("--connections-per-host", into.callbacks.connections_per_host, "of a host that is called")
       ->capture_default_str()
       ->check(CLI::Range(1, 10'000));
-  app.add_option("--callback-connections", o.callbacks.connections, "of all hosts that are called")
+  to.add_option("--callback-connections", into.callbacks.connections, "of all hosts that are called")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
-  app.add_option("--secret", o.secret_file, "file with the key that signs the bodies of calls");
+  to.add_option("--secret", into.secret_file, "file with the key that signs the bodies of calls");
 }
 
 std::string read_options(service_options& o, std::optional<bearer_tokens>& tokens) {

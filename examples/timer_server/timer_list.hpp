@@ -26,7 +26,7 @@ struct list_request {
 class timer_list {
  public:
   /// A page ends with the timer by which its text gets so long.
-  static constexpr std::size_t most_text = 256 * 1024;
+  static constexpr std::size_t most_text = std::size_t{256} * 1024;
   /// Pages that are read at once. One more is answered 503.
   static constexpr std::size_t most_pages = 16;
 

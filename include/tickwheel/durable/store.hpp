@@ -216,7 +216,7 @@ struct recover_call : store_call {
   using store_call::store_call;
   session_number session = 0;  ///< in
   unsigned max_attempts = 0;   ///< in
-  /// in: false: the store may take its time. Becomes true if that changes before the answer. The store looks at it with each later call
+  /// in: false: the store may take its time. Becomes true if that changes before the answer. The store checks it with each later call
   /// of a verb, and after each answer.
   bool is_urgent = true;
   std::vector<std::string>

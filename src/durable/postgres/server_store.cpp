@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <ranges>
 #include <utility>
 
 namespace tickwheel::durable {
@@ -51,9 +50,10 @@ std::string without_password(std::string_view why) {
 bool names_host_with_at_sign(const PQconninfoOption* options) noexcept {
   for (; options->keyword != nullptr; ++options) {
     if (std::string_view{options->keyword} != "host" || options->val == nullptr) continue;
-    for (const auto host : std::views::split(std::string_view{options->val}, ',')) {
-      const std::string_view name{host.begin(), host.end()};
-      if (!name.starts_with('/') && name.find('@', 1) != std::string_view::npos) return true;
+    for (std::string_view rest = options->val; !rest.empty();) {
+      const std::string_view host = rest.substr(0, rest.find(','));
+      if (!host.starts_with('/') && host.find('@', 1) != std::string_view::npos) return true;
+      rest.remove_prefix(std::min(rest.size(), host.size() + 1));
     }
   }
   return false;

@@ -5,15 +5,15 @@
 // The clients schedule timers as fast as the server confirms them. They go on when it was killed and started again. Read it from the
 // top:
 //
-//   load/ledger    what was confirmed and called, and when the server was away
-//   load/client    one connection to the server: a PUT at a time
-//   load/callee    the endpoint that the server calls
+//   ledger    what was confirmed and called, and when the server was away
+//   client    one connection to the server: a PUT at a time
+//   callee    the endpoint that the server calls
 
-#include "../command_line.hpp"
-#include "load/callee.hpp"
-#include "load/client.hpp"
-#include "load/ledger.hpp"
-#include "load/load_options.hpp"
+#include "../../command_line.hpp"
+#include "callee.hpp"
+#include "client.hpp"
+#include "ledger.hpp"
+#include "load_options.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
