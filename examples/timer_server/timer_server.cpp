@@ -159,6 +159,7 @@ class service {
 
   // A name that the system still resolves would hold the process until the system gives up, long after the limit of the drain. The
   // store is closed, so nothing is lost.
+  // NOLINTNEXTLINE(readability-make-member-function-const): a member_timer calls it
   void leave() noexcept { std::_Exit(exit_code_); }
 
   std::string problem_of(int error) const {
@@ -228,7 +229,8 @@ int main(int argc, char** argv) {
   if (store == nullptr) return refuse("--store: " + why);
 
   ::umask(S_IRWXG | S_IRWXO);  // the store's files have the headers and bodies of callbacks, which may be secret
-  ::setenv("UV_THREADPOOL_SIZE", "64", 0);  // names that resolve slowly hold up fewer of the others
+  // Names that resolve slowly hold up fewer of the others.
+  ::setenv("UV_THREADPOOL_SIZE", "64", 0);  // NOLINT(concurrency-mt-unsafe): there is one thread
   std::signal(SIGPIPE, SIG_IGN);        // writing to a peer that is gone is an error of that peer, not the end of us
   constexpr std::uint64_t others = 64;  // descriptors that are not connections
   const std::uint64_t limit = raise_descriptor_limit();
