@@ -15,7 +15,7 @@ namespace tickwheel::durable::detail {
 
 namespace {
 
-// What counts of a look from the beginning, and of all steps of a round: this process may have been stopped meanwhile.
+// A pause counts at most this time of a look from the beginning, or of all steps of a round. The process may have been stopped meanwhile.
 constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What was confirmed and called, and when the server was away.
+// The ledger of timer_load: confirmed timers, called timers, and the times without a server.
 #pragma once
 
 #include "load_options.hpp"

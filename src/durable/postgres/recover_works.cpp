@@ -18,7 +18,8 @@ namespace {
 using detail::limits;
 
 constexpr std::int64_t page = 1000;  // as in the statement
-// What counts of all steps of a recovery, or of one that reads the rest: this process may have been stopped meanwhile.
+// A pause counts at most this time of all steps of a recovery, or of one step that reads the rest. The process may have been stopped
+// meanwhile.
 constexpr std::chrono::nanoseconds longest_recovery = std::chrono::seconds{2};
 constexpr std::chrono::nanoseconds longest_step = std::chrono::seconds{2};
 

@@ -1,4 +1,4 @@
-// What all tasks of a run share: times, members, and what was scheduled.
+// The facts that all tasks of a run share: times, members, and scheduled tasks.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which tasks of a lost node a recovery reads first.
+// The order in which a recovery reads the tasks of a lost node.
 #include "postgres_fixture.hpp"
 
 #include <chrono>
