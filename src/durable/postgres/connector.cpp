@@ -89,6 +89,7 @@ void connector::try_to_connect() noexcept {
 
 // libpq takes the first host that answers. One that never does must not keep it from the others: each try begins with another.
 void connector::on_resolved(host_list hosts) noexcept {
+  if (fork_.is_in_child()) return;
   hosts_ = std::move(hosts);
   if (!hosts_.empty())
     std::rotate(hosts_.begin(), hosts_.begin() + static_cast<std::ptrdiff_t>(tries_ % hosts_.size()), hosts_.end());
@@ -291,6 +292,7 @@ tickwheel::clock::time_point connector::now() noexcept {
 }
 
 void connector::on_timer() noexcept {
+  if (fork_.is_in_child()) return;
   if (step_ == step::stopped || step_ == step::up) return arm(std::chrono::nanoseconds::max());
   if (step_ == step::pausing) return try_to_connect();
   if (now() >= give_up_at_) {

@@ -1,6 +1,7 @@
 // Makes the connections of a store, and makes them anew when one is lost.
 #pragma once
 
+#include "../fork_check.hpp"
 #include "host_names.hpp"
 #include "link.hpp"
 #include "node_state.hpp"
@@ -112,6 +113,7 @@ class connector final : private link::client, private host_names::client {
   host_list hosts_;
   member_timer<&connector::on_timer> timer_;
   backoff pauses_;
+  const durable::detail::fork_check fork_;
   step step_ = step::stopped;
   tickwheel::clock::time_point give_up_at_{};
   tickwheel::clock::time_point last_reading_{};

@@ -1,6 +1,7 @@
 #include "link.hpp"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -10,8 +11,34 @@
 
 namespace tickwheel::durable::postgres {
 
+namespace {
+
+// Deletes a poll handle that the program has closed in a walk of its loop. libuv has finished with it when two iterations have ended: it
+// closes handles in any order.
+void delete_after_walk(uv_handle_t& poll, int iterations = 2) noexcept {
+  auto* const sentinel = uv_backend_fd(poll.loop) >= 0 ? new (std::nothrow) uv_idle_t : nullptr;
+  if (sentinel == nullptr) {
+    if (uv_backend_fd(poll.loop) < 0) delete reinterpret_cast<uv_poll_t*>(&poll);  // uv_loop_close has ended the loop
+    return;
+  }
+  uv_idle_init(poll.loop, sentinel);
+  sentinel->data = &poll;
+  const auto next = iterations == 2 ? [](uv_handle_t* closed) {
+    auto& of = *static_cast<uv_handle_t*>(closed->data);
+    delete reinterpret_cast<uv_idle_t*>(closed);
+    delete_after_walk(of, 1);
+  } : [](uv_handle_t* closed) {
+    delete static_cast<uv_poll_t*>(closed->data);
+    delete reinterpret_cast<uv_idle_t*>(closed);
+  };
+  uv_close(reinterpret_cast<uv_handle_t*>(sentinel), next);
+}
+
+}  // namespace
+
 void link::connect(uv_loop_t& loop, const char* const* keywords, const char* const* values) noexcept {
   loop_ = &loop;
+  fork_ = {};
   phase_ = phase::connecting;
   connection_.reset(PQconnectStartParams(keywords, values, 1));
   if (connection_ == nullptr) return lose({{}, "there is no memory for a connection"});
@@ -28,8 +55,11 @@ void link::connect(uv_loop_t& loop, const char* const* keywords, const char* con
   watch(UV_WRITABLE);
 }
 
+// A child of a fork has its parent's connection. It closes its copy of the descriptor first. So libpq cannot tell the server that the
+// session ends, nor libuv the kernel that nobody polls the connection.
 void link::close() noexcept {
   ++openings_;
+  if (is_open() && fork_.is_in_child()) ::close(PQsocket(connection_.get()));
   unwatch();
   connection_.reset();
   phase_ = phase::closed;
@@ -87,11 +117,15 @@ void link::watch(int events) noexcept {
 
 void link::unwatch() noexcept {
   if (poll_ == nullptr) return;
-  uv_close(reinterpret_cast<uv_handle_t*>(std::exchange(poll_, nullptr)),
-           [](uv_handle_t* handle) { delete reinterpret_cast<uv_poll_t*>(handle); });
+  auto* const handle = reinterpret_cast<uv_handle_t*>(std::exchange(poll_, nullptr));
+  if (uv_is_closing(handle) == 0)
+    uv_close(handle, [](uv_handle_t* closed) { delete reinterpret_cast<uv_poll_t*>(closed); });
+  else
+    delete_after_walk(*handle);
 }
 
 void link::on_ready() noexcept {
+  if (fork_.is_in_child()) return close();
   if (phase_ == phase::connecting) return go_on_connecting();
   if (PQconsumeInput(connection_.get()) == 0) return lose(failure::of(*connection_));
   const std::uint64_t opening = openings_;

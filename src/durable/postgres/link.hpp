@@ -1,6 +1,7 @@
 // A connection on a libuv loop. It never waits.
 #pragma once
 
+#include "../fork_check.hpp"
 #include "failure.hpp"
 #include "rows.hpp"
 #include "statements.hpp"
@@ -94,7 +95,8 @@ class link {
   phase phase_ = phase::closed;
   std::uint64_t openings_ = 0;  // changes when the link is closed
   transaction* running_ = nullptr;
-  failure farewell_;  // the server's reason to end the session
+  durable::detail::fork_check fork_;  // since it began to connect
+  failure farewell_;                  // the server's reason to end the session
   std::vector<result> script_results_;
   failure script_error_;
 };

@@ -96,6 +96,7 @@ int server_store::open(timer_service& timers) noexcept {
     state_.problem = invalid;
     return UV_EINVAL;
   }
+  fork_ = {};
   state_.session = 0;
   has_joined_ = is_lost_ = is_busy_ = is_awake_ = has_doubts_ = false;
   timer_.emplace(timers, *this);
@@ -116,6 +117,10 @@ int server_store::open(timer_service& timers) noexcept {
 void server_store::close() noexcept {
   if (timers_ == nullptr || is_closing_) return;
   is_closing_ = true;
+  if (fork_.is_in_child()) {
+    forget();
+    return;
+  }
   if (connections_->is_up()) leave();
   connections_->stop();
   for (lane& l : lanes_) l.clear();
@@ -135,6 +140,15 @@ void server_store::close() noexcept {
     first->call()->status = first->status();
     first->call()->on_answer(*first->call());
   }
+  connections_.reset();
+  timers_ = nullptr;
+  is_closing_ = false;
+}
+
+void server_store::forget() noexcept {
+  for (lane& l : lanes_) l.clear();
+  calls_.clear();
+  timer_.reset();
   connections_.reset();
   timers_ = nullptr;
   is_closing_ = false;
@@ -164,6 +178,7 @@ void server_store::leave() noexcept {
 }
 
 void server_store::join(join_call& call) noexcept {
+  if (fork_.is_in_child()) return;
   if (timers_ == nullptr || is_closing_ || connections_->is_up()) return push(store_verb::join, call);
   calls_.push_back({make_work(store_verb::join, call, state_), true});
   is_busy_ = true;
@@ -174,6 +189,7 @@ void server_store::join(join_call& call) noexcept {
 
 void server_store::push(store_verb verb, store_call& call) noexcept {
   tickwheel::detail::require(timers_ != nullptr, "a verb of a closed store");
+  if (fork_.is_in_child()) return;
   const bool can_be_sent = !is_closing_ && connections_->is_up() && (has_joined_ || verb == store_verb::join);
   add(make_work(verb, call, state_), can_be_sent);
 }
@@ -364,6 +380,7 @@ void server_store::arm() noexcept {
 }
 
 void server_store::on_timer() noexcept {
+  if (fork_.is_in_child()) return;
   is_awake_ = false;
   if (has_doubts_ && now() >= doubt_until_) has_doubts_ = false;
   const auto is_silent = [&](const lane& l) {

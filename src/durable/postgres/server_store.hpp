@@ -1,6 +1,7 @@
 // The store: calls become works, links carry them out, and answers are given in the order of the calls.
 #pragma once
 
+#include "../fork_check.hpp"
 #include "connector.hpp"
 #include "lane.hpp"
 #include "node_state.hpp"
@@ -20,6 +21,8 @@
 namespace tickwheel::durable::postgres {
 
 /// Answers `ok` only while all links are up.
+///
+/// In a child of a fork a call is never answered, and `close` only forgets what was open: the connections are the parent's.
 class server_store final : public store, private connector::client {
  public:
   server_store(std::string conninfo, postgres_options options);
@@ -69,6 +72,7 @@ class server_store final : public store, private connector::client {
   void end_all() noexcept;
   void deliver() noexcept;
   void leave() noexcept;
+  void forget() noexcept;
   void recover_later() noexcept;
   void wake() noexcept;
   void arm() noexcept;
@@ -85,7 +89,8 @@ class server_store final : public store, private connector::client {
   std::optional<member_timer<&server_store::on_timer>> timer_;
   std::array<lane, link_roles> lanes_;
   open_calls calls_;
-  steady_time doubt_until_{};  // until then calls that may have had an effect wait for the end of their backends
+  steady_time doubt_until_{};         // until then calls that may have had an effect wait for the end of their backends
+  durable::detail::fork_check fork_;  // since it was opened
   bool has_doubts_ = false;
   bool has_joined_ = false;
   bool is_lost_ = false;  // since the last line that said `connected`
