@@ -121,12 +121,23 @@ inline bool wheel::expect_visit(tick start_by) noexcept {
 advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   detail::require(pass_ == nullptr, "wheel::advance was called from a callback of the same wheel");
   const tick from = cursor();
-  if (now >= earliest_ && now < last_tick) [[likely]] {
-    earliest_ = now + 1;
-  } else {  // time stands still, or ends
-    now = std::max(this->now(), std::min(now, last_tick));
-    set_now(now);
-  }
+  if (now < earliest_ || now >= last_tick) [[unlikely]]
+    return run_pass_at_rest(now, work);
+  earliest_ = now + 1;
+  return run_pass_from<false>(from, now, work);
+}
+
+// Time stands still, or ends.
+[[gnu::cold]] advance_result wheel::run_pass_at_rest(tick now, std::size_t work) noexcept {
+  const tick from = cursor();
+  now = std::max(this->now(), std::min(now, last_tick));
+  set_now(now);
+  return run_pass_from<true>(from, now, work);
+}
+
+// Without `may_end` time does not reach its end.
+template <bool may_end>
+[[gnu::always_inline]] inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work) noexcept {
   behind_ = now - from;
   if (armed() == 0) {
     skip_idle_time();
@@ -142,7 +153,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   if (!left_over.empty() && left_over.goes_first() && !visit_backlog(running)) return end_cut_short(running);
   tick next;
   for (;;) {
-    next = visit_slots(running);
+    next = visit_slots<may_end>(running);
     if (running.cancelled) [[unlikely]]
       return end_cancelled(running);
     if (left_over.empty()) [[likely]]
@@ -158,7 +169,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
   }
   // as `set_expiry`, with what is known here
   behind_ = 0;
-  expiry_ = at_end_of_time_ ? last_tick - 1 : std::min(next, last_tick);
+  expiry_ = may_end && at_end_of_time_ ? last_tick - 1 : std::min(next, last_tick);
   expiry_exact_ = geometry_.slots <= pace.look_ahead;
   return {running.ran, true};
 }
@@ -180,6 +191,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 
 // Visits the slots whose time has come. Stops when the work bound is reached or a callback cancels the pass. Returns
 // the tick of the next visit.
+template <bool may_end>
 [[gnu::always_inline]] inline tick wheel::visit_slots(pass& running) noexcept {
   hierarchy& levels = *levels_;
   tick next;
@@ -188,10 +200,10 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
     behind_ = running.now - running.cursor;
     // coarse slots first, because emptying them may add entries to the finest level
     const bool coarse = levels.next_coarse->start_by == next;
-    if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest(running)))
+    if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest<may_end>(running)))
       return running.cancelled ? 0 : levels.start_by();
     // at the end of time a new entry is due at once; it waits for the next call
-    if (running.cursor == last_tick && (!coarse || levels.first == 0)) return levels.start_by();
+    if (may_end && running.cursor == last_tick && (!coarse || levels.first == 0)) return levels.start_by();
   }
   return next;
 }
@@ -215,11 +227,12 @@ void wheel::note_expiry(tick next) const noexcept {
 }
 
 // Visits the slot of the cursor. Returns false under the same conditions as `visit_backlog`.
+template <bool may_end>
 inline bool wheel::visit_finest(pass& running) noexcept {
   finest_level& level = levels_->finest;
   const tick cursor = running.cursor;
   chain& slot = level.slot_at(cursor);
-  if (cursor == last_tick) [[unlikely]]
+  if (may_end && cursor == last_tick) [[unlikely]]
     return visit_end_of_time(running);
   const std::size_t granted = running.work;
   if (slot.empty()) [[unlikely]] {  // its entries were destroyed or moved

@@ -277,10 +277,15 @@ class TICKWHEEL_API wheel {
   bool bring_forward(wheel_level& level, const wheel_entry&) noexcept;
   bool expect_visit(tick start_by) noexcept;
   advance_result run_pass(tick now, std::size_t work) noexcept;
+  advance_result run_pass_at_rest(tick now, std::size_t work) noexcept;
+  template <bool may_end>
+  advance_result run_pass_from(tick from, tick now, std::size_t work) noexcept;
   advance_result end_cancelled(const pass& running) noexcept;
   advance_result end_cut_short(const pass& running) noexcept;
+  template <bool may_end>
   tick visit_slots(pass& running) noexcept;
   bool visit_backlog(pass& running) noexcept;
+  template <bool may_end>
   bool visit_finest(pass& running) noexcept;
   bool visit_end_of_time(pass& running) noexcept;
   bool end_cut_visit(tick cursor, std::size_t visits) noexcept;
@@ -322,6 +327,10 @@ class TICKWHEEL_API wheel {
   move_hook move_hook_ = nullptr;
   void* move_context_ = nullptr;
   log_histogram lateness_;
+
+  // Without it, what follows a wheel would lie exactly 4,096 bytes after the first fields. A processor that compares only
+  // the last 12 bits of addresses lets a load there wait for a store here.
+  [[maybe_unused]] std::byte apart_[64];
 };
 
 }  // namespace tickwheel
