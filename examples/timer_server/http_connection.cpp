@@ -24,6 +24,24 @@ std::string_view only_value(const http_framing::request& request, http::field na
   return request.count(name) == 1 ? view(request[name]) : std::string_view{};
 }
 
+// Whom a request is for, and the path and query of its target.
+struct addressee {
+  std::string_view host;
+  std::string_view target;
+};
+
+// A target may be a whole URL, as proxies write it. Its host counts then, instead of the Host header (RFC 9112, 3.2.2).
+addressee addressee_of(const http_framing::request& request) {
+  const std::string_view target = view(request.target());
+  const std::size_t scheme = target.find("://");
+  if (target.starts_with('/') || scheme == target.npos) return {view(request[http::field::host]), target};
+  const std::string_view rest = target.substr(scheme + 3);
+  const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
+  const std::string_view authority = rest.substr(0, end);
+  const std::string_view host = authority.substr(authority.rfind('@') + 1);  // npos + 1 is 0
+  return {host, end == rest.size() ? "/" : rest.substr(end)};
+}
+
 problem problem_of(http_framing::status why) {
   const auto status = static_cast<unsigned>(why);
   switch (why) {
@@ -127,9 +145,10 @@ bool http_connection::on_request(const http_framing::request& request) {
   const auto answer = [to = weak_from_this()](const http_answer& a) {
     if (const auto self = to.lock()) self->answer_with(a);
   };
+  const auto [host, target] = addressee_of(request);
   on_.requests->ask({.method = view(request.method_string()),
-                     .target = view(request.target()),
-                     .host = view(request[http::field::host]),
+                     .target = target,
+                     .host = host,
                      .origin = view(request[http::field::origin]),
                      .content_type = view(request[http::field::content_type]),
                      .authorization = only_value(request, http::field::authorization),

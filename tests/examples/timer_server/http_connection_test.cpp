@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 using namespace std::chrono_literals;
 using namespace timer_server;
@@ -302,6 +303,26 @@ TEST_F(connection_test, origin_tells_a_web_page) {
   const std::string revive = "POST /v1/timers/a/revive HTTP/1.1\r\nHost: 127.0.0.1\r\n";
   EXPECT_EQ(c.sends(revive + "\r\n").statuses(1), "404");
   EXPECT_EQ(c.sends(revive + "Origin: null\r\n\r\n").statuses(2), "404 403");
+}
+
+TEST_F(connection_test, target_is_a_whole_url) {
+  api guarded{loop.timers(), scheduler, {.refuses_web_pages = true}};
+  peers.requests = &guarded;
+  client c{*this};
+  const auto get = [](const std::string& target) { return "GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"; };
+  std::string row, expected;
+  for (const auto& [target, status] : {std::pair{"http://127.0.0.1:80/v1/timers?state=dead", "200"},
+                                       {"HTTP://localhost/healthz", "200"},
+                                       {"http://user@[::1]/v1/timers?state=dead", "200"},
+                                       {"/healthz?see=http://elsewhere/", "200"},
+                                       {"http://elsewhere/v1/timers", "421"},
+                                       {"http://127.0.0.1:80@elsewhere/v1/timers", "421"},
+                                       {"http://127.0.0.1", "404"},
+                                       {"http://127.0.0.1?/v1/timers", "404"}}) {
+    row += get(target);
+    expected += (expected.empty() ? "" : " ") + std::string{status};
+  }
+  EXPECT_EQ(c.sends(row).statuses(8), expected);
 }
 
 TEST_F(connection_test, slow_request_is_cut) {
