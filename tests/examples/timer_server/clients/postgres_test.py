@@ -66,8 +66,10 @@ class Postgres(unittest.TestCase):
 
     def test_requests_are_unavailable_while_the_server_is_stopped(self):
         document = {"in": "1h", "callback": "http://127.0.0.1:9/"}
-        with Database() as database, Service("--store", database.url, "--lease", "2s") as service:
+        with Callee() as callee, Database() as database, Service("--store", database.url, "--lease", "2s") as service:
             self.assertEqual(service.ask("PUT", "/v1/timers/a", document)[0], 201)
+            soon = {"in": "1s", "callback": f"http://{callee.address}/soon"}
+            self.assertEqual(service.ask("PUT", "/v1/timers/soon", soon)[0], 201)
             database.signal(signal.SIGSTOP)
             statuses = set()
             wait_for(lambda: statuses.add(service.ask("PUT", "/v1/timers/b", document)[0]) or 503 in statuses, statuses)
@@ -76,6 +78,7 @@ class Postgres(unittest.TestCase):
             database.signal(signal.SIGCONT)
             wait_for(lambda: service.ask("PUT", "/v1/timers/b", document)[0] in (200, 201), "it stays unavailable")
             self.assertEqual(service.ask("GET", "/v1/timers/a")[0], 200)
+            wait_for(lambda: callee.calls, "what became due meanwhile was not called")
             self.assertEqual(service.stop(), 0)
 
 
