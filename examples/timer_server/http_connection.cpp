@@ -34,7 +34,7 @@ struct addressee {
 addressee addressee_of(const http_framing::request& request) {
   const std::string_view target = view(request.target());
   const std::size_t scheme = target.find("://");
-  if (target.starts_with('/') || scheme == target.npos) return {view(request[http::field::host]), target};
+  if (target.starts_with('/') || scheme == std::string_view::npos) return {view(request[http::field::host]), target};
   const std::string_view rest = target.substr(scheme + 3);
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
   const std::string_view authority = rest.substr(0, end);
