@@ -28,6 +28,11 @@ constexpr unsigned most_open = 6;                          // requests for one i
 constexpr std::uint32_t first_own_order = 1'000'000;
 constexpr unsigned most_rounds = 400;
 
+// Whether an answered call begins or renews a session. A renewal of one that is buried does neither.
+bool renews(store_verb v, const durable::store_call& call) {
+  return v == store_verb::join || (v == store_verb::renew && !static_cast<const durable::renew_call&>(call).is_buried);
+}
+
 class world final : observer {
  public:
   explicit world(const scenario&);
@@ -330,7 +335,7 @@ void world::on_arrived(connection&, store_verb, const durable::store_call&) { is
 
 void world::on_carried(connection& c, store_verb v, const durable::store_call& call) {
   if (call.status != store_status::ok) return;
-  if (v == store_verb::renew || v == store_verb::join) processes_[c.number].renewed_at = queue_.now() - plan_.commit;
+  if (renews(v, call)) processes_[c.number].renewed_at = queue_.now() - plan_.commit;
   if (v == store_verb::join) {
     const auto& join = static_cast<const durable::join_call&>(call);
     if (join.error != 0) return;
@@ -359,8 +364,7 @@ void world::check_owner(const connection& c, const std::string& id, durable::ses
 
 void world::on_answer(connection& c, store_verb v, const durable::store_call& call, nanos asked_at) {
   if (call.status != store_status::ok) return;
-  if (v == store_verb::join || (v == store_verb::renew && !static_cast<const durable::renew_call&>(call).is_buried))
-    processes_[c.number].confirmed_from = asked_at;
+  if (renews(v, call)) processes_[c.number].confirmed_from = asked_at;
 }
 
 // A node drops a start when 80 % of the lease have passed since its begin.
