@@ -1,8 +1,8 @@
 // A lane sends the requests of one verb to the store, in batches.
 #pragma once
 
+#include "../batch_limits.hpp"
 #include "arrivals.hpp"
-#include "batch_limits.hpp"
 #include "request.hpp"
 
 #include <tickwheel/durable/store.hpp>

@@ -1,7 +1,7 @@
 // Keeps this node a member of its store: its session, its share of the partitions, and the burial of dead nodes.
 #pragma once
 
-#include "fork_check.hpp"
+#include "../fork_check.hpp"
 
 #include <tickwheel/durable/scheduler_options.hpp>
 #include <tickwheel/durable/store.hpp>

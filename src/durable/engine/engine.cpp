@@ -1,7 +1,7 @@
 #include "engine.hpp"
 
-#include "batch_limits.hpp"
-#include "utf8.hpp"
+#include "../batch_limits.hpp"
+#include "../utf8.hpp"
 
 #include <algorithm>
 #include <array>

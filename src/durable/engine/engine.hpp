@@ -1,8 +1,8 @@
 // The engine of a scheduler: puts its parts together, and gives each its turn.
 #pragma once
 
+#include "../fork_check.hpp"
 #include "arrivals.hpp"
-#include "fork_check.hpp"
 #include "membership.hpp"
 #include "outage_pause.hpp"
 #include "request_desk.hpp"

@@ -1,6 +1,6 @@
 #include "starter.hpp"
 
-#include "batch_limits.hpp"
+#include "../batch_limits.hpp"
 
 #include <tickwheel/uv/timer_service.hpp>
 
