@@ -1,7 +1,7 @@
 #include "task_file.hpp"
 
-#include "../sqlite/schema.hpp"
-#include "../sqlite/statement.hpp"
+#include "../sqlite/file/schema.hpp"
+#include "../sqlite/file/statement.hpp"
 
 #include <uv.h>
 

@@ -1,9 +1,9 @@
 // The SQLite file whose tasks are moved.
 #pragma once
 
-#include "../sqlite/connection.hpp"
-#include "../sqlite/lock_file.hpp"
-#include "../sqlite/times.hpp"
+#include "../sqlite/file/connection.hpp"
+#include "../sqlite/file/lock_file.hpp"
+#include "../sqlite/file/times.hpp"
 #include "state_counts.hpp"
 
 #include <atomic>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "../fork_check.hpp"
-#include "outbox.hpp"
-#include "reader.hpp"
-#include "store_state.hpp"
-#include "work_queues.hpp"
-#include "writer.hpp"
+#include "threads/outbox.hpp"
+#include "threads/reader.hpp"
+#include "threads/store_state.hpp"
+#include "threads/work_queues.hpp"
+#include "threads/writer.hpp"
 
 #include <tickwheel/durable/sqlite.hpp>
 

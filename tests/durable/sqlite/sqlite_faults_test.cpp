@@ -2,7 +2,7 @@
 #include "child_process.hpp"
 #include "joining.hpp"
 
-#include "../../../src/durable/sqlite/checkpoints.hpp"
+#include "../../../src/durable/sqlite/file/checkpoints.hpp"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 #include "child_process.hpp"
 #include "joining.hpp"
 
-#include "../../../src/durable/sqlite/schema.hpp"
+#include "../../../src/durable/sqlite/file/schema.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,14 +1,14 @@
 // The parts of a sqlite_store by themselves: plans of its statements, checkpoints, periods, lists of calls.
 #include "sqlite_fixture.hpp"
 
-#include "../../../src/durable/sqlite/checkpoints.hpp"
-#include "../../../src/durable/sqlite/queued_call.hpp"
-#include "../../../src/durable/sqlite/reads.hpp"
-#include "../../../src/durable/sqlite/requests.hpp"
-#include "../../../src/durable/sqlite/schema.hpp"
-#include "../../../src/durable/sqlite/starts.hpp"
-#include "../../../src/durable/sqlite/store_state.hpp"
-#include "../../../src/durable/sqlite/work_queues.hpp"
+#include "../../../src/durable/sqlite/file/checkpoints.hpp"
+#include "../../../src/durable/sqlite/file/schema.hpp"
+#include "../../../src/durable/sqlite/threads/queued_call.hpp"
+#include "../../../src/durable/sqlite/threads/store_state.hpp"
+#include "../../../src/durable/sqlite/threads/work_queues.hpp"
+#include "../../../src/durable/sqlite/verbs/reads.hpp"
+#include "../../../src/durable/sqlite/verbs/requests.hpp"
+#include "../../../src/durable/sqlite/verbs/starts.hpp"
 
 #include <algorithm>
 #include <array>

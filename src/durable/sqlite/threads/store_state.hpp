@@ -1,9 +1,9 @@
 // The state that the threads of one store share.
 #pragma once
 
-#include "checkpoints.hpp"
-#include "failure.hpp"
-#include "times.hpp"
+#include "../file/checkpoints.hpp"
+#include "../file/failure.hpp"
+#include "../file/times.hpp"
 
 #include <tickwheel/durable/sqlite.hpp>
 #include <tickwheel/durable/store.hpp>

@@ -1,7 +1,7 @@
 // Wakes the loop from the store's threads.
 #pragma once
 
-#include "../fork_check.hpp"
+#include "../../fork_check.hpp"
 
 #include <uv.h>
 

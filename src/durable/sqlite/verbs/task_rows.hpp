@@ -1,9 +1,9 @@
 // The rows of tasks: read by id, decided upon in C++, and written by rowid.
 #pragma once
 
-#include "connection.hpp"
-#include "statement.hpp"
-#include "times.hpp"
+#include "../file/connection.hpp"
+#include "../file/statement.hpp"
+#include "../file/times.hpp"
 
 #include <tickwheel/durable/store.hpp>
 

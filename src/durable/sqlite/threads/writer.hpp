@@ -1,13 +1,13 @@
 // The thread that writes: it commits calls in groups.
 #pragma once
 
-#include "lock_file.hpp"
-#include "membership.hpp"
+#include "../file/lock_file.hpp"
+#include "../verbs/membership.hpp"
+#include "../verbs/requests.hpp"
+#include "../verbs/starts.hpp"
+#include "../verbs/transaction.hpp"
 #include "outbox.hpp"
-#include "requests.hpp"
-#include "starts.hpp"
 #include "store_state.hpp"
-#include "transaction.hpp"
 #include "work_queues.hpp"
 
 #include <cstddef>

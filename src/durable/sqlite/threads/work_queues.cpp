@@ -1,6 +1,6 @@
 #include "work_queues.hpp"
 
-#include "../batch_limits.hpp"
+#include "../../batch_limits.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "starts.hpp"
 
-#include "../batch_limits.hpp"
+#include "../../batch_limits.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // The thread that reads many rows and runs checkpoints, so that the writer need not.
 #pragma once
 
+#include "../verbs/reads.hpp"
 #include "outbox.hpp"
-#include "reads.hpp"
 #include "store_state.hpp"
 #include "work_queues.hpp"
 

@@ -1,6 +1,6 @@
 #include "checkpoints.hpp"
 
-#include "../batch_limits.hpp"
+#include "../../batch_limits.hpp"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 // Rows as the readers of tasks see them.
 #pragma once
 
-#include "statement.hpp"
-#include "times.hpp"
+#include "../file/statement.hpp"
+#include "../file/times.hpp"
 
 #include <tickwheel/durable/task.hpp>
 

@@ -1,12 +1,12 @@
 // The elements of a transaction: one that the database refuses does not disturb the others.
 #pragma once
 
-#include "../batch_limits.hpp"
-#include "connection.hpp"
-#include "failure.hpp"
+#include "../../batch_limits.hpp"
+#include "../file/connection.hpp"
+#include "../file/failure.hpp"
+#include "../file/statement.hpp"
+#include "../file/times.hpp"
 #include "revisions.hpp"
-#include "statement.hpp"
-#include "times.hpp"
 
 #include <tickwheel/durable/store.hpp>
 

@@ -1,9 +1,9 @@
 // The verbs that read many rows: load and list.
 #pragma once
 
-#include "connection.hpp"
-#include "statement.hpp"
-#include "times.hpp"
+#include "../file/connection.hpp"
+#include "../file/statement.hpp"
+#include "../file/times.hpp"
 
 #include <tickwheel/durable/store.hpp>
 

@@ -1,7 +1,7 @@
 // The session of the one node that a SQLite file has, and its partition.
 #pragma once
 
-#include "times.hpp"
+#include "../file/times.hpp"
 
 #include <tickwheel/durable/store.hpp>
 

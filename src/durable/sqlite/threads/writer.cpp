@@ -1,6 +1,6 @@
 #include "writer.hpp"
 
-#include "schema.hpp"
+#include "../file/schema.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,9 @@
 // The counter of revisions.
 #pragma once
 
-#include "connection.hpp"
-#include "statement.hpp"
-#include "times.hpp"
+#include "../file/connection.hpp"
+#include "../file/statement.hpp"
+#include "../file/times.hpp"
 
 #include <tickwheel/durable/store.hpp>
 

@@ -1,4 +1,4 @@
-// A failure of SQLite, or of the files around a database. It is thrown within this folder, and caught where calls are answered.
+// A failure of SQLite, or of the files around a database. It is thrown within the store, and caught where calls are answered.
 #pragma once
 
 #include <array>
