@@ -4,10 +4,10 @@
 #include "failure.hpp"
 #include "sql_connection.hpp"
 
-#include "../../src/durable/postgres/parameters.hpp"
-#include "../../src/durable/postgres/rows.hpp"
-#include "../../src/durable/postgres/schema.hpp"
-#include "../../src/durable/postgres/statements.hpp"
+#include "../../src/durable/postgres/sql/parameters.hpp"
+#include "../../src/durable/postgres/sql/rows.hpp"
+#include "../../src/durable/postgres/sql/schema.hpp"
+#include "../../src/durable/postgres/sql/statements.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 

@@ -3,7 +3,7 @@
 #include "bench_tasks.hpp"
 #include "pipeline.hpp"
 
-#include "../../src/durable/postgres/times.hpp"
+#include "../../src/durable/postgres/sql/times.hpp"
 
 #include <algorithm>
 #include <cstddef>

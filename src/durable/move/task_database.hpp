@@ -1,9 +1,9 @@
 // The PostgreSQL database that gets the tasks.
 #pragma once
 
-#include "../postgres/failure.hpp"
-#include "../postgres/rows.hpp"
-#include "../postgres/schema.hpp"
+#include "../postgres/sql/failure.hpp"
+#include "../postgres/sql/rows.hpp"
+#include "../postgres/sql/schema.hpp"
 #include "state_counts.hpp"
 #include "task_file.hpp"
 

@@ -1,6 +1,6 @@
 #include "server_store.hpp"
 
-#include "works.hpp"
+#include "works/works.hpp"
 
 #include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/uv/timer_service.hpp>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "../fork_check.hpp"
-#include "connector.hpp"
-#include "lane.hpp"
-#include "node_state.hpp"
-#include "work.hpp"
+#include "link/connector.hpp"
+#include "link/node_state.hpp"
+#include "works/lane.hpp"
+#include "works/work.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 #include <tickwheel/uv/timer.hpp>

@@ -1,5 +1,5 @@
 // The works of one link, without a server.
-#include "../../../src/durable/postgres/lane.hpp"
+#include "../../../src/durable/postgres/works/lane.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Where the purges of a server's tasks begin.
-#include "../../../src/durable/postgres/node_state.hpp"
+#include "../../../src/durable/postgres/link/node_state.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // The end of a session: of its backends, its membership and its partitions.
 #pragma once
 
-#include "node_state.hpp"
-#include "transaction.hpp"
+#include "../link/node_state.hpp"
+#include "../sql/transaction.hpp"
 
 #include <tickwheel/durable/store.hpp>
 

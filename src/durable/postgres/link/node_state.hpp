@@ -1,7 +1,7 @@
 // The state that all works of one store share.
 #pragma once
 
-#include "schema.hpp"
+#include "../sql/schema.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 #include <tickwheel/durable/store.hpp>

@@ -1,7 +1,7 @@
 // The works of recover: first what was due, then the rest.
-#include "../batch_limits.hpp"
-#include "node_state.hpp"
-#include "times.hpp"
+#include "../../batch_limits.hpp"
+#include "../link/node_state.hpp"
+#include "../sql/times.hpp"
 #include "works.hpp"
 
 #include <algorithm>

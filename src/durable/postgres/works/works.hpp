@@ -1,7 +1,7 @@
 // The works of the verbs.
 #pragma once
 
-#include "node_state.hpp"
+#include "../link/node_state.hpp"
 #include "work.hpp"
 
 #include <tickwheel/durable/store.hpp>

@@ -1,8 +1,8 @@
 // The works of put, cancel, revive, get, list and purge.
-#include "../batch_limits.hpp"
+#include "../../batch_limits.hpp"
+#include "../link/node_state.hpp"
+#include "../sql/times.hpp"
 #include "batch_work.hpp"
-#include "node_state.hpp"
-#include "times.hpp"
 #include "works.hpp"
 
 #include <algorithm>

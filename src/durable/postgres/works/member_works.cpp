@@ -1,7 +1,7 @@
 // The works of renew, bury, acquire and load.
+#include "../link/node_state.hpp"
+#include "../sql/times.hpp"
 #include "burial.hpp"
-#include "node_state.hpp"
-#include "times.hpp"
 #include "works.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Makes the connections of a store, and makes them anew when one is lost.
 #pragma once
 
-#include "../fork_check.hpp"
+#include "../../fork_check.hpp"
 #include "host_names.hpp"
 #include "link.hpp"
 #include "node_state.hpp"

@@ -1,8 +1,8 @@
 // A call of a verb on its way: the transactions that carry it out, one after the other.
 #pragma once
 
-#include "failure.hpp"
-#include "transaction.hpp"
+#include "../sql/failure.hpp"
+#include "../sql/transaction.hpp"
 
 #include <tickwheel/durable/store.hpp>
 #include <tickwheel/uv/driver.hpp>

@@ -1,11 +1,11 @@
 // A connection on a libuv loop. It never waits.
 #pragma once
 
-#include "../fork_check.hpp"
-#include "failure.hpp"
-#include "rows.hpp"
-#include "statements.hpp"
-#include "transaction.hpp"
+#include "../../fork_check.hpp"
+#include "../sql/failure.hpp"
+#include "../sql/rows.hpp"
+#include "../sql/statements.hpp"
+#include "../sql/transaction.hpp"
 
 #include <libpq-fe.h>
 #include <uv.h>

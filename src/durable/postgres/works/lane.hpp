@@ -1,8 +1,8 @@
 // The works of one link, in the order of their calls.
 #pragma once
 
-#include "link.hpp"
-#include "transaction.hpp"
+#include "../link/link.hpp"
+#include "../sql/transaction.hpp"
 #include "work.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The work of join: it waits for a name that another session has.
+#include "../link/node_state.hpp"
+#include "../sql/times.hpp"
 #include "burial.hpp"
-#include "node_state.hpp"
-#include "times.hpp"
 #include "works.hpp"
 
 #include <uv.h>

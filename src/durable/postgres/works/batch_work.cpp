@@ -1,6 +1,6 @@
 #include "batch_work.hpp"
 
-#include "times.hpp"
+#include "../sql/times.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,7 +1,7 @@
 // The works of begin, finish and release.
+#include "../link/node_state.hpp"
+#include "../sql/times.hpp"
 #include "batch_work.hpp"
-#include "node_state.hpp"
-#include "times.hpp"
 #include "works.hpp"
 
 #include <algorithm>
