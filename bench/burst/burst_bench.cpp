@@ -14,7 +14,7 @@
 // --json FILE writes {"rows": [{"name", "trips", "p50_us", "p99_us", "max_us", "before_us", "last_us"}, ...]}.
 //
 // Each handler reads the clock, and is checked: every timer has run, once, and none early, or the program ends with 1.
-#include "../../examples/command_line.hpp"
+#include "../../examples/support/command_line.hpp"
 #include "../support/connection.hpp"
 #include "../support/json_file.hpp"
 #include "ping_pong.hpp"

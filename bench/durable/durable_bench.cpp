@@ -32,7 +32,7 @@
 //   peers             schedule, start and lateness of graphile-worker and BullMQ, from the folder --peers
 //
 // --json FILE writes {"store", "nodes", "notes", "rows": [{"name", "pending", "per_second", "p50_us", "p99_us", "max_us"}, ...]}.
-#include "../../examples/command_line.hpp"
+#include "../../examples/support/command_line.hpp"
 #include "bench_options.hpp"
 #include "disk_probe.hpp"
 #include "embedded.hpp"

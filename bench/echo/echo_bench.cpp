@@ -22,8 +22,8 @@
 // begin with # are for people: the last compare the medians of all. --json FILE writes these medians, without --bare:
 // {"rows": [{"name", "messages", "instructions_per_message", "cpu_ns_per_message"}, ...]}, instructions being null when
 // they could not be counted, and messages how many of a repetition they are of.
-#include "../../examples/command_line.hpp"
-#include "../../examples/descriptor_limit.hpp"
+#include "../../examples/support/command_line.hpp"
+#include "../../examples/support/descriptor_limit.hpp"
 #include "../support/callgrind.hpp"
 #include "../support/instruction_counter.hpp"
 #include "../support/json_file.hpp"

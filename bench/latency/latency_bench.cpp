@@ -23,7 +23,7 @@
 //
 // --json FILE writes {"subjects": [{"name", "condition", "early", "fired", "p50_us", "p99_us", "max_us", "cdf"}, ...]};
 // `cdf` has pairs of microseconds and what part of the timers was no later.
-#include "../../examples/command_line.hpp"
+#include "../../examples/support/command_line.hpp"
 #include "../support/json_file.hpp"
 #include "live_libev.hpp"
 #include "live_libevent.hpp"

@@ -19,7 +19,7 @@
 // trees grow with the number of connections, those of wheels do not.
 //
 // --json FILE writes {"rows": [{"workload", "subject", "n", "instructions", "cache_lines", "cold_lines"}, ...]}.
-#include "../../examples/command_line.hpp"
+#include "../../examples/support/command_line.hpp"
 #include "../../tests/support/simulated_clock.hpp"
 #include "../support/callgrind.hpp"
 #include "../support/json_file.hpp"

@@ -1,8 +1,8 @@
 // The options of the service, and the files and addresses that they name.
 #pragma once
 
-#include "../command_line.hpp"
-#include "../http_framing.hpp"
+#include "../http/http_framing.hpp"
+#include "../support/command_line.hpp"
 #include "bearer_tokens.hpp"
 #include "callbacks/callback_caller.hpp"
 #include "event_log.hpp"

@@ -10,8 +10,8 @@
 //   executor          what is called when a timer is due
 //   callbacks/        how it is called
 
-#include "../descriptor_limit.hpp"
-#include "../stop_signals.hpp"
+#include "../support/descriptor_limit.hpp"
+#include "../support/stop_signals.hpp"
 #include "api.hpp"
 #include "bearer_tokens.hpp"
 #include "callbacks/callback_caller.hpp"

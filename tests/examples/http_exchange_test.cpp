@@ -1,5 +1,5 @@
 // What http_server answers, without a socket: whole requests, pieces, rows, and what is none.
-#include "http_exchange.hpp"
+#include "http/http_exchange.hpp"
 #include "http_pieces.hpp"
 
 #include <gtest/gtest.h>

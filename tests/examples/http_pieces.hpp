@@ -1,7 +1,7 @@
 // What must hold for whatever a peer sends: a check for the fuzzer, and for what it has found.
 #pragma once
 
-#include "http_exchange.hpp"
+#include "http/http_exchange.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "server.hpp"
 
-#include "../../examples/listen.hpp"
+#include "../../examples/support/listen.hpp"
 
 #include <sys/ioctl.h>
 

@@ -2,7 +2,7 @@
 // to worker threads that are tried again. Each handler compares the time with what it should be.
 #pragma once
 
-#include "../../examples/bounded_queue.hpp"
+#include "../../examples/worker_pool/bounded_queue.hpp"
 #include "record.hpp"
 
 #include <tickwheel/tickwheel.hpp>

@@ -10,8 +10,8 @@
 //             1   something was, and the last line says what
 //             2   asked for something impossible
 
-#include "../../examples/command_line.hpp"
-#include "../../examples/descriptor_limit.hpp"
+#include "../../examples/support/command_line.hpp"
+#include "../../examples/support/descriptor_limit.hpp"
 #include "../support/allocation_probe.hpp"
 #include "bursts.hpp"
 #include "clients.hpp"

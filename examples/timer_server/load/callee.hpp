@@ -1,8 +1,8 @@
 // The endpoint that the server calls.
 #pragma once
 
-#include "../../http_framing.hpp"
-#include "../../listen.hpp"
+#include "../../http/http_framing.hpp"
+#include "../../support/listen.hpp"
 #include "ledger.hpp"
 
 #include <tickwheel/tickwheel.hpp>

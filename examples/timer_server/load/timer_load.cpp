@@ -9,7 +9,7 @@
 //   client    one connection to the server: a PUT at a time
 //   callee    the endpoint that the server calls
 
-#include "../../command_line.hpp"
+#include "../../support/command_line.hpp"
 #include "callee.hpp"
 #include "client.hpp"
 #include "ledger.hpp"

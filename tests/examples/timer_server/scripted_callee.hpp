@@ -1,7 +1,7 @@
 // A callee on loopback that does what a test tells it, on the loop of the test.
 #pragma once
 
-#include "listen.hpp"
+#include "support/listen.hpp"
 
 #include <uv.h>
 

@@ -1,5 +1,5 @@
 // The libFuzzer target of the timer server's input: the framing of requests, the documents in them, queries, and what callees answer.
-#include "http_framing.hpp"
+#include "http/http_framing.hpp"
 #include "timer_server/callbacks/callback_outcome.hpp"
 #include "timer_server/callbacks/response_reader.hpp"
 #include "timer_server/percent_encoding.hpp"

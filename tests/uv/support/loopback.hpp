@@ -1,7 +1,7 @@
 // Connections over TCP on the loopback interface, as a server and its peers have them.
 #pragma once
 
-#include "../../../examples/descriptor_limit.hpp"
+#include "../../../examples/support/descriptor_limit.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 //             1   some did not, or the server was not there
 //             2   asked for something impossible
 
-#include "command_line.hpp"
-#include "descriptor_limit.hpp"
+#include "../support/command_line.hpp"
+#include "../support/descriptor_limit.hpp"
 #include "worker_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>

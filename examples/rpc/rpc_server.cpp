@@ -12,10 +12,10 @@
 // With --loss some requests get no answer, as if it had been lost on the way, and with --slow some take longer than
 // they said: that is what deadlines are for.
 
-#include "command_line.hpp"
-#include "listen.hpp"
+#include "../support/command_line.hpp"
+#include "../support/listen.hpp"
+#include "../support/stop_signals.hpp"
 #include "rpc_protocol.hpp"
-#include "stop_signals.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 

@@ -1,7 +1,7 @@
 // A TCP connection that carries messages of fixed size both ways.
 #pragma once
 
-#include "rpc_protocol.hpp"
+#include "../rpc/rpc_protocol.hpp"
 
 #include <uv.h>
 

@@ -13,11 +13,11 @@
 // (UV_EAGAIN) tries again; the queue then fills; and a connection whose question finds it full is not read from for a
 // moment. On SIGINT or SIGTERM nothing new is read, and what was asked is answered first.
 
+#include "../support/command_line.hpp"
+#include "../support/descriptor_limit.hpp"
+#include "../support/listen.hpp"
+#include "../support/stop_signals.hpp"
 #include "bounded_queue.hpp"
-#include "command_line.hpp"
-#include "descriptor_limit.hpp"
-#include "listen.hpp"
-#include "stop_signals.hpp"
 #include "worker_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>

@@ -9,10 +9,10 @@
 //   worker       one loop: accepts connections, publishes figures, drains
 //   supervisor   the main thread's loop: waits for signals, prints the figures
 
-#include "command_line.hpp"
-#include "descriptor_limit.hpp"
-#include "stop_signals.hpp"
-#include "timeout_log.hpp"
+#include "../support/command_line.hpp"
+#include "../support/descriptor_limit.hpp"
+#include "../support/stop_signals.hpp"
+#include "../support/timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 

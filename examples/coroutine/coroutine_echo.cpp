@@ -6,8 +6,8 @@
 //                      the clients, coroutines as well
 //
 // What they await besides time is in awaitable_connection.hpp.
+#include "../support/listen.hpp"
 #include "awaitable_connection.hpp"
-#include "listen.hpp"
 
 #include <tickwheel/uv/coroutine.hpp>
 #include <tickwheel/uv/event_loop.hpp>

@@ -15,11 +15,11 @@
 // The server keeps no order in memory. After a crash it starts the tasks again that were running, so a shop may be told to cancel
 // the same order twice: it tells that by the number of the order and its due time.
 
-#include "command_line.hpp"
-#include "listen.hpp"
+#include "../support/command_line.hpp"
+#include "../support/listen.hpp"
+#include "../support/stop_signals.hpp"
 #include "order_timeouts_protocol.hpp"
 #include "order_timeouts_stream.hpp"
-#include "stop_signals.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #ifdef WITH_POSTGRES

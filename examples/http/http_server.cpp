@@ -9,13 +9,13 @@
 //
 // What is answered is another file's concern, http_exchange.hpp, which knows no socket.
 
-#include "command_line.hpp"
-#include "descriptor_limit.hpp"
+#include "../support/command_line.hpp"
+#include "../support/descriptor_limit.hpp"
+#include "../support/listen.hpp"
+#include "../support/stop_signals.hpp"
+#include "../support/timeout_log.hpp"
 #include "http_exchange.hpp"
-#include "listen.hpp"
 #include "slow_writer.hpp"
-#include "stop_signals.hpp"
-#include "timeout_log.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 

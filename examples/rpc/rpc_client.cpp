@@ -18,7 +18,7 @@
 //             1   some figure is wrong, or the server was not there
 //             2   asked for something impossible
 
-#include "command_line.hpp"
+#include "../support/command_line.hpp"
 #include "rpc_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>

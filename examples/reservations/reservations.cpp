@@ -16,7 +16,7 @@
 // After each step the article concerned must have reserved == confirmed + open, and no more reserved than it has; now
 // and then all holds are counted. Exit code 0: so it was; 1: it was not; 2: asked for something impossible.
 
-#include "command_line.hpp"
+#include "../support/command_line.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
