@@ -5,23 +5,24 @@
 //
 // Timers are durable tasks: a timer that is confirmed is on disk, and survives kill -9. Read it from the top, and then
 //
-//   http_connection   one client: reads requests, writes answers
-//   api               what a request asks of the scheduler, and what it is answered
-//   executor          what is called when a timer is due
-//   callbacks/        how it is called
+//   http/http_connection   one client: reads requests, writes answers
+//   http/api               what a request asks of the scheduler, and what it is answered
+//   timers/executor        what is called when a timer is due
+//   callbacks/             how it is called
+//   service/               the options, the log and the metrics of the program
 
 #include "../support/descriptor_limit.hpp"
 #include "../support/stop_signals.hpp"
-#include "api.hpp"
-#include "bearer_tokens.hpp"
 #include "callbacks/callback_caller.hpp"
-#include "event_log.hpp"
-#include "executor.hpp"
-#include "http_connection.hpp"
-#include "listen_address.hpp"
-#include "service_metrics.hpp"
-#include "service_options.hpp"
-#include "store_location.hpp"
+#include "http/api.hpp"
+#include "http/bearer_tokens.hpp"
+#include "http/http_connection.hpp"
+#include "service/event_log.hpp"
+#include "service/listen_address.hpp"
+#include "service/service_metrics.hpp"
+#include "service/service_options.hpp"
+#include "service/store_location.hpp"
+#include "timers/executor.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/tickwheel.hpp>

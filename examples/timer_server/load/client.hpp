@@ -1,7 +1,7 @@
 // One connection to the server: a PUT at a time.
 #pragma once
 
-#include "../times.hpp"
+#include "../text/times.hpp"
 #include "ledger.hpp"
 #include "load_options.hpp"
 

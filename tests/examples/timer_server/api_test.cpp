@@ -1,6 +1,6 @@
 // The answers of the timer server, on manual time and a store in memory.
-#include "timer_server/api.hpp"
-#include "timer_server/executor.hpp"
+#include "timer_server/http/api.hpp"
+#include "timer_server/timers/executor.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/durable/memory.hpp>

@@ -1,7 +1,7 @@
 // Connections of the timer server's clients, over real sockets on loopback.
-#include "timer_server/http_connection.hpp"
-#include "timer_server/api.hpp"
-#include "timer_server/listen_address.hpp"
+#include "timer_server/http/http_connection.hpp"
+#include "timer_server/http/api.hpp"
+#include "timer_server/service/listen_address.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/durable/memory.hpp>

@@ -1,5 +1,5 @@
 // openapi.json says what the server does: each operation is asked for, and each answer is one that the document has.
-#include "timer_server/api.hpp"
+#include "timer_server/http/api.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/durable/memory.hpp>

@@ -1,8 +1,8 @@
 // The timer server's options name addresses, files with secrets, and stores. And the lines of its log.
-#include "timer_server/event_log.hpp"
-#include "timer_server/listen_address.hpp"
-#include "timer_server/secret_file.hpp"
-#include "timer_server/store_location.hpp"
+#include "timer_server/service/event_log.hpp"
+#include "timer_server/service/listen_address.hpp"
+#include "timer_server/service/secret_file.hpp"
+#include "timer_server/service/store_location.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

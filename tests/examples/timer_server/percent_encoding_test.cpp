@@ -1,5 +1,5 @@
 // Percent-encoding of ids, in paths, queries and headers.
-#include "timer_server/percent_encoding.hpp"
+#include "timer_server/text/percent_encoding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The document that schedules a timer: what it means, and which message each mistake gets.
-#include "timer_server/timer_request.hpp"
-#include "timer_server/timer_payload.hpp"
+#include "timer_server/timers/timer_request.hpp"
+#include "timer_server/timers/timer_payload.hpp"
 
 #include <gtest/gtest.h>
 

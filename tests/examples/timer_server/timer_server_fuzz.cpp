@@ -2,11 +2,11 @@
 #include "http/http_framing.hpp"
 #include "timer_server/callbacks/callback_outcome.hpp"
 #include "timer_server/callbacks/response_reader.hpp"
-#include "timer_server/percent_encoding.hpp"
-#include "timer_server/query.hpp"
-#include "timer_server/timer_payload.hpp"
-#include "timer_server/timer_request.hpp"
-#include "timer_server/times.hpp"
+#include "timer_server/text/percent_encoding.hpp"
+#include "timer_server/text/query.hpp"
+#include "timer_server/text/times.hpp"
+#include "timer_server/timers/timer_payload.hpp"
+#include "timer_server/timers/timer_request.hpp"
 
 #include <algorithm>
 #include <chrono>

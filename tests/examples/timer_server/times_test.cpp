@@ -1,5 +1,5 @@
 // Moments and durations of the timer server's API, both ways.
-#include "timer_server/times.hpp"
+#include "timer_server/text/times.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "timer_request.hpp"
 
-#include "callbacks/callback_caller.hpp"
-#include "times.hpp"
+#include "../callbacks/callback_caller.hpp"
+#include "../text/times.hpp"
 
 #include <boost/beast/core/string.hpp>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "times.hpp"
 
-#include "../support/plain_duration.hpp"
+#include "../../support/plain_duration.hpp"
 
 #include <array>
 #include <charconv>

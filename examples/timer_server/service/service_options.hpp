@@ -1,10 +1,10 @@
 // The options of the service, and the files and addresses that they name.
 #pragma once
 
-#include "../http/http_framing.hpp"
-#include "../support/command_line.hpp"
-#include "bearer_tokens.hpp"
-#include "callbacks/callback_caller.hpp"
+#include "../../http/http_framing.hpp"
+#include "../../support/command_line.hpp"
+#include "../callbacks/callback_caller.hpp"
+#include "../http/bearer_tokens.hpp"
 #include "event_log.hpp"
 #include "store_location.hpp"
 

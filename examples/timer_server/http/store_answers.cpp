@@ -1,7 +1,7 @@
 #include "store_answers.hpp"
 
+#include "../timers/timer_document.hpp"
 #include "problem_document.hpp"
-#include "timer_document.hpp"
 
 #include <uv.h>
 

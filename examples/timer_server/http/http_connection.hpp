@@ -1,8 +1,8 @@
 // One peer of the service: its requests, the time and memory that they may take, and the answers, which come later.
 #pragma once
 
-#include "../http/http_framing.hpp"
-#include "../http/slow_writer.hpp"
+#include "../../http/http_framing.hpp"
+#include "../../http/slow_writer.hpp"
 #include "api.hpp"
 
 #include <tickwheel/tickwheel.hpp>

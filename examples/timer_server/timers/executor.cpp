@@ -1,8 +1,8 @@
 #include "executor.hpp"
 
-#include "percent_encoding.hpp"
+#include "../text/percent_encoding.hpp"
+#include "../text/times.hpp"
 #include "timer_payload.hpp"
-#include "times.hpp"
 
 #include <chrono>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "timer_list.hpp"
 
+#include "../timers/timer_document.hpp"
 #include "store_answers.hpp"
-#include "timer_document.hpp"
 
 #include <algorithm>
 #include <utility>

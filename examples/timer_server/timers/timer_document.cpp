@@ -1,7 +1,7 @@
 #include "timer_document.hpp"
 
+#include "../text/times.hpp"
 #include "timer_payload.hpp"
-#include "times.hpp"
 
 #include <tickwheel/durable/results.hpp>
 

@@ -1,13 +1,13 @@
 #include "api.hpp"
 
-#include "percent_encoding.hpp"
+#include "../text/percent_encoding.hpp"
+#include "../text/query.hpp"
+#include "../text/times.hpp"
+#include "../timers/timer_document.hpp"
+#include "../timers/timer_payload.hpp"
+#include "../timers/timer_request.hpp"
 #include "problem_document.hpp"
-#include "query.hpp"
 #include "store_answers.hpp"
-#include "timer_document.hpp"
-#include "timer_payload.hpp"
-#include "timer_request.hpp"
-#include "times.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 // The callback of a timer as the store keeps it: the payload of its durable task.
 #pragma once
 
-#include "callbacks/callback_request.hpp"
+#include "../callbacks/callback_request.hpp"
 
 #include <optional>
 #include <string>

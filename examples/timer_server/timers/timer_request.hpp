@@ -1,7 +1,7 @@
 // A client schedules a timer by this request: the JSON document of PUT /v1/timers/{id}.
 #pragma once
 
-#include "callbacks/callback_request.hpp"
+#include "../callbacks/callback_request.hpp"
 
 #include <tickwheel/durable/task.hpp>
 

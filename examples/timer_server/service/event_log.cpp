@@ -1,6 +1,6 @@
 #include "event_log.hpp"
 
-#include "times.hpp"
+#include "../text/times.hpp"
 
 #include <nlohmann/json.hpp>
 

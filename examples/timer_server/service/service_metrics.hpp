@@ -1,8 +1,8 @@
 // The metrics of the service beside those of its scheduler, as text for Prometheus.
 #pragma once
 
-#include "callbacks/callback_stats.hpp"
-#include "http_connection.hpp"
+#include "../callbacks/callback_stats.hpp"
+#include "../http/http_connection.hpp"
 
 #include <ostream>
 

@@ -1,8 +1,8 @@
 // Turns a timer that is due into a callback, and what became of the callback into the end of the execution.
 #pragma once
 
-#include "callbacks/callback_outcome.hpp"
-#include "callbacks/callback_request.hpp"
+#include "../callbacks/callback_outcome.hpp"
+#include "../callbacks/callback_request.hpp"
 
 #include <tickwheel/durable/execution.hpp>
 
