@@ -1,7 +1,7 @@
 // The caller against a callee on loopback that does everything wrong. Each call must be answered exactly once.
 #include "scripted_callee.hpp"
 #include "timer_server/callbacks/callback_caller.hpp"
-#include "timer_server/callbacks/signature.hpp"
+#include "timer_server/callbacks/message/signature.hpp"
 
 #include <tickwheel/uv/timer.hpp>
 

@@ -1,5 +1,5 @@
 // The answers of callees: whole, in pieces, without end, and bytes that are no response.
-#include "timer_server/callbacks/response_reader.hpp"
+#include "timer_server/callbacks/message/response_reader.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // The addresses that may be called, the meaning of an answer, and the signature of a body.
 #include "timer_server/callbacks/address_rules.hpp"
 #include "timer_server/callbacks/callback_outcome.hpp"
-#include "timer_server/callbacks/host_resolver.hpp"
-#include "timer_server/callbacks/signature.hpp"
+#include "timer_server/callbacks/delivery/host_resolver.hpp"
+#include "timer_server/callbacks/message/signature.hpp"
 
 #include <gtest/gtest.h>
 #include <uv.h>

@@ -1,7 +1,7 @@
 // The URLs, methods and headers that a callback may have.
 #include "timer_server/callbacks/callback_caller.hpp"
-#include "timer_server/callbacks/request_text.hpp"
-#include "timer_server/callbacks/url.hpp"
+#include "timer_server/callbacks/message/request_text.hpp"
+#include "timer_server/callbacks/message/url.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

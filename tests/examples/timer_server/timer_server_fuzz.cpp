@@ -1,7 +1,7 @@
 // The libFuzzer target of the timer server's input: the framing of requests, the documents in them, queries, and what callees answer.
 #include "http/http_framing.hpp"
 #include "timer_server/callbacks/callback_outcome.hpp"
-#include "timer_server/callbacks/response_reader.hpp"
+#include "timer_server/callbacks/message/response_reader.hpp"
 #include "timer_server/text/percent_encoding.hpp"
 #include "timer_server/text/query.hpp"
 #include "timer_server/text/times.hpp"

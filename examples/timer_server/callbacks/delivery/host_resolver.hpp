@@ -1,7 +1,7 @@
 // From the names of hosts to the addresses that may be called.
 #pragma once
 
-#include "address_rules.hpp"
+#include "../address_rules.hpp"
 
 #include <tickwheel/uv/timer_service.hpp>
 

@@ -1,7 +1,7 @@
 // The bytes of a request, except its body.
 #pragma once
 
-#include "callback_request.hpp"
+#include "../callback_request.hpp"
 #include "url.hpp"
 
 #include <optional>

@@ -1,7 +1,7 @@
 // A connection to a callee: one socket, one request at a time.
 #pragma once
 
-#include "response_reader.hpp"
+#include "../message/response_reader.hpp"
 
 #include <tickwheel/net/idle_timeout.hpp>
 

@@ -1,11 +1,11 @@
 // One call of an endpoint, from the moment at which it is asked for to its answer.
 #pragma once
 
-#include "callback_outcome.hpp"
-#include "callback_request.hpp"
+#include "../callback_outcome.hpp"
+#include "../callback_request.hpp"
+#include "../message/url.hpp"
 #include "connection.hpp"
 #include "host_resolver.hpp"
-#include "url.hpp"
 
 #include <tickwheel/net/deadline_timer.hpp>
 

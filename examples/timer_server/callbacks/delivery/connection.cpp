@@ -1,10 +1,10 @@
 #include "connection.hpp"
 
+#include "../message/request_text.hpp"
+#include "../message/signature.hpp"
 #include "callback.hpp"
 #include "callback_dispatcher.hpp"
 #include "host_pool.hpp"
-#include "request_text.hpp"
-#include "signature.hpp"
 
 #include <algorithm>
 #include <array>

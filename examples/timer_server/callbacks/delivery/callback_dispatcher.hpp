@@ -1,8 +1,8 @@
 // All calls of a caller share this: hosts, limits, counts, and the answers that are to be given.
 #pragma once
 
+#include "../callback_caller.hpp"
 #include "callback.hpp"
-#include "callback_caller.hpp"
 #include "connection.hpp"
 #include "host_pool.hpp"
 #include "host_resolver.hpp"

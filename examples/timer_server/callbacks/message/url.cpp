@@ -1,6 +1,6 @@
 #include "url.hpp"
 
-#include "callback_caller.hpp"
+#include "../callback_caller.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
