@@ -2,8 +2,8 @@
 //
 // A seed repeats. TICKWHEEL_TEST_SEEDS=A..B runs those, and TICKWHEEL_TEST_OPERATIONS=N so many operations of each. A long run
 // does ten million operations.
-#include "comparison.hpp"
 #include "seeds.hpp"
+#include "world/comparison.hpp"
 
 #include <gtest/gtest.h>
 

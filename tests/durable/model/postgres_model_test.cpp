@@ -4,9 +4,9 @@
 // A restart closes the scheduler without a drain. There are no faults and no other nodes. TICKWHEEL_TEST_SEEDS and
 // TICKWHEEL_TEST_OPERATIONS as in model_test.cpp.
 #include "../postgres/postgres_fixture.hpp"
-#include "comparison.hpp"
 #include "counting_store.hpp"
 #include "seeds.hpp"
+#include "world/comparison.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The libFuzzer target: the interpreter of the model test carries out the bytes as operations on schedulers and a
 // memory_database. `./dev fuzz durable` builds and runs it.
-#include "comparison.hpp"
+#include "world/comparison.hpp"
 
 #include <cstdint>
 #include <cstdio>

@@ -3,9 +3,9 @@
 // The store's threads are real, and the loop's clock is moved by hand. A restart closes the scheduler without a drain. There are
 // no faults and no other nodes. TICKWHEEL_TEST_SEEDS and TICKWHEEL_TEST_OPERATIONS as in model_test.cpp.
 #include "../../../src/durable/sqlite/file_store.hpp"
-#include "comparison.hpp"
 #include "counting_store.hpp"
 #include "seeds.hpp"
+#include "world/comparison.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

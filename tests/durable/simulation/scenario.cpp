@@ -1,6 +1,6 @@
 #include "scenario.hpp"
 
-#include "../model/choices.hpp"
+#include "../model/world/choices.hpp"
 
 #include <algorithm>
 #include <sstream>

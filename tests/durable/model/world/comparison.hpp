@@ -4,8 +4,8 @@
 // run on a memory_database repeats exactly.
 #pragma once
 
+#include "../rules/task_model.hpp"
 #include "choices.hpp"
-#include "task_model.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/durable/memory.hpp>

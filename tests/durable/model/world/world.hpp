@@ -1,7 +1,7 @@
 // The state of a run: the schedulers, their database, and the model of each task.
 #pragma once
 
-#include "../../../src/durable/batch_limits.hpp"
+#include "../../../../src/durable/batch_limits.hpp"
 #include "comparison.hpp"
 #include "conversions.hpp"
 

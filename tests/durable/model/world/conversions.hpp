@@ -1,7 +1,7 @@
 // Times and enumerators of the library, and those of the model.
 #pragma once
 
-#include "task_model.hpp"
+#include "../rules/task_model.hpp"
 
 #include <tickwheel/durable/durable.hpp>
 
