@@ -9,8 +9,8 @@
 //             1   one was: the report names it, with the lines of the journal
 //             2   asked for something impossible, or a round could not be carried out
 //             77  PostgreSQL is not installed
-#include "../crash/journal.hpp"
-#include "../crash/judge.hpp"
+#include "../crash/judge/journal.hpp"
+#include "../crash/judge/judge.hpp"
 #include "repeats.hpp"
 #include "round.hpp"
 

@@ -10,7 +10,7 @@
 //
 // The lines that it writes are those of a scheduler, see `journal.hpp`. A transaction that was rolled back is `unavailable`, and one
 // whose commit has no answer `unknown`.
-#include "../crash/commanded_scheduler.hpp"
+#include "../crash/child/commanded_scheduler.hpp"
 #include "database.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // The processes of a round: starts them, gives them commands, and merges their journals.
 #pragma once
 
-#include "../crash/orders.hpp"
+#include "../crash/parent/orders.hpp"
 #include "effects.hpp"
 #include "member.hpp"
 #include "merged_journal.hpp"

@@ -1,7 +1,7 @@
 // A process that takes part in a round, and its network.
 #pragma once
 
-#include "../crash/process.hpp"
+#include "../crash/parent/process.hpp"
 #include "proxy.hpp"
 
 #include <chrono>

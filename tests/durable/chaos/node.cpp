@@ -6,8 +6,8 @@
 //
 //   SEQ WALL log TEXT        of the store, for people
 //   SEQ WALL stalled MS      its loop did not turn for so long
-#include "../crash/commanded_scheduler.hpp"
-#include "../crash/wall_clock.hpp"
+#include "../crash/child/commanded_scheduler.hpp"
+#include "../crash/child/wall_clock.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 

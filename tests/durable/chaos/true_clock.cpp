@@ -1,5 +1,5 @@
 // The wall clock of the machine. libfaketime does not replace system calls, so all processes of a round write the same time.
-#include "../crash/wall_clock.hpp"
+#include "../crash/child/wall_clock.hpp"
 
 #include <sys/syscall.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-// Writes the journal of a run, as tests/durable/crash/journal.hpp describes it.
+// Writes the journal of a run, as tests/durable/crash/judge/journal.hpp describes it.
 #pragma once
 
 #include "units.hpp"

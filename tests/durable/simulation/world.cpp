@@ -1,7 +1,7 @@
 #include "world.hpp"
 
-#include "../crash/journal.hpp"
-#include "../crash/judge.hpp"
+#include "../crash/judge/journal.hpp"
+#include "../crash/judge/judge.hpp"
 #include "network.hpp"
 #include "node.hpp"
 #include "run_loop.hpp"

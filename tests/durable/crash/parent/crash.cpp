@@ -7,8 +7,8 @@
 //   exit code 0   no promise was broken
 //             1   one was: the report names it, with the lines of the journal
 //             2   asked for something impossible, or a round could not be carried out
-#include "journal.hpp"
-#include "judge.hpp"
+#include "../judge/journal.hpp"
+#include "../judge/judge.hpp"
 #include "round.hpp"
 
 #include <signal.h>
