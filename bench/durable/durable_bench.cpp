@@ -33,20 +33,20 @@
 //
 // --json FILE writes {"store", "nodes", "notes", "rows": [{"name", "pending", "per_second", "p50_us", "p99_us", "max_us"}, ...]}.
 #include "../../examples/support/command_line.hpp"
-#include "bench_options.hpp"
-#include "disk_probe.hpp"
-#include "embedded.hpp"
-#include "figure_table.hpp"
-#include "lateness.hpp"
-#include "rates.hpp"
-#include "sqlite_files.hpp"
-#include "team.hpp"
-#include "verbs.hpp"
+#include "subjects/sqlite_files.hpp"
+#include "support/bench_options.hpp"
+#include "support/disk_probe.hpp"
+#include "support/figure_table.hpp"
+#include "support/team.hpp"
+#include "workloads/embedded.hpp"
+#include "workloads/lateness.hpp"
+#include "workloads/rates.hpp"
+#include "workloads/verbs.hpp"
 
 #ifdef TICKWHEEL_BENCH_POSTGRES
-#include "cluster.hpp"
-#include "peers.hpp"
-#include "postgres_server.hpp"
+#include "subjects/postgres_server.hpp"
+#include "workloads/cluster.hpp"
+#include "workloads/peers.hpp"
 #endif
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The peers that users know: programs in JavaScript, run by node.
 #pragma once
 
-#include "bench_options.hpp"
-#include "figure_table.hpp"
-#include "postgres_server.hpp"
+#include "../subjects/postgres_server.hpp"
+#include "../support/bench_options.hpp"
+#include "../support/figure_table.hpp"
 
 namespace tickwheel::bench {
 

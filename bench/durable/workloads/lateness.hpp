@@ -1,10 +1,10 @@
 // The workloads that are about time: starts at a steady rate, and all tasks in one tick.
 #pragma once
 
-#include "bench_options.hpp"
-#include "figure_table.hpp"
-#include "store_subject.hpp"
-#include "team.hpp"
+#include "../subjects/store_subject.hpp"
+#include "../support/bench_options.hpp"
+#include "../support/figure_table.hpp"
+#include "../support/team.hpp"
 
 #include <chrono>
 #include <cstddef>

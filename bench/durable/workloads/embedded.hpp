@@ -1,10 +1,10 @@
 // The workloads that ask what a scheduler costs its program: starts beside bulk requests, and memory.
 #pragma once
 
-#include "bench_options.hpp"
-#include "figure_table.hpp"
-#include "store_subject.hpp"
-#include "team.hpp"
+#include "../subjects/store_subject.hpp"
+#include "../support/bench_options.hpp"
+#include "../support/figure_table.hpp"
+#include "../support/team.hpp"
 
 namespace tickwheel::bench {
 

@@ -1,5 +1,5 @@
+#include "../subjects/pipeline.hpp"
 #include "cluster.hpp"
-#include "pipeline.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,7 @@
 #include "sql_connection.hpp"
 #include "store_subject.hpp"
 
-#include "../../tests/durable/postgres/test_server.hpp"
+#include "../../../tests/durable/postgres/test_server.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 

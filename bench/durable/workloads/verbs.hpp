@@ -1,9 +1,9 @@
 // The verbs of a store by themselves: load, begin and finish.
 #pragma once
 
-#include "bench_options.hpp"
-#include "figure_table.hpp"
-#include "store_subject.hpp"
+#include "../subjects/store_subject.hpp"
+#include "../support/bench_options.hpp"
+#include "../support/figure_table.hpp"
 
 namespace tickwheel::bench {
 

@@ -1,10 +1,10 @@
 // The workloads schedule, cancel and start+finish, beside the same writes without a scheduler.
 #pragma once
 
-#include "bench_options.hpp"
-#include "figure_table.hpp"
-#include "raw_store.hpp"
-#include "team.hpp"
+#include "../subjects/raw_store.hpp"
+#include "../support/bench_options.hpp"
+#include "../support/figure_table.hpp"
+#include "../support/team.hpp"
 
 namespace tickwheel::bench {
 

@@ -1,7 +1,7 @@
 // A store whose benchmark is run: where its tasks are, and its ceiling.
 #pragma once
 
-#include "figure_table.hpp"
+#include "../support/figure_table.hpp"
 #include "raw_store.hpp"
 
 #include <tickwheel/durable/store.hpp>

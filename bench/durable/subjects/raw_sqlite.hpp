@@ -1,8 +1,8 @@
 // The ceiling of sqlite_store: its tables and writes on bare SQLite, on one thread.
 #pragma once
 
-#include "bench_tasks.hpp"
-#include "failure.hpp"
+#include "../support/bench_tasks.hpp"
+#include "../support/failure.hpp"
 #include "raw_store.hpp"
 
 #include <sqlite3.h>

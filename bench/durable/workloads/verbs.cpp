@@ -1,7 +1,7 @@
 #include "verbs.hpp"
 
-#include "bench_tasks.hpp"
-#include "failure.hpp"
+#include "../support/bench_tasks.hpp"
+#include "../support/failure.hpp"
 
 #include <tickwheel/durable/store.hpp>
 #include <tickwheel/uv/event_loop.hpp>

@@ -1,8 +1,8 @@
 // The workloads that only a store of several nodes has: they share partitions, renew their sessions, and take over.
 #pragma once
 
-#include "figure_table.hpp"
-#include "postgres_server.hpp"
+#include "../subjects/postgres_server.hpp"
+#include "../support/figure_table.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The options of durable_bench.
 #pragma once
 
-#include "../support/json_file.hpp"
+#include "../../support/json_file.hpp"
 
 #include <chrono>
 #include <cstddef>

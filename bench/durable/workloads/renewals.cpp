@@ -1,4 +1,4 @@
-#include "bench_node.hpp"
+#include "../support/bench_node.hpp"
 #include "cluster.hpp"
 
 #include <cstdint>

@@ -1,13 +1,13 @@
 // A connection to PostgreSQL that keeps several transactions under way.
 #pragma once
 
-#include "failure.hpp"
+#include "../support/failure.hpp"
 #include "sql_connection.hpp"
 
-#include "../../src/durable/postgres/sql/parameters.hpp"
-#include "../../src/durable/postgres/sql/rows.hpp"
-#include "../../src/durable/postgres/sql/schema.hpp"
-#include "../../src/durable/postgres/sql/statements.hpp"
+#include "../../../src/durable/postgres/sql/parameters.hpp"
+#include "../../../src/durable/postgres/sql/rows.hpp"
+#include "../../../src/durable/postgres/sql/schema.hpp"
+#include "../../../src/durable/postgres/sql/statements.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 

@@ -1,7 +1,7 @@
 // Another program's connection to PostgreSQL, for statements as text.
 #pragma once
 
-#include "failure.hpp"
+#include "../support/failure.hpp"
 
 #include <libpq-fe.h>
 

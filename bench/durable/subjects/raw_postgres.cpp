@@ -1,9 +1,9 @@
 #include "raw_postgres.hpp"
 
-#include "bench_tasks.hpp"
+#include "../support/bench_tasks.hpp"
 #include "pipeline.hpp"
 
-#include "../../src/durable/postgres/sql/times.hpp"
+#include "../../../src/durable/postgres/sql/times.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
+#include "../support/team.hpp"
 #include "cluster.hpp"
-#include "team.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "peers.hpp"
 
-#include "failure.hpp"
+#include "../support/failure.hpp"
 
 #include <nlohmann/json.hpp>
 
