@@ -84,11 +84,12 @@ struct join_call : store_call {
 
 /// A node as `renew` sees it.
 struct store_node {
-  session_number session = 0;    ///< its session
-  std::uint64_t beat = 0;        ///< changes with each renewal
-  clock::time_point expires{};   ///< the end of its lease, on the store's clock
-  std::uint16_t partitions = 0;  ///< how many it owns
-  bool is_starting = true;       ///< it starts tasks, and so wants partitions
+  session_number session = 0;        ///< its session
+  std::uint64_t beat = 0;            ///< changes with each renewal
+  clock::time_point expires{};       ///< the end of its lease, on the store's clock
+  std::chrono::nanoseconds lease{};  ///< that of its last `renew`, or of its `join`
+  std::uint16_t partitions = 0;      ///< how many it owns
+  bool is_starting = true;           ///< it starts tasks, and so wants partitions
 };
 
 /// Extends the session by one lease from now.

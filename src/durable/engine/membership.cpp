@@ -154,8 +154,8 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
   client_.on_partitions_gained();
 }
 
-// Returns when a node that is silent now will count as dead, so that a burial need not wait for the next renewal. A node that renews
-// is alive for longer than until then.
+// Returns when a node that is silent now will count as dead, so that a burial need not wait for the next renewal. A node whose lease
+// is shorter than ours renews more often than we do, so we look twice in its lease: its last renewal is then seen in time.
 std::chrono::nanoseconds membership::bury_the_dead() {
   constexpr std::chrono::nanoseconds behind = 1ms;
   const auto now = timers_.read_clock();
@@ -167,10 +167,11 @@ std::chrono::nanoseconds membership::bury_the_dead() {
     if (const auto known = others_.find(node.session); known != others_.end() && known->second.beat == node.beat)
       s.since = known->second.since;
     const auto silent = now - s.since;
-    const bool is_dead = (silent >= lease_ / 2 && node.expires < renew_.now) || silent >= lease_;
+    const bool is_dead = (silent >= node.lease / 2 && node.expires < renew_.now) || silent >= node.lease;
     if (!is_dead) {
-      const auto expired = std::max<std::chrono::nanoseconds>(lease_ / 2 - silent, node.expires - renew_.now);
-      next = std::min(next, std::min<std::chrono::nanoseconds>(expired, lease_ - silent) + behind);
+      const auto expired = std::max<std::chrono::nanoseconds>(node.lease / 2 - silent, node.expires - renew_.now);
+      const auto dead = std::min<std::chrono::nanoseconds>(expired, node.lease - silent) + behind;
+      next = std::min({next, dead, node.lease / 2});
     }
     if (!is_dead || bury_.is_busy) continue;
     bury_.is_busy = true;

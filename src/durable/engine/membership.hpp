@@ -21,7 +21,7 @@ namespace tickwheel::durable::detail {
 /// Joins, renews, shares and recovers, one call of each verb at a time.
 ///
 /// A node that stops renewing starts nothing once 80 % of its lease have passed. Others bury it when they have seen no renewal of it
-/// for half a lease and its lease has run out, or for a whole lease: the store's clock may have been set back.
+/// for half of its lease and the lease has run out, or for the whole lease: the store's clock may have been set back.
 class membership {
  public:
   using steady_time = tickwheel::clock::time_point;

@@ -215,7 +215,7 @@ void memory_table::join(join_call& c, time now) {
   c.session = next_number(now);
   c.partitions = partitions();
   note_node(c.session, c.name);
-  nodes_.emplace(c.session, node{c.name, next_number(now), after(now, c.lease), c.keep_finished, true});
+  nodes_.emplace(c.session, node{c.name, next_number(now), after(now, c.lease), c.lease, c.keep_finished, true});
 }
 
 void memory_table::renew(renew_call& c, time now) {
@@ -229,6 +229,7 @@ void memory_table::renew(renew_call& c, time now) {
   note_node(c.session, own.name);
   own.beat = next_number(now);
   own.expires = after(now, c.lease);
+  own.lease = c.lease;
   own.is_starting = c.is_starting;
   c.nodes = nodes();
   for (partition_number p = 0; p < partitions(); ++p)
@@ -486,7 +487,7 @@ std::vector<store_node> memory_table::nodes() const {
   std::vector<store_node> all;
   for (const auto& [session, n] : nodes_) {
     const auto owned = std::count(owners_.begin(), owners_.end(), session);
-    all.push_back({session, n.beat, n.expires, static_cast<std::uint16_t>(owned), n.is_starting});
+    all.push_back({session, n.beat, n.expires, n.lease, static_cast<std::uint16_t>(owned), n.is_starting});
   }
   return all;
 }

@@ -52,6 +52,7 @@ class memory_table {
     std::string name;
     std::uint64_t beat = 0;
     time expires{};
+    std::chrono::nanoseconds lease{};
     std::chrono::nanoseconds keep_finished{};
     bool is_starting = true;
   };

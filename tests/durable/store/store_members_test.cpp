@@ -62,6 +62,7 @@ TEST_P(store_renew, answers_this_node) {
   EXPECT_EQ(c.nodes[0].session, own.session());
   EXPECT_EQ(c.nodes[0].partitions, own.partitions());
   EXPECT_EQ(c.nodes[0].expires, c.now + 1h);
+  EXPECT_EQ(c.nodes[0].lease, 1h);
   EXPECT_TRUE(c.nodes[0].is_starting);
   auto owned = c.partitions;
   std::sort(owned.begin(), owned.end());
@@ -269,6 +270,16 @@ TEST_P(store_cluster, renew_answers_all_nodes_by_session) {
   EXPECT_LT(c.nodes[0].session, c.nodes[1].session);
   const std::set<session_number> sessions{c.nodes[0].session, c.nodes[1].session};
   EXPECT_EQ(sessions, (std::set{own.session(), other.session()}));
+}
+
+TEST_P(store_cluster, renew_answers_the_lease_of_each_node) {
+  node third{*fixture};
+  ASSERT_EQ(third.join(1h, "c", 5min), 0);
+  EXPECT_EQ(own.member(other.session())->lease, 1h);
+  EXPECT_EQ(own.member(third.session())->lease, 5min) << "as it has joined";
+  asked<durable::renew_call> c;
+  third.renew(c);
+  EXPECT_EQ(own.member(third.session())->lease, 1h) << "as it has renewed";
 }
 
 TEST_P(store_cluster, renew_extends_only_its_own_lease) {

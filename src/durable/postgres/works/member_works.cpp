@@ -52,8 +52,9 @@ class renew_work final : public work {
       c.nodes.push_back({.session = static_cast<session_number>(nodes.integer(r, 0)),
                          .beat = static_cast<std::uint64_t>(nodes.integer(r, 1)),
                          .expires = from_database(nodes.integer(r, 2)),
-                         .partitions = static_cast<std::uint16_t>(nodes.integer(r, 4)),
-                         .is_starting = nodes.boolean(r, 3)});
+                         .lease = std::chrono::nanoseconds{nodes.integer(r, 3)},
+                         .partitions = static_cast<std::uint16_t>(nodes.integer(r, 5)),
+                         .is_starting = nodes.boolean(r, 4)});
     for (int r = 0; r != parts.size(); ++r) {
       if (parts.boolean(r, 1))
         c.partitions.push_back(static_cast<partition_number>(parts.integer(r, 0)));

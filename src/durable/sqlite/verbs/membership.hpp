@@ -38,6 +38,7 @@ class membership {
     call.nodes.push_back({.session = session_,
                           .beat = beat_,
                           .expires = from_database(expires_),
+                          .lease = call.lease,
                           .partitions = static_cast<std::uint16_t>(owns_),
                           .is_starting = call.is_starting});
     if (owns_) call.partitions.push_back(0);
