@@ -67,6 +67,16 @@ TEST_F(client_functions, schedule_keeps_a_known_task) {
   EXPECT_EQ(schedule("'t', now(), 'theirs'"), "ended");
 }
 
+TEST_F(client_functions, schedule_that_a_trigger_drops_is_refused) {
+  on.other().run(
+      "create function refuse() returns trigger language plpgsql as $$ begin return null; end $$; "
+      "create trigger refuse before insert on tasks for each row execute function refuse(); "
+      "set statement_timeout = '10s'");
+  EXPECT_EQ(schedule("'t', now(), 'data'"), "refused");
+  on.other().run("drop trigger refuse on tasks");
+  EXPECT_EQ(schedule("'t', now(), 'data'"), "scheduled");
+}
+
 TEST_F(client_functions, schedule_forgets_what_ended_long_ago) {
   EXPECT_EQ(own.done("t", run("t")), finish_result::finished);
   on.shift_clock(2h);
