@@ -206,13 +206,15 @@ struct finish_call : store_call {
       pending;  ///< out: the rows that are pending again. A store may leave this empty: the next look finds them.
 };
 
-/// Gives back running tasks that nobody runs, of partitions that the session owns.
+/// Gives back running tasks that nobody runs. Does nothing if the session is no member.
 ///
-/// A running task whose session is gone is pending again with one more `lost`, at the time it had. It is dead if `lost` is then 3.
-/// If it has no attempt left, it is dead, or pending for its next period if it is periodic. With `stop` it is cancelled.
+/// A running task whose session is gone is pending again with one more `lost`, at the time it had, if this session owns its partition.
+/// It is dead if `lost` is then 3. If it has no attempt left, it is dead, or pending for its next period if it is periodic. With `stop`
+/// it is cancelled.
 ///
-/// A task in `doubted` that is running in this session is pending again, and its attempt is given back. One whose row another client
-/// holds stays as it is, and the store takes it out of `doubted`: the node still doubts it.
+/// A task in `doubted` that is running in this session is pending again, and its attempt is given back: of any partition, because the
+/// session may have released it. One whose row another client holds stays as it is, and the store takes it out of `doubted`: the node
+/// still doubts it.
 struct recover_call : store_call {
   using store_call::store_call;
   session_number session = 0;  ///< in

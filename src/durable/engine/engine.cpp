@@ -211,7 +211,8 @@ void engine::turn() noexcept {
   if (wants_tasks() && !is_paused_) starter_.begin_due(*store_, *this);
   desk_.send();
   reader_.look_if_half_is_gone();
-  if (is_draining_ && !is_leaving_ && starter_.is_idle()) {
+  // A task in doubt is given back first. A close right after `drained` would count it as lost.
+  if (is_draining_ && !is_leaving_ && starter_.is_idle() && !members_.has_doubts()) {
     is_leaving_ = true;
     members_.leave();
   }

@@ -295,6 +295,24 @@ TEST_F(cluster, drained_node_hands_its_partitions_over) {
   EXPECT_EQ(b.started.back(), "later");
 }
 
+TEST_F(cluster, drain_waits_until_doubted_starts_are_given_back) {
+  a.open();
+  a.schedule("t", 1s);
+  world.database->fail_next(store_verb::begin, memory_fault::unknown_done);
+  for (int i = 0; i != 2000 && a.state("t") != durable::task_state::running; ++i) advance(1ms);
+  ASSERT_EQ(a.state("t"), durable::task_state::running);
+  bool drained = false;
+  EXPECT_EQ(a.scheduler.drain([&]() noexcept {
+    drained = true;
+    a.scheduler.close();
+  }),
+            0);
+  advance(1s);
+  EXPECT_TRUE(drained);
+  EXPECT_EQ(a.state("t"), durable::task_state::pending);
+  EXPECT_EQ(world.database->info("t")->attempts, 0U);
+}
+
 TEST_F(cluster, task_that_kills_its_node_dies_alone) {
   std::vector<std::unique_ptr<manual_node>> nodes;
   std::vector<execution> kept;

@@ -228,6 +228,21 @@ TEST_P(store_recover, doubted_of_a_lost_session_counts_as_lost) {
   EXPECT_EQ(own.get("t")->attempts, 1U);
 }
 
+TEST_P(store_recover, gives_doubted_back_without_their_partition) {
+  make_running();
+  own.release(own.owned());
+  EXPECT_EQ(own.recover(8, {"t"}), node::recovery{});
+  EXPECT_EQ(state_of(), task_state::pending);
+  EXPECT_EQ(own.get("t")->attempts, 0U);
+}
+
+TEST_P(store_recover, leaves_doubted_of_a_lost_session_elsewhere) {
+  make_orphan();
+  own.release(own.owned());
+  EXPECT_EQ(own.recover(8, {"t"}), node::recovery{});
+  EXPECT_EQ(state_of(), task_state::running);
+}
+
 /// Two nodes, `own` ("a") and `other` ("b"). `own` has all partitions.
 class store_cluster : public store_test {
  protected:

@@ -187,11 +187,7 @@ void writer::run_start(const queued_call& call) {
     case verb::finish:
       return open_->start_verbs.finish(in, call.as<finish_call>());
     case verb::recover:
-      if (auto& recover = call.as<recover_call>(); node_.owns(recover.session))
-        open_->start_verbs.recover(in, recover, node_.session());
-      else
-        recover.recovered = recover.died = 0;
-      return;
+      return recover(call.as<recover_call>());
     default:
       return;  // the others come another way
   }
@@ -200,6 +196,13 @@ void writer::run_start(const queued_call& call) {
 void writer::renew(renew_call& call) {
   node_.renew(call, open_->changes.now());
   call.dead = call.is_buried ? 0 : open_->request_verbs.count_dead();
+}
+
+void writer::recover(recover_call& call) {
+  call.recovered = call.died = 0;
+  if (!node_.is_member(call.session)) return;
+  if (node_.owns(call.session)) open_->start_verbs.recover(open_->changes, call, node_.session());
+  open_->start_verbs.give_back(open_->changes, call, node_.session());
 }
 
 // A file that was moved, or a log that another program has deleted, keeps nothing of what is committed to it.

@@ -54,6 +54,7 @@ class writer {
   bool run_one(queued_call&);
   void run_start(const queued_call&);
   void renew(renew_call&);
+  void recover(recover_call&);
   void after_commit();
   void open(access);
   void reopen() noexcept;

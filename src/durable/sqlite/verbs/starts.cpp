@@ -114,7 +114,6 @@ void starts::next_period(transaction& in, task_row& row) {
 }
 
 void starts::recover(transaction& in, recover_call& call, revision first) {
-  call.recovered = call.died = 0;
   std::vector<task_row> page;
   std::string after;
   for (bool is_last = false; !is_last;) {
@@ -136,12 +135,14 @@ void starts::recover(transaction& in, recover_call& call, revision first) {
       in.element(call, index, [&] { recover_one(in, call, row); });
     }
   }
+}
 
+void starts::give_back(transaction& in, recover_call& call, revision first) {
   in.counter().prepare(call.doubted.size());
   for (std::size_t i = 0; i < call.doubted.size(); ++i)
     in.element(call, i, [&] {
       auto row = rows_.find(call.doubted[i]);
-      if (!row || row->state != task_state::running) return;
+      if (!row || row->state != task_state::running || row->rev < first) return;
       row->rev = in.counter().next();
       if (row->stop) return rows_.end(*row, task_state::cancelled, in.now());
       row->state = task_state::pending;

@@ -14,8 +14,10 @@ class starts {
 
   void begin(transaction&, begin_call&);
   void finish(transaction&, finish_call&);
-  /// A running row whose revision is before `first` is of a session that is gone.
+  /// Recovers the running rows of sessions that are gone: their revisions are before `first`.
   void recover(transaction&, recover_call&, revision first);
+  /// Gives back the doubted rows of this session: their revisions are not before `first`.
+  void give_back(transaction&, recover_call&, revision first);
 
  private:
   finish_result finish_one(transaction&, finish_call&, const finish_call::item&);
