@@ -28,6 +28,7 @@ void membership::open(store& tasks, const scheduler_options& options, const std:
   lease_ = options.lease;
   is_starting_ = is_starting;
   has_joined_ = is_leaving_ = has_left_ = false;
+  release_.partitions.clear();
   max_attempts_ = options.max_attempts;
   retry_ = backoff{between_tries, seed};
   join_.name = name;
@@ -45,7 +46,6 @@ void membership::close() noexcept {
   others_.clear();
   doubted_.clear();
   must_recover_ = false;
-  release_.partitions.clear();
   ++changes_;
 }
 
@@ -94,7 +94,7 @@ void membership::on_join_answered() noexcept {
   owned_count_ = 0;
   others_.clear();
   doubted_.clear();
-  release_.partitions.clear();
+  if (!release_.is_busy) release_.partitions.clear();  // otherwise the store may be reading it
   ++changes_;
   client_.on_joined(0);
   renew();

@@ -53,7 +53,7 @@ class membership {
 
   /// Joins `tasks`. `is_starting`: it wants partitions.
   void open(store& tasks, const scheduler_options&, const std::string& name, bool is_starting, std::uint64_t seed);
-  /// Forgets everything. The store was closed before.
+  /// Forgets everything, and changes no call: the store has not answered all of them yet. The answers have no effect.
   void close() noexcept;
 
   bool is_joined() const noexcept { return session_ != 0; }

@@ -95,6 +95,23 @@ TEST_F(scheduler_close, answers_unknown_for_a_finish_that_is_open) {
   EXPECT_EQ(answers, strings{"unknown"});
 }
 
+// A thread of the store may be reading the call.
+TEST_F(scheduler_close, leaves_an_open_release_as_it_was) {
+  node->open();
+  const durable::release_call* sent = nullptr;
+  world.database->on_call([&](store_verb v, const durable::store_call& c) {
+    if (v == store_verb::release) sent = &static_cast<const durable::release_call&>(c);
+  });
+  world.database->answer_after(store_verb::release, 1h);
+  EXPECT_EQ(node->scheduler.drain([]() noexcept {}), 0);
+  node->advance(10ms);
+  ASSERT_NE(sent, nullptr);
+  node->scheduler.close();
+  EXPECT_EQ(sent->partitions.size(), 4U);
+  EXPECT_EQ(node->open(), 0);
+  EXPECT_EQ(node->scheduler.stats().partitions, 4U);
+}
+
 TEST_F(scheduler_close, in_a_callable_leaves_the_rest_to_close) {
   node->open();
   for (const char* id : {"a", "b", "c"}) {

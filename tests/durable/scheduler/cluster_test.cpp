@@ -295,6 +295,29 @@ TEST_F(cluster, drained_node_hands_its_partitions_over) {
   EXPECT_EQ(b.started.back(), "later");
 }
 
+// A thread of the store may be reading the call.
+TEST_F(cluster, rejoin_leaves_an_open_release_as_it_was) {
+  a.open();
+  const durable::release_call* sent = nullptr;
+  world.database->on_call([&](store_verb v, const durable::store_call& c) {
+    if (v == store_verb::release) sent = &static_cast<const durable::release_call&>(c);
+  });
+  world.database->answer_after(store_verb::release, 10s);
+  bool drained = false;
+  EXPECT_EQ(a.scheduler.drain([&]() noexcept { drained = true; }), 0);
+  advance(10ms);
+  ASSERT_NE(sent, nullptr);
+  const auto former = world.database->session_of("a");
+  ASSERT_TRUE(world.database->bury(former));
+  advance(5s);
+  ASSERT_NE(world.database->session_of("a"), 0U);
+  EXPECT_EQ(sent->session, former);
+  EXPECT_EQ(sent->partitions.size(), 4U);
+  EXPECT_FALSE(drained);
+  advance(10s);
+  EXPECT_TRUE(drained);
+}
+
 TEST_F(cluster, drain_waits_until_doubted_starts_are_given_back) {
   a.open();
   a.schedule("t", 1s);

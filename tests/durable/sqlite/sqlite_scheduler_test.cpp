@@ -98,6 +98,21 @@ TEST_F(sqlite_scheduler, second_one_is_busy_until_the_first_is_closed) {
   EXPECT_EQ(schedule("a"), schedule_result::scheduled);
 }
 
+// The writer's thread reads the partitions. ThreadSanitizer sees whether the loop's thread writes them meanwhile.
+TEST_F(sqlite_scheduler, may_be_closed_while_it_releases_its_partition) {
+  use(folder.file("tasks.db"));
+  for (int i = 0; i != 20; ++i) {
+    ASSERT_EQ(open(), 0);
+    wait_for([&] { return scheduler->stats().partitions == 1; });
+    ASSERT_EQ(scheduler->drain([]() noexcept {}), 0);
+    wait_for([&] { return scheduler->stats().partitions == 0; });
+    scheduler->close();
+  }
+  ASSERT_EQ(open(), 0);
+  EXPECT_EQ(schedule("a"), schedule_result::scheduled);
+  wait_for([&] { return started.contains("a"); });
+}
+
 TEST_F(sqlite_scheduler, full_disk_makes_requests_unavailable_and_loses_nothing) {
   std::signal(SIGXFSZ, SIG_IGN);
   use(folder.file("tasks.db"));
