@@ -25,7 +25,10 @@ namespace tickwheel::durable::detail {
 /// One `begin` at a time is with the store: the oldest due tasks, as many as there are free places.
 ///
 /// A start takes a place among `max_running` from its begin until the store has confirmed its end. A task that lost two nodes runs
-/// only if no other such task runs: a task that kills its node dies alone.
+/// only if no other such task runs: of the tasks that were lost together, the one that kills its node dies alone.
+///
+/// It runs beside tasks that lost fewer, so another task may kill it the third time. To run it with nothing beside it, the node would
+/// have to start nothing until all executions have ended, and until this one has: they may take hours.
 class starter {
  public:
   using steady_time = tickwheel::clock::time_point;
