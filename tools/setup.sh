@@ -19,6 +19,8 @@ redis_packages=(redis-server)
 # the clients that the tests of timer_server run; node may also come from elsewhere
 client_packages=(curl wrk slowhttptest)
 command -v node >/dev/null || client_packages+=(nodejs)
+# the crash harness sets the wall clock of a process with it
+clock_packages=(faketime)
 
 # needs PACKAGE...: installs the missing ones
 needs() {

@@ -1,12 +1,16 @@
 // The crash harness: lets a child schedule, cancel, execute and finish tasks, kills it at random moments, starts it again until all is
 // quiet, and judges the journal.
 //
-//   crash --child PROGRAM --directory PLACE [--mode kill|power|abort|faults|clock] [--rounds N] [--seed S] [--tasks N]
+//   crash --child PROGRAM --directory PLACE [--mode kill|power|abort|faults|clock] [--rounds N] [--seconds N] [--seed S] [--tasks N]
 //         [--faketime LIBRARY]
+//
+//   --seconds     no round begins after so many seconds
+//   --faketime    for the mode clock; by default libfaketime is searched in the system's folders
 //
 //   exit code 0   no promise was broken
 //             1   one was: the report names it, with the lines of the journal
 //             2   asked for something impossible, or a round could not be carried out
+//             77  skipped, because libfaketime is missing
 #include "../judge/journal.hpp"
 #include "../judge/judge.hpp"
 #include "round.hpp"
@@ -23,12 +27,15 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace {
 
 struct settings {
   crash::round_options round;
   std::size_t rounds = 10;
+  std::chrono::seconds seconds = std::chrono::hours{24};
   std::uint64_t seed = std::random_device{}();
   std::string mode = "kill";
 };
@@ -44,6 +51,19 @@ std::uint64_t number_of(const std::string& option, std::string_view word) {
   if (error != std::errc{} || end != word.data() + word.size())
     refuse(option + " is '" + std::string{word} + "'; it must be a whole number");
   return n;
+}
+
+// Returns libfaketime for programs with threads. Empty: it is not installed.
+std::string find_faketime() {
+  std::error_code missing;
+  for (const std::filesystem::path folder : {"/usr/lib", "/usr/lib64"}) {
+    std::vector<std::filesystem::path> places{folder};
+    for (const auto& entry : std::filesystem::directory_iterator{folder, missing}) places.push_back(entry.path());
+    for (const auto& place : places)
+      if (auto library = place / "faketime/libfaketimeMT.so.1"; std::filesystem::exists(library, missing))
+        return library;
+  }
+  return {};
 }
 
 settings read_settings(int count, char** words) {
@@ -62,6 +82,8 @@ settings read_settings(int count, char** words) {
       s.mode = value;
     else if (option == "--rounds")
       s.rounds = number_of(option, value);
+    else if (option == "--seconds")
+      s.seconds = std::chrono::seconds{number_of(option, value)};
     else if (option == "--seed")
       s.seed = number_of(option, value);
     else if (option == "--tasks")
@@ -81,7 +103,10 @@ settings read_settings(int count, char** words) {
     s.round.how = crash::mode::clock;
   else
     refuse("--mode is '" + s.mode + "'; it must be kill, power, abort, faults or clock");
-  if (s.round.how == crash::mode::clock && s.round.faketime.empty()) refuse("--mode clock needs --faketime");
+  if (s.round.how == crash::mode::clock && s.round.faketime.empty() && (s.round.faketime = find_faketime()).empty()) {
+    std::puts("skipped: libfaketime is missing; install the package faketime");
+    std::exit(77);  // NOLINT(concurrency-mt-unsafe): there is one thread
+  }
   if (s.round.child.empty() || s.round.directory.empty()) refuse("--child and --directory are needed");
   return s;
 }
@@ -115,7 +140,7 @@ int main(int count, char** words) {
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t seed = s.seed;
   int code = 0;
-  for (; rounds != s.rounds && code == 0; ++seed) {
+  for (; rounds != s.rounds && code == 0 && std::chrono::steady_clock::now() - begin < s.seconds; ++seed) {
     const crash::round_result r = crash::run_round(s.round, seed);
     const crash::journal j = crash::read_journal(r.journal);
     crash::verdict v = crash::judge(j);
