@@ -98,7 +98,7 @@ FULL = Plan(
         sqlite_row(1000, 10_000, "10s"), sqlite_row(10_000, 20_000, "10s"), sqlite_row(100_000, 100_000, "10s"),
         sqlite_row(MILLION, 100_000, "60s"),
         part("sqlite", "tick", "--operations", str(MILLION)), part("sqlite", "bulk", "--lateness-time", "20s"),
-        part("sqlite", "memory", "--operations", "300000"), part("sqlite", "verbs"),
+        part("sqlite", "memory", "--operations", "200000"), part("sqlite", "verbs"),
         *(postgres_row(nodes, "--pending", str(MILLION), "--rates", "1000", "2500", "10000", "--measure", "rates", "lateness", "tick",
                        *(["recovery"] if nodes == 1 else [])) for nodes in (1, 2, 3)),
         part("postgres", "snapshot"), part("postgres", "shares+renewals+takeover"), part("postgres", "load page"),

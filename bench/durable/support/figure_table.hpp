@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,11 +57,12 @@ class figure_table {
          {"p99_us", microseconds(p99)},
          {"max_us", microseconds(longest)}});
   }
-  /// One figure, and the value that it should not exceed.
-  void add_value(const std::string& name, double value, const char* unit, double bound) {
-    print_name(name);
+  /// One figure, and the value that it should not exceed. `pending`: if this workload has tasks of its own, their number.
+  void add_value(const std::string& name, double value, const char* unit, double bound,
+                 std::optional<std::size_t> pending = {}) {
+    print_name(name, pending);
     std::printf("%10.2f %s   at most %.2f\n", value, unit, bound);
-    add({{"name", name}, {"value", value}, {"unit", unit}, {"bound", bound}});
+    add({{"name", name}, {"value", value}, {"unit", unit}, {"bound", bound}}, pending);
   }
   /// A line that is no figure.
   void add_note(const std::string& name, const std::string& text) {
@@ -76,9 +78,11 @@ class figure_table {
   nlohmann::json json() const { return {{"notes", notes_}, {"rows", rows_}}; }
 
  private:
-  void print_name(const std::string& name) const { std::printf("%-28s %9zu pending", name.c_str(), pending_); }
-  void add(nlohmann::json row) {
-    row["pending"] = pending_;
+  void print_name(const std::string& name, std::optional<std::size_t> pending = {}) const {
+    std::printf("%-28s %9zu pending", name.c_str(), pending.value_or(pending_));
+  }
+  void add(nlohmann::json row, std::optional<std::size_t> pending = {}) {
+    row["pending"] = pending.value_or(pending_);
     rows_.push_back(std::move(row));
   }
 

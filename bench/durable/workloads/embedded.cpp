@@ -49,7 +49,7 @@ void measure_loaded(const bench_options& o, const store_subject& subject, figure
 
 void measure_running(const bench_options& o, const store_subject& subject, figure_table& out) {
   constexpr std::size_t bytes = 64 << 10;
-  const std::size_t count = std::max<std::size_t>(o.operations / 10, 1);
+  const std::size_t count = o.operations;
   const std::string large(bytes, 'p');
   bench_node node{subject.make_store()};
   const double limit = static_cast<double>(node.options.max_running * bytes + node.options.max_request_bytes +
@@ -74,7 +74,8 @@ void measure_running(const bench_options& o, const store_subject& subject, figur
   node.scheduler.resume();
   node.run_until([&] { return finished == count; });
   constexpr double mebibyte = 1 << 20;
-  out.add_value("memory with large payloads", (memory_of("VmHWM:") - before) / mebibyte, "MiB", limit / mebibyte);
+  out.add_value("memory with large payloads", (memory_of("VmHWM:") - before) / mebibyte, "MiB", limit / mebibyte,
+                count);
   node.scheduler.close();
 }
 

@@ -11,7 +11,8 @@ namespace tickwheel::bench {
 /// Measures lateness at 500 starts per second: alone, and while `o.pending` tasks are scheduled as fast as they are accepted.
 void measure_bulk(const bench_options& o, team&, bench_node&, figure_table&);
 
-/// Measures the memory of this process: for each loaded task, and while tasks with payloads of 64 KiB run that were due at one moment.
+/// Measures the memory of this process: for each of `o.pending` loaded tasks, and while `o.operations` tasks with payloads of
+/// 64 KiB run that were due at one moment.
 void measure_memory(const bench_options& o, const store_subject&, figure_table&);
 
 }  // namespace tickwheel::bench
