@@ -12,9 +12,9 @@
 //   start+finish      tasks that are due at once, started, and finished by their handlers
 //   .. / raw          the ratio; each is the median of rounds that alternate
 //   lateness RATE     from due to the handler, at so many starts per second, scheduled two seconds ahead
-//   one tick          all tasks due at one moment: the longest time without a confirmed finish
+//   one tick          all tasks due at one moment: the longest time without a confirmed finish, from that moment on
 //   callbacks         the CPU time of all callbacks of one iteration, meanwhile
-//   recovery          from `open` of a store with overdue tasks to the first start
+//   recovery          from `open` of a store with overdue tasks to the first start, after a kill of the process that had it open
 //
 // Only if --measure names them:
 //
@@ -49,9 +49,14 @@
 #include "workloads/peers.hpp"
 #endif
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -90,13 +95,25 @@ void measure_nodes(const bench_options& o, const store_subject& subject, figure_
   }
 }
 
-void measure_recovery(const store_subject& subject, figure_table& out) {
-  {
+/// Leaves overdue tasks behind, in a process that is killed while it has the store open.
+void leave_overdue(const store_subject& subject) {
+  constexpr std::size_t count = 1000;
+  const std::uint64_t numbers = new_numbers(count);
+  const pid_t child = ::fork();
+  if (child < 0) fail("cannot fork");
+  if (child == 0) {
     bench_node node{subject.make_store()};
     node.scheduler.pause();
     node.open();
-    node.schedule(new_numbers(1000), 1000, durable::clock::now());
+    node.schedule(numbers, count, durable::clock::now());
+    ::kill(::getpid(), SIGKILL);
   }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) fail("recovery: the first process has failed");
+}
+
+void measure_recovery(const store_subject& subject, figure_table& out) {
+  leave_overdue(subject);
   bench_node node{subject.make_store()};
   bool has_started = false;
   node.on_start = [&](durable::execution run) {

@@ -91,11 +91,12 @@ void measure_one_tick(const bench_options& o, team& nodes, bench_node& node, fig
   }
   nodes.meet(node);
   nanoseconds longest{};
-  std::int64_t last = 0;
+  const std::int64_t left = shared.moment - nanoseconds{durable::clock::now().time_since_epoch()}.count();
+  std::int64_t last = team::now() + left;  // when the tasks are due
   node.on_start = [&](durable::execution run) {
     run.done([&](durable::finish_result) noexcept {
       const std::int64_t now = team::now();
-      if (last != 0) longest = std::max(longest, nanoseconds{now - last});
+      longest = std::max(longest, nanoseconds{now - last});
       last = now;
       ++shared.counted;
     });

@@ -22,7 +22,7 @@ std::vector<std::chrono::nanoseconds> lateness_of(team&, bench_node&, std::size_
 /// when the second measurement begins.
 void measure_snapshot(const bench_options& o, team&, bench_node&, const store_subject&, figure_table&);
 
-/// Measures the longest time without a confirmed finish, while all tasks are due at one moment.
+/// Measures the longest time without a confirmed finish, from the moment on at which all tasks are due.
 void measure_one_tick(const bench_options&, team&, bench_node&, figure_table&);
 
 }  // namespace tickwheel::bench

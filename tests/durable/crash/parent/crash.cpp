@@ -1,8 +1,8 @@
 // The crash harness: lets a child schedule, cancel, execute and finish tasks, kills it at random moments, starts it again until all is
 // quiet, and judges the journal.
 //
-//   crash --child PROGRAM --directory PLACE [--mode kill|power|abort|faults|clock] [--rounds N] [--seconds N] [--seed S] [--tasks N]
-//         [--faketime LIBRARY]
+//   crash --child PROGRAM --directory PLACE [--mode kill|power|abort|faults|clock] [--rounds N] [--seconds N] [--seed S]
+//         [--tasks N] [--faketime LIBRARY]
 //
 //   --seconds     no round begins after so many seconds
 //   --faketime    for the mode clock; by default libfaketime is searched in the system's folders
