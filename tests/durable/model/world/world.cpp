@@ -15,21 +15,23 @@ world::world(choices& decide, const make_backend& make, bool keeps_trace) : deci
   database_->use(time_);
   faults_ = database_->faults();
   if (faults_ == nullptr) longest_delay_ = ms;  // the store's threads answer a little later
-  polls_seldom_ = faults_ == nullptr || decide_.is_brief();
-  is_crowd_ = decide_.one_in(100) && !answers_wait && !decide_.is_brief();
+  is_brief_ = decide_.is_brief();
+  polls_seldom_ = faults_ == nullptr || is_brief_;
+  is_crowd_ = decide_.one_in(100) && !answers_wait && !is_brief_;
   if (is_crowd_) ids_ = 2200;
   const std::size_t nodes = faults_ == nullptr ? 1 : 1 + decide_.below(3);
   may_disturb_ = decide_.below(4) != 0;
   may_shift_ = decide_.below(3) == 0;
 
   durable::scheduler_options& o = options_;
-  const nanos poll = polls_seldom_ ? decide_.pick<nanos>({50 * ms, 250 * ms})
-                                   : decide_.pick<nanos>({5 * ms, 20 * ms, 50 * ms, 250 * ms});
+  const nanos poll = is_brief_       ? 250 * ms
+                     : polls_seldom_ ? decide_.pick<nanos>({50 * ms, 250 * ms})
+                                     : decide_.pick<nanos>({5 * ms, 20 * ms, 50 * ms, 250 * ms});
   o.poll = duration(poll);
-  o.window = duration(poll * decide_.pick<nanos>({2, 3, 8}));
-  o.lease = duration(std::max(100 * ms, poll * decide_.pick<nanos>({4, 20, polls_seldom_ ? 20 : 100})));
-  o.request_timeout =
-      duration(decide_.pick<nanos>({ms, 10 * ms, 100 * ms, second, decide_.is_brief() ? second : 5 * second}));
+  o.window = duration(poll * (is_brief_ ? decide_.pick<nanos>({2, 3}) : decide_.pick<nanos>({2, 3, 8})));
+  o.lease = duration(is_brief_ ? poll * decide_.pick<nanos>({4, 8})
+                               : std::max(100 * ms, poll * decide_.pick<nanos>({4, 20, polls_seldom_ ? 20 : 100})));
+  o.request_timeout = duration(decide_.pick<nanos>({ms, 10 * ms, 100 * ms, second, is_brief_ ? second : 5 * second}));
   o.keep_finished = duration(decide_.pick<nanos>({0, ms, 100 * ms, second, 300 * second}));
   o.max_running = decide_.pick<std::size_t>({1, 2, 3, 1024});
   o.max_loaded = decide_.pick<std::size_t>({1, 2, 4, 100});

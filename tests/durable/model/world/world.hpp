@@ -132,7 +132,8 @@ class world {
   facts facts_;
   durable::scheduler_options options_;
   std::size_t ids_ = 8;
-  bool polls_seldom_ = false;  // a look into a file takes real time, and the run of a fuzzer has to be short
+  bool is_brief_ = false;      // the run of a fuzzer: polls and periods cost it most
+  bool polls_seldom_ = false;  // a look into a file takes real time
   bool is_crowd_ = false, may_disturb_ = false, may_shift_ = false, is_calm_ = false, is_ending_ = false;
   nanos least_offset_ = 0, greatest_offset_ = 0, longest_delay_ = 0;
   bool has_blocked_ = false;  // a callable

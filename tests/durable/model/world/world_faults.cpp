@@ -53,7 +53,7 @@ void world::move_time() {
     default:
       by = static_cast<nanos>(decide_.up_to(static_cast<std::uint64_t>(poll)));
   }
-  by = std::clamp<nanos>(by, 0, poll * (!decide_.is_brief() && decide_.one_in(50) ? 400 : 40));
+  by = std::clamp<nanos>(by, 0, poll * (is_brief_ ? 10 : decide_.one_in(50) ? 400 : 40));
   note("advance %lld", static_cast<long long>(by));
   advance(by);
 }

@@ -72,7 +72,7 @@ content world::any_content() {
   content c;
   c.due = facts_.clock.at(facts_.now) + any_delay();
   if (decide_.one_in(50)) c.due = decide_.pick<nanos>({1, last_due, last_due - hour});
-  const nanos shortest = polls_seldom_ ? 20 * ms : ms;
+  const nanos shortest = is_brief_ ? options_.poll.count() : polls_seldom_ ? 20 * ms : ms;
   if (decide_.one_in(4)) c.period = decide_.pick<nanos>({shortest, 10 * shortest, options_.poll.count() * 2, hour});
   c.is_refused = faults_ != nullptr && decide_.one_in(25);
   c.payload = (c.is_refused ? "R" : "p") + std::to_string(facts_.contents.size());
