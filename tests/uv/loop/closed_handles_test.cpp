@@ -63,8 +63,6 @@ std::ostream& operator<<(std::ostream& out, state s) { return out << name_of(s);
 
 /// What comes after the walk.
 enum class ending { closed_at_once, closed_when_the_loop_ended, used_and_closed, destroyed_with_the_loop_gone };
-constexpr ending all_endings[] = {ending::closed_at_once, ending::closed_when_the_loop_ended, ending::used_and_closed,
-                                  ending::destroyed_with_the_loop_gone};
 
 class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
  protected:
@@ -196,11 +194,10 @@ class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
     int ran_before = 0;
     std::uint64_t fired = 0;
   };
-};
 
-TEST_P(closed_handles, service_is_silent_and_can_be_reopened) {
-  const auto [from, in] = GetParam();
-  for (const ending how : all_endings) {
+  /// The service is silent, and can be opened again.
+  void close_handles_and_end(ending how) {
+    const auto [from, in] = GetParam();
     const auto before = allocations::outstanding();
     {
       run r{how};
@@ -212,6 +209,15 @@ TEST_P(closed_handles, service_is_silent_and_can_be_reopened) {
     }
     EXPECT_EQ(allocations::outstanding(), before) << "something was leaked";
   }
+};
+
+TEST_P(closed_handles, service_may_be_closed_at_once) { close_handles_and_end(ending::closed_at_once); }
+TEST_P(closed_handles, service_may_be_closed_when_the_loop_ended) {
+  close_handles_and_end(ending::closed_when_the_loop_ended);
+}
+TEST_P(closed_handles, service_may_be_used_and_closed) { close_handles_and_end(ending::used_and_closed); }
+TEST_P(closed_handles, service_may_be_destroyed_with_the_loop_gone) {
+  close_handles_and_end(ending::destroyed_with_the_loop_gone);
 }
 
 INSTANTIATE_TEST_SUITE_P(of_a_service, closed_handles,
@@ -230,9 +236,9 @@ const char* name_of(next n) {
 }
 std::ostream& operator<<(std::ostream& out, next n) { return out << name_of(n); }
 
-class handles_closed_by_handler : public testing::TestWithParam<next> {};
+class loop_lifetime : public testing::TestWithParam<next> {};
 
-TEST_P(handles_closed_by_handler, are_let_go_of) {
+TEST_P(loop_lifetime, handler_may_close_the_handles) {
   for (const bool posted : {false, true}) {
     const auto before = allocations::outstanding();
     {
@@ -293,7 +299,7 @@ TEST_P(handles_closed_by_handler, are_let_go_of) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(that, handles_closed_by_handler,
+INSTANTIATE_TEST_SUITE_P(that, loop_lifetime,
                          testing::Values(next::nothing, next::arms, next::posts, next::closes,
                                          next::closes_and_opens_again, next::destroys),
                          [](const auto& of) { return std::string{name_of(of.param)}; });

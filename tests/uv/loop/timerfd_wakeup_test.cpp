@@ -18,7 +18,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
-#include <ostream>
+#include <utility>
 
 using namespace std::chrono_literals;
 using tickwheel::service_options;
@@ -381,38 +381,37 @@ struct careless_child {
   bool polls;
   bool arms;
 };
-std::ostream& operator<<(std::ostream& out, const careless_child& c) { return out << c.name; }
+constexpr careless_child careless_children[] = {{"closes at once", false, false, false, false},
+                                                {"arms", false, false, false, true},
+                                                {"forks loop", true, false, false, false},
+                                                {"forks loop and arms", true, false, false, true},
+                                                {"forks loop and polls", true, false, true, false},
+                                                {"forks loop, polls and arms", true, false, true, true},
+                                                {"forks all", true, true, false, false},
+                                                {"forks all and polls", true, true, true, true}};
 
-class timerfd_wakeup_after_fork : public timerfd_wakeup, public testing::WithParamInterface<careless_child> {};
-
-TEST_P(timerfd_wakeup_after_fork, keeps_waking_parent_when_child_closes) {
-  open_and_arm(50ms);
-  in_child([&] {
-    if (GetParam().forks_loop) {
-      EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    }
-    if (GetParam().calls_after_fork) timers.after_fork();
-    if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
-    if (GetParam().arms) p.arm(1ms);
+TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_closes) {
+  for (const careless_child& does : careless_children) {
+    SCOPED_TRACE(does.name);
+    open_and_arm(50ms);
+    in_child([&] {
+      if (does.forks_loop) {
+        EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+      }
+      if (does.calls_after_fork) timers.after_fork();
+      if (does.polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+      if (does.arms) p.arm(1ms);
+      timers.close();
+      uv_run(loop.get(), UV_RUN_DEFAULT);
+      EXPECT_EQ(uv_loop_close(loop.get()), 0);
+    });
+    loop.run();
+    EXPECT_EQ(std::exchange(p.fired, 0), 1);
+    EXPECT_EQ(timers.stats().wakeups, 1U);
     timers.close();
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(loop.get()), 0);
-  });
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_EQ(timers.stats().wakeups, 1U);
+    loop.run();  // until the handles are closed
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(all, timerfd_wakeup_after_fork,
-                         testing::Values(careless_child{"closes_at_once", false, false, false, false},
-                                         careless_child{"arms", false, false, false, true},
-                                         careless_child{"forks_loop", true, false, false, false},
-                                         careless_child{"forks_loop_and_arms", true, false, false, true},
-                                         careless_child{"forks_loop_and_polls", true, false, true, false},
-                                         careless_child{"forks_loop_polls_and_arms", true, false, true, true},
-                                         careless_child{"forks_all", true, true, false, false},
-                                         careless_child{"forks_all_and_polls", true, true, true, true}),
-                         [](const auto& test) { return test.param.name; });
 
 TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_polls_without_after_fork) {
   open_and_arm(50ms);
@@ -450,18 +449,23 @@ TEST_F(timerfd_wakeup, wakes_child_when_after_fork_comes_behind_poll) {
 }
 
 // The parent's timer, which comes while nobody sets it anew, must not be in the child's own set.
-TEST_P(timerfd_wakeup_after_fork, leaves_nothing_in_childs_own_set) {
-  if (!GetParam().forks_loop) GTEST_SKIP() << "the set is the parent's";
-  open_and_arm(20ms);
-  in_child([&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    if (GetParam().calls_after_fork) timers.after_fork();
-    if (GetParam().polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+TEST_F(timerfd_wakeup, leaves_nothing_in_childs_own_set) {
+  for (const careless_child& does : careless_children) {
+    if (!does.forks_loop) continue;  // the set is the parent's
+    SCOPED_TRACE(does.name);
+    open_and_arm(20ms);
+    in_child([&] {
+      EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+      if (does.calls_after_fork) timers.after_fork();
+      if (does.polls) uv_run(loop.get(), UV_RUN_NOWAIT);
+      timers.close();
+      uv_run(loop.get(), UV_RUN_NOWAIT);
+      pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
+      EXPECT_EQ(::poll(&set, 1, 60), 0);
+    });
     timers.close();
-    uv_run(loop.get(), UV_RUN_NOWAIT);
-    pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
-    EXPECT_EQ(::poll(&set, 1, 60), 0);
-  });
+    loop.run();  // until the handles are closed
+  }
 }
 
 // As a service of static storage is, in a child whose exec failed.

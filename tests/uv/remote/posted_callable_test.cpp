@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -333,7 +332,7 @@ TEST(posted_lambda, hands_over_what_it_owns) {
   EXPECT_EQ(got, std::string(1000, 'x'));
 }
 
-TEST(posted_lambda, that_blocks_in_its_destructor_is_not_blamed_on_others) {
+TEST(callable_destructor, that_blocks_is_not_blamed_on_others) {
   manual_service service{{.slow_handler = 1s}};
   callable_log log;
   remote_timer timer;
@@ -361,8 +360,12 @@ enum class place {
 };
 enum class deed { closes, destroys, replaces };
 
-class callable_destructor : public testing::TestWithParam<std::tuple<place, deed>> {
- protected:
+/// A callable that ends its service in its destructor, and what is posted beside it.
+class ending_callable {
+ public:
+  void run(place where, deed what);
+
+ private:
   void act(deed what) {
     if (what == deed::destroys) return service.reset();
     service->close();
@@ -434,13 +437,12 @@ class callable_destructor : public testing::TestWithParam<std::tuple<place, deed
   remote_timer timer;
 };
 
-TEST_P(callable_destructor, may_end_the_service_wherever_it_runs) {
-  const auto [where, what] = GetParam();
+void ending_callable::run(place where, deed what) {
   const auto outstanding = allocations::outstanding();
   service = std::make_unique<timer_service>();
   ASSERT_EQ(service->open(time), 0);
   bool acted = false;
-  log.in_destructor = [&, what = what] {
+  log.in_destructor = [&] {
     acted = true;
     timer.release();  // so that nobody else keeps the memory
     act(what);
@@ -464,16 +466,19 @@ TEST_P(callable_destructor, may_end_the_service_wherever_it_runs) {
   EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, callable_destructor,
-                         testing::Combine(testing::Values(place::ran, place::fired, place::cancelled_in_queue,
-                                                          place::cancelled_in_queue_with_delay,
-                                                          place::cancelled_in_wheel, place::cancelled_when_due,
-                                                          place::closed_in_queue, place::closed_in_wheel,
-                                                          place::closed_with_notice),
-                                          testing::Values(deed::closes, deed::destroys, deed::replaces)));
+TEST(callable_destructor, may_end_the_service_wherever_it_runs) {
+  for (const place where : {place::ran, place::fired, place::cancelled_in_queue, place::cancelled_in_queue_with_delay,
+                            place::cancelled_in_wheel, place::cancelled_when_due, place::closed_in_queue,
+                            place::closed_in_wheel, place::closed_with_notice}) {
+    for (const deed what : {deed::closes, deed::destroys, deed::replaces}) {
+      SCOPED_TRACE(testing::Message{} << "place " << static_cast<int>(where) << ", deed " << static_cast<int>(what));
+      ending_callable{}.run(where, what);
+    }
+  }
+}
 
 // A callable that owns the last reference to the service.
-TEST(posted_lambda, may_own_its_service) {
+TEST(callable_destructor, may_release_the_last_reference_to_the_service) {
   tickwheel::manual_driver time;
   for (const bool runs : {true, false}) {
     auto owned = std::make_shared<timer_service>();
@@ -497,11 +502,11 @@ void open_in_destructor_while_destroyed() {
   log.in_destructor = [&] { (void)timers.open(time); };
 }
 
-TEST(posted_lambda, destructor_may_not_open_a_service_being_destroyed) {
+TEST(callable_destructor, may_not_open_a_service_being_destroyed) {
   EXPECT_DEATH(open_in_destructor_while_destroyed(), "opened it again while it was destroyed");
 }
 
-TEST(posted_lambda, destructor_may_open_a_service_that_closes) {
+TEST(callable_destructor, may_open_a_service_that_closes) {
   tickwheel::manual_driver time{tickwheel::clock::time_point{1h}};
   callable_log log;
   timer_service timers;

@@ -7,19 +7,18 @@
 #include <chrono>
 
 using namespace std::chrono_literals;
-using tickwheel::expiry_report;
 using tickwheel::stalled_by;
 using tickwheel::timer_service;
 
 namespace {
 
-class expiry_report_on_loop : public testing::TestWithParam<phase> {};
+class expiry_report : public testing::TestWithParam<phase> {};
 
-TEST_P(expiry_report_on_loop, block_of_loop_callback_is_its_own) {
+TEST_P(expiry_report, block_of_loop_callback_is_its_own) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  expiry_report report;
+  tickwheel::expiry_report report;
   tickwheel::clock::time_point unblocked;
   probe p{timers, [&] { report = timers.why(); }};
   loop.once_in(GetParam(), [&] {
@@ -35,11 +34,11 @@ TEST_P(expiry_report_on_loop, block_of_loop_callback_is_its_own) {
   EXPECT_EQ(report.by, stalled_by::loop_callbacks);
 }
 
-TEST_P(expiry_report_on_loop, names_handler_though_another_phase_blocked) {
+TEST_P(expiry_report, names_handler_though_another_phase_blocked) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-  expiry_report report;
+  tickwheel::expiry_report report;
   tickwheel::clock::time_point unblocked;
   probe late{timers, [&] { report = timers.why(); }};
   tickwheel::callback_timer slow{timers, [&]() noexcept {
@@ -59,7 +58,7 @@ TEST_P(expiry_report_on_loop, names_handler_though_another_phase_blocked) {
   EXPECT_EQ(report.handler, slow.handler());
 }
 
-INSTANTIATE_TEST_SUITE_P(each_phase, expiry_report_on_loop, testing::ValuesIn(all_phases),
+INSTANTIATE_TEST_SUITE_P(each_phase, expiry_report, testing::ValuesIn(all_phases),
                          [](const auto& of) { return name_of(of.param); });
 
 }  // namespace

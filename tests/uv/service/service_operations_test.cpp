@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -163,25 +162,19 @@ class simulation {
   std::map<std::size_t, bool> has_ref_;
 };
 
-class service_operations : public testing::TestWithParam<wheel_geometry> {};
-
-TEST_P(service_operations, result_is_that_of_a_sorted_map) {
-  for (const unsigned seed : {1U, 2U, 3U, 4U}) {
-    SCOPED_TRACE(seed);
-    simulation random{GetParam(), seed};
-    random.run(4000);
-    ASSERT_FALSE(HasFailure());
-    EXPECT_GT(random.stats().fired, 1000U);  // else it would test little
-    EXPECT_GT(random.stats().refused, 0U);
-    EXPECT_GT(random.stats().carried, 0U);
+TEST(service_model, sorted_map_agrees_about_timers_and_liveness) {
+  for (const wheel_geometry& geometry : {wheel_geometry{}, wheel_geometry::hashed(8), wheel_geometry::hashed(512),
+                                         wheel_geometry::hierarchical(3, 32)}) {
+    for (const unsigned seed : {1U, 2U, 3U, 4U}) {
+      SCOPED_TRACE(testing::Message{} << geometry.levels << " levels of " << geometry.slots << ", seed " << seed);
+      simulation random{geometry, seed};
+      random.run(4000);
+      ASSERT_FALSE(HasFailure());
+      EXPECT_GT(random.stats().fired, 1000U);  // else it would test little
+      EXPECT_GT(random.stats().refused, 0U);
+      EXPECT_GT(random.stats().carried, 0U);
+    }
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(of, service_operations,
-                         testing::Values(wheel_geometry{}, wheel_geometry::hashed(8), wheel_geometry::hashed(512),
-                                         wheel_geometry::hierarchical(3, 32)),
-                         [](const auto& of) {
-                           return std::to_string(of.param.levels) + "_levels_of_" + std::to_string(of.param.slots);
-                         });
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST_F(last_service, timers_without_a_reference_come_between) {
   }
 }
 
-TEST(last_service_at_one_address, is_the_one_that_was_made_there_last) {
+TEST_F(last_service, at_one_address_is_the_one_made_there_last) {
   std::optional<tickwheel::manual_service> service;
   for (int i = 0; i < 3; ++i) {
     service.emplace();
@@ -75,7 +75,7 @@ TEST(last_service_at_one_address, is_the_one_that_was_made_there_last) {
   }
 }
 
-TEST(last_service_of_a_thread, another_thread_has_its_own) {
+TEST_F(last_service, another_thread_has_its_own) {
   tickwheel::manual_service here;
   probe p{here.timers, 1ms};
   int fired_there = 0;
