@@ -13,7 +13,7 @@
 namespace tickwheel::test {
 namespace {
 
-TEST(crowds, agree_with_the_model) {
+TEST(operations, on_crowds_agree_with_the_model) {
   std::uint64_t first = 1;
   std::uint64_t last = 100;
   std::uint64_t each = 25'000;

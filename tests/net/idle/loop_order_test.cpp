@@ -145,7 +145,7 @@ TEST_P(block_of_loop, stall_does_not_count_for_peer_that_sends_after_it) {
 
 INSTANTIATE_TEST_SUITE_P(of_a_loop, block_of_loop, testing::ValuesIn(blocks()), name_of_block);
 
-class random_blocks : public testing::TestWithParam<loop_order> {};
+class slow_loop : public testing::TestWithParam<loop_order> {};
 
 /// A peer that sends now and then.
 struct talker {
@@ -164,7 +164,7 @@ struct talker {
 
 // Blocks of random lengths in random phases: of who is given up nothing was there to be read that had come in time, and
 // nobody is kept for longer than the limit and all that the loop was blocked.
-TEST_P(random_blocks, no_peer_is_given_up_unheard_or_kept_longer) {
+TEST_P(slow_loop, by_random_blocks_gives_up_no_peer_unheard) {
   std::mt19937 random{7};
   const auto up_to = [&](nanoseconds most) {
     return nanoseconds{random() % static_cast<std::uint64_t>(most.count() + 1)};
@@ -206,7 +206,7 @@ TEST_P(random_blocks, no_peer_is_given_up_unheard_or_kept_longer) {
   EXPECT_GE(heard, 100);
 }
 
-TEST_P(random_blocks, slow_loop_gives_up_after_as_many_graces_as_limit_has) {
+TEST_P(slow_loop, gives_up_after_as_many_graces_as_limit_has_in_each_phase) {
   for (const phase where : all_phases) {
     turned_loop loop{GetParam()};
     timer_service timers;
@@ -228,7 +228,7 @@ TEST_P(random_blocks, slow_loop_gives_up_after_as_many_graces_as_limit_has) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(of_libuv, random_blocks, testing::ValuesIn(both_orders),
+INSTANTIATE_TEST_SUITE_P(of_libuv, slow_loop, testing::ValuesIn(both_orders),
                          [](const auto& of) { return std::string{name_of(of.param)}; });
 
 }  // namespace

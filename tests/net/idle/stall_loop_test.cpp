@@ -38,7 +38,7 @@ struct peer {
 
 /// The phase that blocks, what waits, and what counts as a stall: with an endless grace only the order, I/O before
 /// verdicts, is what saves the peer.
-class thousand_peers : public testing::TestWithParam<std::tuple<phase, means, nanoseconds>> {
+class block_of_loop : public testing::TestWithParam<std::tuple<phase, means, nanoseconds>> {
  protected:
   static constexpr std::size_t talking = 1000;
   static constexpr std::size_t silent = 50;
@@ -65,7 +65,7 @@ class thousand_peers : public testing::TestWithParam<std::tuple<phase, means, na
   std::deque<peer> peers;
 };
 
-TEST_P(thousand_peers, only_silent_ones_are_given_up_after_block) {
+TEST_P(block_of_loop, only_silent_ones_of_thousand_peers_are_given_up) {
   const auto [blocks, by, grace] = GetParam();
   tickwheel::clock::time_point blocked, unblocked;
   for (peer& p : peers) p.awaits.start(limit);
@@ -90,17 +90,17 @@ TEST_P(thousand_peers, only_silent_ones_are_given_up_after_block) {
   }
 }
 
-std::string name_of_case(const testing::TestParamInfo<thousand_peers::ParamType>& of) {
+std::string name_of_case(const testing::TestParamInfo<block_of_loop::ParamType>& of) {
   const auto& [blocks, by, grace] = of.param;
   return std::string{name_of(by)} + "_while_" + name_of(blocks) + "_blocks" +
          (grace == nanoseconds::max() && by == means::idle_timeout ? "_on_the_plain_clock" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(idle, thousand_peers,
+INSTANTIATE_TEST_SUITE_P(idle, block_of_loop,
                          testing::Combine(testing::ValuesIn(all_phases), testing::Values(means::idle_timeout),
                                           testing::Values(nanoseconds{10ms}, nanoseconds::max())),
                          name_of_case);
-INSTANTIATE_TEST_SUITE_P(requests, thousand_peers,
+INSTANTIATE_TEST_SUITE_P(requests, block_of_loop,
                          testing::Combine(testing::ValuesIn(all_phases),
                                           testing::Values(means::deadline_timer, means::member_timer,
                                                           means::pending_call),

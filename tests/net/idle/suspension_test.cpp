@@ -135,7 +135,7 @@ class checked {
 /// Where the child is when it is stopped.
 enum class where { in_its_poll, in_a_callback };
 
-class stopped_process : public testing::TestWithParam<where> {
+class block_of_loop : public testing::TestWithParam<where> {
  protected:
   // Runs a loop in a child, stops that, has bytes wait for it, continues it, and takes what it found.
   void SetUp() override {
@@ -227,7 +227,7 @@ class stopped_process : public testing::TestWithParam<where> {
   moment stopped_at_ = 0, continued_at_ = 0;
 };
 
-TEST_P(stopped_process, evicts_only_silent_peer_and_fires_nothing_early) {
+TEST_P(block_of_loop, by_stop_of_process_evicts_only_silent_peer) {
   // who sent during the stop
   EXPECT_EQ(found.waiting.reads, 1) << "it was evicted though its byte waited";
   EXPECT_GE(found.waiting.last_read, continued_at());
@@ -260,7 +260,7 @@ TEST_P(stopped_process, evicts_only_silent_peer_and_fires_nothing_early) {
   EXPECT_LE(found.stalled, (continued_at() - stopped_at()) + (500ms + noise).count());
 }
 
-INSTANTIATE_TEST_SUITE_P(stopped, stopped_process, testing::Values(where::in_its_poll, where::in_a_callback),
+INSTANTIATE_TEST_SUITE_P(stopped, block_of_loop, testing::Values(where::in_its_poll, where::in_a_callback),
                          [](const auto& of) {
                            return std::string{of.param == where::in_its_poll ? "in_its_poll" : "in_a_callback"};
                          });
