@@ -186,32 +186,4 @@ TEST_F(scheduler_close, keeps_the_loop_alive_until_then) {
   EXPECT_FALSE(world.manual.time.alive());
 }
 
-TEST(scheduler_open, names_what_is_wrong) {
-  tickwheel::manual_service manual{{}, &report};
-  durable::scheduler without_store{manual.timers, nullptr};
-  EXPECT_EQ(without_store.open([](int) noexcept {}), UV_EINVAL);
-  EXPECT_EQ(without_store.problem(), "scheduler: there is no store");
-  durable::scheduler invalid{manual.timers, durable::memory_store(), {.name = "x", .max_running = 0}};
-  EXPECT_EQ(invalid.open([](int) noexcept {}), UV_EINVAL);
-  EXPECT_EQ(invalid.problem(), "scheduler_options::max_running is zero");
-  durable::scheduler twice{manual.timers, durable::memory_store()};
-  EXPECT_EQ(twice.open([](int) noexcept {}), 0);
-  EXPECT_EQ(twice.open([](int) noexcept {}), UV_EALREADY);
-}
-
-TEST(scheduler_open, final_error_closes_it) {
-  manual_world world;
-  world.database->fail_join(UV_EFTYPE);
-  manual_node node{world};
-  std::optional<schedule_result> asked;
-  EXPECT_EQ(node.scheduler.open([&](int error) noexcept { node.ready = error; }), 0);
-  EXPECT_EQ(node.scheduler.schedule({"a", world.database->now() + 1s, {}, {}},
-                                    [&](schedule_result r) noexcept { asked = r; }),
-            0);
-  node.advance(1s);
-  EXPECT_EQ(node.ready, UV_EFTYPE);
-  EXPECT_EQ(asked, schedule_result::unavailable);
-  EXPECT_EQ(node.scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
-}
-
 }  // namespace

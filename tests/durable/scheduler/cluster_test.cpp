@@ -61,42 +61,37 @@ TEST_F(cluster, looks_at_once_if_another_program_asks_for_it) {
   EXPECT_GT(asked_in_time, 20U);
 }
 
-TEST(cluster_shares, are_never_without_an_owner_for_long) {
+TEST_F(cluster, partitions_are_never_without_owner_for_long) {
   // whenever the node that gains partitions has renewed
   for (auto phase = 0ms; phase < 2500ms; phase += 300ms) {
-    manual_world world;
-    manual_node a{world, {.name = "a"}};
-    manual_node b{world, {.name = "b"}};
-    const auto owned = [](const manual_node& n) { return n.scheduler.stats().partitions; };
-    a.open();
-    a.advance(phase);
-    b.open();
+    manual_world another;
+    manual_node first{another, {.name = "a"}}, second{another, {.name = "b"}};
+    first.open();
+    first.advance(phase);
+    second.open();
     std::size_t without = 0;  // moments
     for (auto time = 0ms; time != 6s; time += 10ms) {
-      a.advance(10ms);
-      without += owned(a) + owned(b) != 4;
+      first.advance(10ms);
+      without += partitions(first) + partitions(second) != 4;
     }
     EXPECT_LE(without, 1U) << phase.count();
-    ASSERT_EQ(owned(a), 2U);
-    ASSERT_EQ(owned(b), 2U);
-    EXPECT_EQ(a.scheduler.drain([]() noexcept {}), 0);
-    a.advance(10ms);
-    EXPECT_EQ(owned(b), 4U) << phase.count();
+    ASSERT_EQ(partitions(first), 2U);
+    ASSERT_EQ(partitions(second), 2U);
+    EXPECT_EQ(first.scheduler.drain([]() noexcept {}), 0);
+    first.advance(10ms);
+    EXPECT_EQ(partitions(second), 4U) << phase.count();
   }
 }
 
-TEST(cluster_shares, of_more_nodes_than_partitions_are_one_or_none) {
-  manual_world world;
+TEST_F(cluster, more_nodes_than_partitions_own_one_or_none) {
   std::vector<std::unique_ptr<manual_node>> nodes;
   for (int i = 0; i != 7; ++i) {
     nodes.push_back(std::make_unique<manual_node>(
         world, durable::scheduler_options{.name = "n" + std::to_string(i), .seed = 1U + static_cast<unsigned>(i)}));
     nodes.back()->open();
   }
-  const auto owned = [](const auto& n) { return n->scheduler.stats().partitions; };
-  const auto owners = [&] {
-    return std::count_if(nodes.begin(), nodes.end(), [&](const auto& n) { return owned(n) == 1; });
-  };
+  const auto owns_one = [this](const auto& n) { return partitions(*n) == 1; };
+  const auto owners = [&] { return std::count_if(nodes.begin(), nodes.end(), owns_one); };
   nodes[0]->advance(10s);
   EXPECT_EQ(owners(), 4);
   for (int i = 0; i != 40; ++i) nodes[6]->schedule("t" + std::to_string(i), 1s);
@@ -104,7 +99,7 @@ TEST(cluster_shares, of_more_nodes_than_partitions_are_one_or_none) {
   EXPECT_EQ(world.database->size(durable::task_state::finished), 40U);
   // the owners die, one after the other, and those without a partition take over
   for (int i = 0; i != 3; ++i) {
-    const auto owner = std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return owned(n) == 1; });
+    const auto owner = std::find_if(nodes.begin(), nodes.end(), owns_one);
     ASSERT_NE(owner, nodes.end());
     (*owner)->scheduler.close();
     nodes.erase(owner);
@@ -185,21 +180,20 @@ TEST_F(cluster, buries_a_dead_node_and_recovers_its_tasks) {
   EXPECT_EQ(partitions(b), 2U);
 }
 
-TEST(cluster_burial, follows_within_lease_and_two_polls) {
+TEST_F(cluster, burial_follows_within_lease_and_two_polls) {
   // whenever the dead node has renewed, and whenever the other one does
   for (const auto phase : {0ms, 600ms, 1300ms, 1900ms, 2400ms}) {
     for (const auto death : {0ms, 700ms, 1600ms, 2300ms}) {
-      manual_world world;
-      manual_node a{world, {.name = "a"}};
-      manual_node b{world, {.name = "b"}};
-      b.open();
-      b.advance(phase);
-      a.open();
-      a.advance(12500ms + death);
-      ASSERT_EQ(a.scheduler.stats().partitions, 2U);
-      world.database->outage("b", true);
-      a.advance(10s + 2 * 250ms);
-      EXPECT_EQ(a.scheduler.stats().partitions, 4U) << phase.count() << " ms, " << death.count() << " ms";
+      manual_world another;
+      manual_node living{another, {.name = "a"}}, dying{another, {.name = "b"}};
+      dying.open();
+      dying.advance(phase);
+      living.open();
+      living.advance(12500ms + death);
+      ASSERT_EQ(partitions(living), 2U);
+      another.database->outage("b", true);
+      living.advance(10s + 2 * 250ms);
+      EXPECT_EQ(partitions(living), 4U) << phase.count() << " ms, " << death.count() << " ms";
     }
   }
 }
@@ -466,7 +460,7 @@ TEST_F(cluster, clock_set_forward_starts_what_is_due) {
   EXPECT_EQ(a.started.size(), 1U);
 }
 
-TEST_F(cluster, clock_set_back_and_forward_delays_nothing_when_memory_is_full) {
+TEST_F(cluster, clock_set_back_and_forward_delays_nothing_with_full_memory) {
   manual_node small{world, {.name = "small", .max_loaded = 1, .seed = 3}};
   small.open();
   small.schedule("t", 1s);

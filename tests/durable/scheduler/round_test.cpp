@@ -233,7 +233,7 @@ TEST_F(rare_rounds, are_not_waited_for_if_a_recovery_is_under_way) {
   EXPECT_EQ(running(), 0U);
 }
 
-TEST_F(rare_rounds, are_not_waited_for_if_a_recovery_of_the_former_session_is_under_way) {
+TEST_F(rare_rounds, are_not_waited_for_while_the_former_session_is_recovered) {
   world.database->answer_after(store_verb::recover, 4s);
   while (world.database->open_calls(store_verb::recover) == 0) b.advance(1ms);
   bury_a();

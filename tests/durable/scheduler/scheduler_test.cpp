@@ -1,5 +1,7 @@
 #include "../support/manual_node.hpp"
 
+#include <uv.h>
+
 using namespace tickwheel_test;
 using durable::cancel_result;
 using durable::execution;
@@ -18,6 +20,31 @@ class scheduler : public testing::Test {
   manual_world world;
   manual_node node{world};
 };
+
+TEST_F(scheduler, open_names_what_is_wrong) {
+  durable::scheduler without_store{world.manual.timers, nullptr};
+  EXPECT_EQ(without_store.open([](int) noexcept {}), UV_EINVAL);
+  EXPECT_EQ(without_store.problem(), "scheduler: there is no store");
+  durable::scheduler invalid{world.manual.timers, durable::memory_store(), {.name = "x", .max_running = 0}};
+  EXPECT_EQ(invalid.open([](int) noexcept {}), UV_EINVAL);
+  EXPECT_EQ(invalid.problem(), "scheduler_options::max_running is zero");
+  durable::scheduler twice{world.manual.timers, durable::memory_store()};
+  EXPECT_EQ(twice.open([](int) noexcept {}), 0);
+  EXPECT_EQ(twice.open([](int) noexcept {}), UV_EALREADY);
+}
+
+TEST_F(scheduler, final_error_of_join_closes_it) {
+  world.database->fail_join(UV_EFTYPE);
+  std::optional<schedule_result> asked;
+  EXPECT_EQ(node.scheduler.open([this](int error) noexcept { node.ready = error; }), 0);
+  EXPECT_EQ(node.scheduler.schedule({"a", world.database->now() + 1s, {}, {}},
+                                    [&](schedule_result r) noexcept { asked = r; }),
+            0);
+  node.advance(1s);
+  EXPECT_EQ(node.ready, UV_EFTYPE);
+  EXPECT_EQ(asked, schedule_result::unavailable);
+  EXPECT_EQ(node.scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+}
 
 TEST_F(scheduler, starts_a_task_at_its_time) {
   open();

@@ -786,15 +786,13 @@ TEST_F(memory_database, store_without_database_has_its_own) {
 
 // misuse
 
-using memory_database_death = memory_database;
-
-TEST_F(memory_database_death, verb_of_a_closed_store_stops_the_process) {
+TEST_F(memory_database, verb_of_a_closed_store_stops_the_process) {
   a.close();
   one_get get;
   EXPECT_DEATH(ask(get), "a verb of a memory_store is called while it is closed");
 }
 
-TEST_F(memory_database_death, close_within_on_answer_stops_the_process) {
+TEST_F(memory_database, close_within_on_answer_stops_the_process) {
   struct closing final : durable::get_call {
     explicit closing(durable::store& s) : get_call{&on_answered}, on{s} {}
     static void on_answered(durable::store_call& c) noexcept { static_cast<closing&>(c).on.close(); }

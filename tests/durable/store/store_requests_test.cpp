@@ -142,10 +142,10 @@ TEST_P(store_put, keeps_any_id) {
   EXPECT_EQ(own.put(due_now("A")).result, schedule_result::scheduled) << "ids differ in their case";
 }
 
-class store_get : public store_test {};
-TICKWHEEL_CONFORMANCE(store_get);
+class store_requests : public store_test {};
+TICKWHEEL_CONFORMANCE(store_requests);
 
-TEST_P(store_get, answers_each_of_a_batch) {
+TEST_P(store_requests, get_answers_each_of_a_batch) {
   make_pending("a");
   make_finished("c");
   asked<durable::get_call> c;
@@ -157,10 +157,7 @@ TEST_P(store_get, answers_each_of_a_batch) {
   EXPECT_EQ(c.results[2].value().state, task_state::pending);
 }
 
-class store_cancel : public store_test {};
-TICKWHEEL_CONFORMANCE(store_cancel);
-
-TEST_P(store_cancel, answers_each_of_a_batch) {
+TEST_P(store_requests, cancel_answers_each_of_a_batch) {
   make_pending("pending");
   make_running("running");
   make_dead("dead");
@@ -176,10 +173,7 @@ TEST_P(store_cancel, answers_each_of_a_batch) {
   EXPECT_TRUE(own.get("running")->cancelling);
 }
 
-class store_revive : public store_test {};
-TICKWHEEL_CONFORMANCE(store_revive);
-
-TEST_P(store_revive, answers_each_of_a_batch) {
+TEST_P(store_requests, revive_answers_each_of_a_batch) {
   make_dead("dead");
   make_pending("pending");
   asked<durable::revive_call> c;

@@ -71,7 +71,7 @@ TEST(task, problem_names_the_first_invalid_field) {
   EXPECT_EQ(message([](task& t) { t.period = 1ms - 1ns; }), "task::period is shorter than 1 ms");
 }
 
-TEST(to_string, names_each_enumerator) {
+TEST(task, results_and_states_have_names) {
   EXPECT_STREQ(to_string(durable::schedule_result::scheduled), "scheduled");
   EXPECT_STREQ(to_string(durable::schedule_result::unknown), "unknown");
   EXPECT_STREQ(to_string(durable::cancel_result::not_found), "not_found");

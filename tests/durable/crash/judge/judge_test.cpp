@@ -429,7 +429,7 @@ TEST(crash_judge, second_judge_finds_a_row_that_nobody_put) {
   EXPECT_EQ(script{}.start(1).quiet(70).child(71, "row finished t 1 0 0").broken(), promises{"D11"});
 }
 
-TEST(crash_judge, second_judge_accepts_a_tombstone_that_is_forgotten_before_the_list) {
+TEST(crash_judge, second_judge_accepts_a_tombstone_forgotten_before_the_list) {
   EXPECT_EQ(script{}
                 .start(1)
                 .schedule(5, "t", 500'000)
@@ -474,7 +474,7 @@ TEST(crash_judge, finds_a_start_of_another_process_if_only_a_third_is_buried) {
   EXPECT_EQ(s.member("joined", 71).enter(90, "t", 9, 2, 50).broken(), promises{"D3"});
 }
 
-TEST(crash_judge, finds_a_start_by_a_process_that_was_buried_before_the_task_was_due) {
+TEST(crash_judge, finds_a_start_by_a_process_buried_before_the_task_was_due) {
   script s = shared("cluster sessions").member("buried", 40).enter(60, "t", 7, 1, 50);
   EXPECT_EQ(s.broken(judging::events), promises{"D1"});
 }
