@@ -15,6 +15,6 @@ int main(int count, char** arguments) {
   }
   if (std::getenv("TICKWHEEL_TEST_LONG") == nullptr && testing::GTEST_FLAG(filter) == "*")
     testing::GTEST_FLAG(filter) =
-        "-postgres_outage.*:postgres_server.*:postgres_setting.*:postgres_failover.*:postgres_full_disk.*";
+        "-postgres_outage.*:postgres_server.*:postgres_setting.*:postgres_failover.*:full_disk.*";
   return RUN_ALL_TESTS();
 }

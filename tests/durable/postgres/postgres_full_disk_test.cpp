@@ -12,7 +12,7 @@ using durable::task_state;
 
 namespace {
 
-class postgres_full_disk : public testing::Test {
+class full_disk : public testing::Test {
  protected:
   /// Returns the path of a copy of the library. The user of the server may not be able to read the folder of the build.
   static std::string copied_library(const std::string& to) {
@@ -43,7 +43,7 @@ class postgres_full_disk : public testing::Test {
   postgres_fixture on{server};
 };
 
-TEST_F(postgres_full_disk, writes_are_unavailable_until_there_is_room) {
+TEST_F(full_disk, writes_are_unavailable_until_there_is_room) {
   node own{on};
   own.start();
   ASSERT_EQ(put(own, "before", "data"), store_status::ok);

@@ -2,6 +2,7 @@
 #include "joining.hpp"
 #include "scripted_server.hpp"
 
+#include <tickwheel/durable/scheduler.hpp>
 #include <tickwheel/testing.hpp>
 
 #include <sys/stat.h>
@@ -12,21 +13,6 @@ using namespace conformance;
 using durable::store_status;
 
 namespace {
-
-TEST(postgres_options, problem_names_the_invalid_field) {
-  using durable::postgres_options;
-  EXPECT_EQ(postgres_options{}.problem(), nullptr);
-  EXPECT_EQ((postgres_options{.schema = std::string(63, 's'), .partitions = 1024}.problem()), nullptr);
-  const auto problem_of = [](const postgres_options& o) { return std::string{o.problem()}; };
-  EXPECT_EQ(problem_of({.schema = ""}), "postgres_options::schema does not have 1 to 63 bytes");
-  EXPECT_EQ(problem_of({.schema = std::string(64, 's')}), "postgres_options::schema does not have 1 to 63 bytes");
-  EXPECT_EQ(problem_of({.schema = std::string{"a\0b", 3}}), "postgres_options::schema has a NUL");
-  EXPECT_EQ(problem_of({.partitions = 0}), "postgres_options::partitions is not 1 to 1,024");
-  EXPECT_EQ(problem_of({.partitions = 1025}), "postgres_options::partitions is not 1 to 1,024");
-  EXPECT_EQ(problem_of({.connect_timeout = 9ms}), "postgres_options::connect_timeout is less than 10 ms");
-  EXPECT_EQ(problem_of({.answer_timeout = 9ms}), "postgres_options::answer_timeout is less than 10 ms");
-  EXPECT_EQ(problem_of({.repeat_timeout = 9ms}), "postgres_options::repeat_timeout is less than 10 ms");
-}
 
 class postgres_open : public testing::Test {
  protected:
@@ -54,6 +40,21 @@ TEST_F(postgres_open, malformed_conninfo_is_not_repeated) {
             "postgres_store: the conninfo is malformed: a host has an @; write that of a password as %40");
 }
 
+TEST_F(postgres_open, problem_names_the_invalid_option) {
+  using durable::postgres_options;
+  EXPECT_EQ(postgres_options{}.problem(), nullptr);
+  EXPECT_EQ((postgres_options{.schema = std::string(63, 's'), .partitions = 1024}.problem()), nullptr);
+  const auto problem_of = [](const postgres_options& o) { return std::string{o.problem()}; };
+  EXPECT_EQ(problem_of({.schema = ""}), "postgres_options::schema does not have 1 to 63 bytes");
+  EXPECT_EQ(problem_of({.schema = std::string(64, 's')}), "postgres_options::schema does not have 1 to 63 bytes");
+  EXPECT_EQ(problem_of({.schema = std::string{"a\0b", 3}}), "postgres_options::schema has a NUL");
+  EXPECT_EQ(problem_of({.partitions = 0}), "postgres_options::partitions is not 1 to 1,024");
+  EXPECT_EQ(problem_of({.partitions = 1025}), "postgres_options::partitions is not 1 to 1,024");
+  EXPECT_EQ(problem_of({.connect_timeout = 9ms}), "postgres_options::connect_timeout is less than 10 ms");
+  EXPECT_EQ(problem_of({.answer_timeout = 9ms}), "postgres_options::answer_timeout is less than 10 ms");
+  EXPECT_EQ(problem_of({.repeat_timeout = 9ms}), "postgres_options::repeat_timeout is less than 10 ms");
+}
+
 TEST_F(postgres_open, invalid_option_is_refused) {
   on.options.repeat_timeout = 0ns;
   EXPECT_EQ(refused(on.server.conninfo()), "postgres_options::repeat_timeout is less than 10 ms");
@@ -64,6 +65,20 @@ TEST_F(postgres_open, service_without_loop_is_refused) {
   const auto store = on.make_store();
   EXPECT_EQ(store->open(manual.timers), UV_EINVAL);
   EXPECT_EQ(store->problem(), "postgres_store: the timer_service is not on a libuv loop");
+}
+
+TEST_F(postgres_open, store_may_be_closed_after_a_walk_closed_its_handles) {
+  durable::scheduler of{on.timers(), on.make_store(), {}};
+  bool is_open = false;
+  ASSERT_EQ(of.open([&](int error) noexcept { is_open = error == 0; }), 0);
+  while (!is_open) on.turn();
+  const auto close = [](uv_handle_t* h, void*) {
+    if (uv_handle_get_type(h) == UV_POLL) uv_close(h, nullptr);
+  };
+  uv_walk(on.timers().loop(), close, nullptr);
+  on.turn();
+  of.close();
+  on.turn();
 }
 
 class postgres_join : public testing::Test {

@@ -54,7 +54,7 @@ int ask_and_die(sqlite_fixture& on, node& own, asked<Call>& call, const std::str
   return 0;
 }
 
-TEST(sqlite_crash, put_without_an_answer_is_kept) {
+TEST(sqlite_restart, keeps_a_put_without_an_answer) {
   const test_folder folder;
   const std::string file = folder.file("tasks.db");
   child_process dies{[&](const child_process::parent& parent) {
@@ -76,7 +76,7 @@ TEST(sqlite_crash, put_without_an_answer_is_kept) {
   EXPECT_EQ(own.begin("t").attempt, 1U);
 }
 
-TEST(sqlite_crash, begin_without_an_answer_is_recovered) {
+TEST(sqlite_restart, recovers_a_begin_without_an_answer) {
   const test_folder folder;
   const std::string file = folder.file("tasks.db");
   child_process dies{[&](const child_process::parent& parent) {
@@ -148,7 +148,7 @@ TEST(sqlite_backup, when_restored_after_many_openings_repeats_no_token) {
   EXPECT_GT(own.begin("t").token, token);
 }
 
-TEST(sqlite_clock, set_back_repeats_no_token) {
+TEST(sqlite_restart, repeats_no_token_if_the_clock_was_set_back) {
   sqlite_fixture on;
   node own{on};
   own.start();
@@ -190,13 +190,13 @@ int fill_the_disk(const std::string& file) {
   return 0;
 }
 
-TEST(sqlite_disk, that_is_full_refuses_for_a_while) {
+TEST(full_disk, refuses_for_a_while) {
   const test_folder folder;
   child_process filler{[&](const child_process::parent&) { return fill_the_disk(folder.file("tasks.db")); }};
   EXPECT_EQ(filler.exit_code(), 0);
 }
 
-TEST(sqlite_moved_file, confirms_nothing_until_it_is_back) {
+TEST(sqlite_file, that_was_moved_confirms_nothing_until_it_is_back) {
   sqlite_fixture on;
   node own{on};
   own.start();
@@ -220,7 +220,7 @@ TEST(sqlite_moved_file, confirms_nothing_until_it_is_back) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), "c"), 0);
 }
 
-TEST(sqlite_moved_file, with_another_in_its_place_ends_the_session) {
+TEST(sqlite_file, with_another_in_its_place_ends_the_session) {
   sqlite_fixture on;
   node own{on};
   own.start();
@@ -244,7 +244,7 @@ TEST(sqlite_moved_file, with_another_in_its_place_ends_the_session) {
   EXPECT_TRUE(renew.is_buried);
 }
 
-TEST(sqlite_reopened, keep_finished_of_the_last_join_counts) {
+TEST(sqlite_restart, takes_keep_finished_of_the_last_join) {
   sqlite_fixture on;
   node own{on};
   own.start(1h);

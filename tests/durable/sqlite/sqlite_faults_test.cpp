@@ -274,7 +274,7 @@ int fill_the_disk_in_each_verb(const std::string& file) {
   return 0;
 }
 
-TEST(sqlite_full_disk, changes_nothing_in_any_verb_until_there_is_space) {
+TEST(full_disk, changes_nothing_in_any_verb_until_there_is_space) {
   const test_folder folder;
   child_process filler{
       [&](const child_process::parent&) { return fill_the_disk_in_each_verb(folder.file("tasks.db")); }};
@@ -296,7 +296,7 @@ int fill_the_disk_while_joining(const std::string& file) {
   return 0;
 }
 
-TEST(sqlite_full_disk, makes_join_unavailable) {
+TEST(full_disk, makes_join_unavailable) {
   const test_folder folder;
   child_process filler{
       [&](const child_process::parent&) { return fill_the_disk_while_joining(folder.file("tasks.db")); }};
@@ -343,7 +343,7 @@ int fill_the_disk_in_a_checkpoint(const std::string& file) {
   return 0;
 }
 
-TEST(sqlite_full_disk, in_a_checkpoint_stops_no_commit) {
+TEST(full_disk, in_a_checkpoint_stops_no_commit) {
   const test_folder folder;
   child_process filler{
       [&](const child_process::parent&) { return fill_the_disk_in_a_checkpoint(folder.file("tasks.db")); }};
@@ -514,7 +514,7 @@ std::size_t call_all(faulty& f) {
   return failed;
 }
 
-TEST(sqlite_damaged_file, each_page_has_a_clear_answer) {
+TEST(sqlite_file, each_damaged_page_has_a_clear_answer) {
   const test_folder folder;
   const std::string file = folder.file("tasks.db");
   {

@@ -34,7 +34,7 @@ void expect_refused(const join_answer& a, int error, const std::string& words) {
   EXPECT_NE(a.problem.find(words), std::string::npos) << a.problem;
 }
 
-TEST(sqlite_path, open_refuses_what_is_not_a_file) {
+TEST(sqlite_file, open_refuses_a_path_of_no_file) {
   sqlite_fixture on;
   const auto problem_of = [&](const std::string& path) {
     const auto store = on.make_store(path);
@@ -47,7 +47,7 @@ TEST(sqlite_path, open_refuses_what_is_not_a_file) {
   EXPECT_EQ(problem_of(std::string{"a\0b", 3}), "sqlite_store: the path has a NUL");
 }
 
-TEST(sqlite_options, open_names_the_invalid_field) {
+TEST(sqlite_file, open_names_the_invalid_option) {
   sqlite_fixture on;
   on.options = {.cache_bytes = 65'535};
   const auto little = on.make_store();

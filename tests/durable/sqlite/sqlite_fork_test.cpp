@@ -5,21 +5,22 @@
 
 #include <unistd.h>
 
+#include <cstdint>
+
 using namespace conformance;
 
 namespace {
 
-class sqlite_fork : public testing::TestWithParam<int> {};
-
-TEST_P(sqlite_fork, parent_misses_nothing_and_child_does_nothing) {
-  const test_folder folder;
-  // a fork under a sanitizer takes its time
-  fork_run{durable::sqlite_store(folder.file("tasks.db")), static_cast<std::uint64_t>(GetParam())}.run(60);
+TEST(scheduler_fork, parent_misses_nothing_and_child_does_nothing) {
+  for (std::uint64_t seed = 1; seed != 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const test_folder folder;
+    // a fork under a sanitizer takes its time
+    fork_run{durable::sqlite_store(folder.file("tasks.db")), seed}.run(60);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(, sqlite_fork, testing::Range(1, 6));
-
-TEST(sqlite_fork_child, keeps_the_file_locked_when_the_parent_is_killed) {
+TEST(scheduler_fork, child_keeps_the_file_locked_when_the_parent_is_killed) {
   const test_folder folder;
   // a parent that is killed while its child lives on
   child_process parent{[&](const child_process::parent& us) {

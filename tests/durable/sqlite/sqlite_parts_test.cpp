@@ -151,14 +151,14 @@ TEST_F(sqlite_checkpoints, of_a_log_that_is_never_long_leave_nothing_to_the_writ
 }
 
 // 160 times the option is the length of a long log
-TEST(sqlite_store_state, largest_checkpoint_pages_mean_no_checkpoint) {
+TEST_F(sqlite_checkpoints, are_never_due_with_the_largest_option) {
   sqlite::store_state state{
       "tasks.db", {.checkpoint_pages = std::numeric_limits<std::size_t>::max()}, [] { return durable::clock::now(); }};
   state.log.committing();
   EXPECT_FALSE(state.log.committed(std::numeric_limits<int>::max()));
 }
 
-TEST(sqlite_next_period, is_the_first_after_now) {
+TEST(store_periods, next_is_the_first_after_now) {
   using sqlite::next_period;
   EXPECT_EQ(next_period(100, 10, 100), 110);
   EXPECT_EQ(next_period(100, 10, 109), 110);
@@ -170,8 +170,8 @@ TEST(sqlite_next_period, is_the_first_after_now) {
   EXPECT_EQ(next_period(sqlite::end_of_range - 10, 10, 0), sqlite::never);
 }
 
-// The order in which the reader works.
-class sqlite_reading : public testing::Test {
+// The order in which the threads of the store work.
+class sqlite_queues : public testing::Test {
  protected:
   using reading = sqlite::work_queues::reading;
 
@@ -192,7 +192,7 @@ class sqlite_reading : public testing::Test {
   sqlite::work_queues queues;
 };
 
-TEST_F(sqlite_reading, has_a_checkpoint_between_two_loads) {
+TEST_F(sqlite_queues, reader_has_a_checkpoint_between_two_loads) {
   for (auto& load : loads) {
     load.kind = sqlite::verb::load;
     queues.push(load);
@@ -210,7 +210,7 @@ TEST_F(sqlite_reading, has_a_checkpoint_between_two_loads) {
 }
 
 // The log is started anew if nobody reads it then.
-TEST_F(sqlite_reading, waits_until_the_writer_has_completed_a_checkpoint) {
+TEST_F(sqlite_queues, reader_waits_until_the_writer_has_completed_a_checkpoint) {
   loads[0].kind = sqlite::verb::load;
   queues.push(loads[0]);
   queues.request_checkpoint();
@@ -227,7 +227,7 @@ TEST_F(sqlite_reading, waits_until_the_writer_has_completed_a_checkpoint) {
   EXPECT_EQ(next, reading::call);
 }
 
-TEST_F(sqlite_reading, ends_also_while_it_waits_for_the_writer) {
+TEST_F(sqlite_queues, reader_ends_also_while_it_waits_for_the_writer) {
   queues.request_completion();
   EXPECT_FALSE((queues.stop(), queues.suspend_reader()));
   reading next{};
@@ -235,7 +235,7 @@ TEST_F(sqlite_reading, ends_also_while_it_waits_for_the_writer) {
   EXPECT_EQ(next, reading::stop);
 }
 
-TEST(sqlite_call_list, sort_brings_calls_into_their_order) {
+TEST_F(sqlite_queues, sort_brings_calls_into_their_order) {
   std::array<sqlite::queued_call, 7> calls{};
   const std::array<std::uint64_t, 7> numbers{5, 1, 7, 3, 2, 6, 4};
   sqlite::call_list list;
