@@ -260,7 +260,7 @@ TEST_P(a_bad_request, is_the_last_that_is_looked_at) {
   EXPECT_EQ(p.exchange.buffered(), 0U);
 }
 
-TEST(a_half_request, is_answered_with_400_when_the_peer_sends_no_more) {
+TEST(http_exchange, half_a_request_is_answered_with_400_if_no_more_comes) {
   for (const auto& half : {"GET / HT"s, "GET / HTTP/1.1\r\nHost: h\r\n"s, post + "Content-Length: 3\r\n\r\nab"}) {
     peer p;
     p.sends(half);
@@ -271,7 +271,7 @@ TEST(a_half_request, is_answered_with_400_when_the_peer_sends_no_more) {
   }
 }
 
-TEST(a_half_request, is_answered_with_408_when_its_time_is_over) {
+TEST(http_exchange, half_a_request_is_answered_with_408_after_its_time) {
   for (const auto& half : {"GET / HT"s, post + "Content-Length: 3\r\n\r\nab"}) {
     peer p;
     p.sends(half);
@@ -281,7 +281,7 @@ TEST(a_half_request, is_answered_with_408_when_its_time_is_over) {
   }
 }
 
-TEST(no_request_at_all, is_not_answered) {
+TEST(http_exchange, no_request_is_not_answered) {
   for (const bool timed_out : {false, true}) {
     peer p;
     if (timed_out)
@@ -293,7 +293,7 @@ TEST(no_request_at_all, is_not_answered) {
   }
 }
 
-TEST(pieces, of_what_the_fuzzer_has_found_are_answered_as_the_whole_is) {
+TEST(http_exchange, pieces_of_the_corpus_are_answered_as_the_whole) {
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator{CORPUS}) {
     std::ifstream in{file.path(), std::ios::binary};
@@ -304,7 +304,7 @@ TEST(pieces, of_what_the_fuzzer_has_found_are_answered_as_the_whole_is) {
   EXPECT_GE(files, 7);
 }
 
-TEST(pieces, of_requests_with_mistakes_are_answered_as_the_whole_is) {
+TEST(http_exchange, pieces_with_mistakes_are_answered_as_the_whole) {
   const std::string requests =
       std::string{get} + post + "Content-Length: 5\r\n\r\nhello" + post +
       "Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n" +
@@ -331,7 +331,7 @@ TEST(pieces, of_requests_with_mistakes_are_answered_as_the_whole_is) {
   }
 }
 
-TEST(limits, are_exact) {
+TEST(http_exchange, limits_are_exact) {
   const auto header_of = [](std::size_t size) {
     std::string text = "GET / HTTP/1.1\r\nHost: h\r\nA: ";
     return text + std::string(size - text.size() - 4, 'a') + "\r\n\r\n";

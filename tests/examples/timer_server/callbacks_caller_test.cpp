@@ -515,7 +515,7 @@ TEST_F(callback_caller_test, answer_may_close_and_call) {
   EXPECT_GE(answered, 20U);
 }
 
-TEST(callback_options, names_the_first_invalid_field) {
+TEST_F(callback_caller_test, options_name_the_first_invalid_field) {
   EXPECT_EQ(callback_options{}.problem(), nullptr);
   callback_options o;
   o.attempt_timeout = 0ms;

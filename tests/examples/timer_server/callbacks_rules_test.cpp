@@ -84,7 +84,7 @@ TEST(address_rules, refuses_ranges_with_a_reason) {
   EXPECT_FALSE(allows(rules, "10.0.0.1"));
 }
 
-TEST(check_addresses, keeps_only_those_allowed) {
+TEST(address_rules, check_keeps_only_allowed_addresses) {
   any_address a = address("10.0.0.1"), b = address("127.0.0.1"), c = address("::1"), d = address("127.0.0.1");
   std::array<addrinfo, 4> all{};
   all[0].ai_addr = &a.any;
@@ -154,7 +154,7 @@ TEST(callback_outcome, retry_after_is_seconds_or_date) {
 
 // Computed by OpenSSL's command line:
 // printf '1767225600.{"a":1}' | openssl dgst -sha256 -hmac secret
-TEST(signature, known_vector) {
+TEST(callback_request, signature_is_that_of_openssl) {
   const auto at = std::chrono::system_clock::from_time_t(1767225600) + 900ms;
   EXPECT_EQ(signature_of("{\"a\":1}", "secret", at),
             "t=1767225600,v1=96a067a1c95eb143fc00b9097bcfcbcd5456adda508c443ff219748e764dbed7");

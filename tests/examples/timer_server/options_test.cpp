@@ -22,7 +22,7 @@ using namespace timer_server;
 
 namespace {
 
-TEST(listen_address, reads_addresses_with_a_port) {
+TEST(server_options, listen_takes_addresses_with_a_port) {
   for (const auto* const text : {"127.0.0.1:8081", "0.0.0.0:0", "[::1]:8081", "[::]:65535"}) {
     const auto address = listen_address::read(text);
     ASSERT_TRUE(address) << text;
@@ -34,7 +34,7 @@ TEST(listen_address, reads_addresses_with_a_port) {
     EXPECT_FALSE(listen_address::read(text)) << text;
 }
 
-TEST(listen_address, loopback_is_only_this_machine) {
+TEST(server_options, loopback_is_only_this_machine) {
   for (const auto* const text : {"127.0.0.1:1", "127.255.255.254:1", "[::1]:1"})
     EXPECT_TRUE(listen_address::read(text)->is_loopback()) << text;
   for (const auto* const text :
@@ -82,7 +82,7 @@ TEST_F(secret_file_test, is_refused_if_it_is_none) {
   EXPECT_TRUE(std::holds_alternative<file_problem>(large));
 }
 
-TEST(store_location, names_what_is_wrong_and_no_password) {
+TEST(server_options, store_names_what_is_wrong_and_no_password) {
   std::string why;
   EXPECT_NE(open_store({.url = "sqlite:x.db"}, why), nullptr);
   EXPECT_EQ(open_store({.url = "sqlite:"}, why), nullptr);
@@ -103,7 +103,7 @@ std::string line(log_format format, const std::string& value) {
   return {text.data(), size};
 }
 
-TEST(event_log, event_is_one_line_whatever_its_values) {
+TEST(server_options, log_has_a_line_for_an_event_whatever_its_values) {
   for (const std::string value : {"plain", "with space", "", "a\nb", "\x1b[31m", "\"", "\xff"}) {
     for (const log_format format : {log_format::text, log_format::json}) {
       const std::string text = line(format, value);

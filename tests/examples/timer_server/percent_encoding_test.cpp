@@ -11,7 +11,7 @@ using namespace std::string_literals;
 
 namespace {
 
-TEST(percent_decode, decodes_each_byte) {
+TEST(percent_encoding, each_byte_is_decoded) {
   EXPECT_EQ(percent_decode("order-7"), "order-7");
   EXPECT_EQ(percent_decode("a%2Fb%2fc"), "a/b/c");
   EXPECT_EQ(percent_decode("%C3%A4%25"), "\xC3\xA4%");
@@ -19,17 +19,17 @@ TEST(percent_decode, decodes_each_byte) {
   EXPECT_EQ(percent_decode(""), "");
 }
 
-TEST(percent_decode, plus_is_a_space_only_in_a_query) {
+TEST(percent_encoding, plus_is_a_space_only_in_a_query) {
   EXPECT_EQ(percent_decode("a+b"), "a+b");
   EXPECT_EQ(percent_decode("a+b%2B", plus_sign::space), "a b+");
 }
 
-TEST(percent_decode, refuses_a_percent_sign_without_digits) {
+TEST(percent_encoding, percent_sign_without_digits_is_refused) {
   for (const auto* const text : {"%", "a%", "%2", "%G0", "%0G", "%-1", "%%41", "% 1"})
     EXPECT_EQ(percent_decode(text), std::nullopt) << text;
 }
 
-TEST(percent_encode, result_is_visible_ascii_and_decodes_to_the_text) {
+TEST(percent_encoding, is_visible_ascii_and_decodes_to_the_text) {
   EXPECT_EQ(percent_encode("order-7"), "order-7");
   EXPECT_EQ(percent_encode("a b%\xC3\xA4"), "a%20b%25%C3%A4");
   std::string all;

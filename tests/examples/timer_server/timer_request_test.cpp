@@ -165,7 +165,7 @@ TEST(timer_request, long_value_is_cut_in_the_message) {
 
 // --- what the store keeps
 
-TEST(timer_payload, is_read_back) {
+TEST(timer_request, payload_is_read_back) {
   callback_request callback{.url = "http://127.0.0.1:9000/due",
                             .method = "PUT",
                             .headers = {{"Content-Type", "text/plain"}, {"X", ""}},
@@ -178,7 +178,7 @@ TEST(timer_payload, is_read_back) {
   EXPECT_EQ(read->body, callback.body);
 }
 
-TEST(timer_payload, other_text_is_none) {
+TEST(timer_request, other_text_is_no_payload) {
   for (const auto* const text :
        {"", "{", "7", "[]", "{}", R"({"url":"x"})", R"({"url":1,"method":"POST","body":"","headers":[]})",
         R"({"url":"x","method":"POST","body":"","headers":{}})",
