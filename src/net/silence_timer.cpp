@@ -9,7 +9,7 @@ int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   if (!service().is_open()) return refuse_when_closed();
   // for the whole iteration, so that a touch that follows is not older than the start
   const clock::time_point now = service().update_now();
-  if (const int error = timer::arm_in_place_at(add_saturating(now, limit.minimum() / checks))) return error;
+  if (const int error = timer::arm_verdict_at(add_saturating(now, limit.minimum() / checks))) return error;
   ask_before_moving(&soonest);
   limit_ = limit;
   checks_ = checks;
@@ -57,7 +57,7 @@ int silence_timer::notify_again() noexcept {
   if (armed()) return 0;
   if (!service().is_open()) return refuse_when_closed();
   paused_at_ = not_paused;
-  return arm_in_place_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
+  return arm_verdict_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
 }
 
 void silence_timer::pause() noexcept {

@@ -66,8 +66,9 @@ int armed_timers::arm_after(wheel_entry& entry, std::chrono::nanoseconds after,
   return timer::from(entry).has_ref() ? arm_tick(entry, deadline) : arm_slow_path(entry, deadline);
 }
 
-int armed_timers::arm_at(wheel_entry& entry, clock::time_point when) noexcept {
-  return when <= clock_.stamp() ? arm_immediate(entry, clock_.stamp()) : arm_slow_path(entry, timeline_.ceil(when));
+int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time passed) noexcept {
+  if (passed == past_time::zero_delay && when <= clock_.stamp()) return arm_immediate(entry, clock_.stamp());
+  return arm_slow_path(entry, timeline_.ceil(when));
 }
 
 [[gnu::noinline]] int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
@@ -106,7 +107,9 @@ int armed_timers::admit(wheel_entry& entry) noexcept {
   if (!is_open()) return refuse_when_closed();
   check_thread();
   if (entry.armed()) return 0;
-  if (alive_.places_left(*wheel_) == 0) {
+  if (alive_.keeps_place(entry)) {
+    alive_.give_up_place();
+  } else if (alive_.places_left(*wheel_) == 0) {
     ++refused_;
     return UV_ENOBUFS;
   }
@@ -114,11 +117,10 @@ int armed_timers::admit(wheel_entry& entry) noexcept {
   return 0;
 }
 
-// Timers of other threads are never refused once they were accepted, so more than `max_armed` may be armed meanwhile.
-void armed_timers::arm_in_place(wheel_entry& entry, tick deadline) noexcept {
+// Timers of other threads are never refused once they were accepted. They may have taken the place of a timer that has expired.
+void armed_timers::arm_again(wheel_entry& entry, tick deadline) noexcept {
   check_thread();
   if (!entry.armed() && !timer::from(entry).has_ref()) alive_.add_unref();
-  if (alive_.keeps_place(entry)) alive_.give_up_place();
   wheel_->arm(entry, deadline);
   update_hold();
   wake_sooner();

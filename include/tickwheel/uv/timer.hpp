@@ -124,23 +124,16 @@ class timer : private wheel_entry {
   [[nodiscard]] int arm_verdict_at(clock::time_point when) noexcept {
     detail::armed_timers* const plain = timers_of_plain();
     if (plain == nullptr) [[unlikely]]
-      return timers().arm_slow_path(*this, timers().ticks().ceil(when));
+      return timers().arm_at(*this, when, detail::past_time::verdict);
     return plain->arm_tick(*this, plain->ticks().ceil(when));
   }
 
-  /// As `arm_verdict_at`, for a timer that is armed, or that arms itself again when it expires, before its handler is called. It
-  /// still has its place among `max_armed`, and cannot be refused.
-  void arm_again_at(clock::time_point when) noexcept { timers().arm_in_place(*this, timers().ticks().ceil(when)); }
+  /// As `arm_verdict_at`, for a timer that is armed, or has just expired, before its handler is called. It cannot be refused.
+  void arm_again_at(clock::time_point when) noexcept { timers().arm_again(*this, timers().ticks().ceil(when)); }
 
-  /// Keeps the place of a timer that has just expired among `max_armed` until its handler returns. Call it before the handler.
+  /// Call it before the handler of a timer that has just expired: until that returns, no other timer gets its place among
+  /// `max_armed`, and arming it is not refused.
   void keep_place() noexcept { timers().alive().keep_place(*this, timers().entries()); }
-  /// As `arm_verdict_at`, for a timer that may have kept its place, and then cannot be refused. Returns 0, or UV_ENOBUFS if it
-  /// has not kept its place. Requires: the service is open.
-  [[nodiscard]] int arm_in_place_at(clock::time_point when) noexcept {
-    if (!timers().alive().keeps_place(*this)) return arm_verdict_at(when);
-    arm_again_at(when);
-    return 0;
-  }
 
   /// Returns UV_ECANCELED. A debug build stops instead if `open` was never called on the service. Requires: the service is
   /// closed.
@@ -180,19 +173,8 @@ class timer : private wheel_entry {
   detail::armed_timers& timers() const noexcept { return service().timers(); }
 
   // `timers()`, on the path of every arm and cancel, of a timer with a reference that is not patient; otherwise null.
-  detail::armed_timers* timers_of_plain() const noexcept {
-    constexpr std::uintptr_t not_plain = unref_bit | patient_bit;
-    const std::uintptr_t address = detail::guessed_service(service_, not_plain);
-    if ((address & not_plain) != 0) [[unlikely]]
-      return nullptr;
-    return &reinterpret_cast<timer_service*>(address)->timers();  // NOLINT(performance-no-int-to-ptr): as above
-  }
-
-  void set_ref(bool on) noexcept {
-    if (has_ref() == on) return;
-    service_ ^= unref_bit;
-    if (armed()) timers().change_ref(on);
-  }
+  detail::armed_timers* timers_of_plain() const noexcept;
+  void set_ref(bool on) noexcept;
 
   static constexpr std::uintptr_t unref_bit = 1;
   static constexpr std::uintptr_t remote_bit = 2;
@@ -208,13 +190,27 @@ class timer : private wheel_entry {
 
 static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
 
+inline detail::armed_timers* timer::timers_of_plain() const noexcept {
+  constexpr std::uintptr_t not_plain = unref_bit | patient_bit;
+  const std::uintptr_t address = detail::guessed_service(service_, not_plain);
+  if ((address & not_plain) != 0) [[unlikely]]
+    return nullptr;
+  return &reinterpret_cast<timer_service*>(address)->timers();  // NOLINT(performance-no-int-to-ptr): a service's
+}
+
+inline void timer::set_ref(bool on) noexcept {
+  if (has_ref() == on) return;
+  service_ ^= unref_bit;
+  if (armed()) timers().change_ref(on);
+}
+
 /// `Member` points to a member function that takes no arguments and is noexcept: libuv's C frames, which call it, cannot be
 /// unwound. Declare the handler before the timer, and do not overload it.
 template <auto Member>
 concept noexcept_member_handler = detail::valid(!detail::takes_arguments<decltype(Member)>,
                                                 "the handler takes arguments, but must take none") &&
     detail::valid(detail::member_handler<decltype(Member)>::is_noexcept,
-                  "the handler is not a noexcept member function");
+                  "the handler must be a noexcept member function, without & or && behind its arguments");
 
 /// `F` can be called without arguments, or with the timer, and is noexcept: libuv's C frames, which call it, cannot be unwound.
 template <class F>
@@ -235,7 +231,7 @@ requires noexcept_member_handler<Member>
 class member_timer : public timer, private detail::member_call<member_timer<Member, F>, Member> {
  public:
   using member_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
-  using typename member_timer::member_call::owner;  ///< the class that `Member` is of
+  using typename member_timer::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as the timer does; usually it is the object that embeds it.
   member_timer(timer_service& service, owner& self) noexcept
@@ -281,7 +277,7 @@ requires noexcept_member_handler<Member>
 class interval_timer : private timer, private detail::member_call<interval_timer<Member, F>, Member> {
  public:
   using interval_timer::member_call::handler;         ///< tells its handler from others; see `timer::handler`
-  using typename interval_timer::member_call::owner;  ///< the class that `Member` is of
+  using typename interval_timer::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as the timer does.
   interval_timer(timer_service& service, owner& self) noexcept

@@ -125,10 +125,10 @@ TEST_F(armed_timers_test, arm_is_refused_beyond_max_armed) {
   EXPECT_EQ(arm(a, 6ms), 0);  // an armed one only moves
 }
 
-TEST_F(armed_timers_test, arm_in_place_is_never_refused) {
+TEST_F(armed_timers_test, arm_again_is_never_refused) {
   open(1);
   arm(a, 5ms);
-  timers.arm_in_place(b, 5);
+  timers.arm_again(b, 5);
   EXPECT_TRUE(b.armed());
 }
 
@@ -136,7 +136,7 @@ TEST_F(armed_timers_test, kept_place_serves_its_timer_only) {
   open(1);
   timers.alive().keep_place(a, timers.entries());
   EXPECT_EQ(arm(b, 5ms), UV_ENOBUFS);
-  timers.arm_in_place(a, 5);
+  EXPECT_EQ(timers.arm_at(a, loop.time + 5ms), 0);
   EXPECT_FALSE(timers.alive().keeps_place(a));
 }
 

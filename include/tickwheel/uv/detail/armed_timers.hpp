@@ -18,6 +18,12 @@
 
 namespace tickwheel::detail {
 
+/// What it means to arm a timer for a time that has passed.
+enum class past_time {
+  zero_delay,  ///< it is due in the next pass, and does not wait for input
+  verdict,     ///< it is due as of that time, and waits for input after a block
+};
+
 /// A wheel on a driver's clock. Arming a timer moves the driver's wakeup if the timer is due before it, and holds the loop.
 ///
 /// Each entry is the base of a `timer`.
@@ -31,7 +37,7 @@ class TICKWHEEL_API armed_timers {
   armed_timers& operator=(const armed_timers&) = delete;
 
   /// Allocates the wheel. Returns 0 or UV_ENOMEM.
-  int make_wheel(wheel_geometry) noexcept;
+  [[nodiscard]] int make_wheel(wheel_geometry) noexcept;
   /// Frees the wheel, and detaches what is left in it.
   void drop_wheel() noexcept { wheel_.reset(); }
   /// Returns true between `make_wheel` and `drop_wheel`.
@@ -45,7 +51,7 @@ class TICKWHEEL_API armed_timers {
   /// `open` is about to be called, and may fail. Arming before that stops a debug build; afterwards it answers UV_ECANCELED.
   void expect_open() noexcept { open_expected_ = true; }
   /// Returns UV_ECANCELED, the answer to arming while it is closed. Stops a debug build if `expect_open` was never called.
-  int refuse_when_closed() const noexcept;
+  [[nodiscard]] int refuse_when_closed() const noexcept;
 
   driver& source() const noexcept { return *driver_; }
   const loop_clock& time() const noexcept { return clock_; }
@@ -72,12 +78,12 @@ class TICKWHEEL_API armed_timers {
       "(timer_service::use_on_this_thread hands it over)";
 
   /// Arms a timer for a delay from now. With a `slack`, it may be due up to that much later. Reads the clock. Returns 0,
-  /// UV_ENOBUFS or UV_ECANCELED, as the four functions below.
-  int arm_after(wheel_entry&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
-  /// Arms a timer for a time. One that has passed is a zero delay.
-  int arm_at(wheel_entry&, clock::time_point when) noexcept;
-  /// Arms `entry`, a timer that has a reference, for a tick. The fast path of all of these.
-  int arm_tick(wheel_entry& entry, tick deadline) noexcept {
+  /// UV_ENOBUFS or UV_ECANCELED, as `arm_at` and `arm_tick` do.
+  [[nodiscard]] int arm_after(wheel_entry&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
+  /// Arms a timer for a time.
+  [[nodiscard]] int arm_at(wheel_entry&, clock::time_point when, past_time = past_time::zero_delay) noexcept;
+  /// Arms `entry` for a tick. The fast path. Requires: `entry` has a reference.
+  [[nodiscard]] int arm_tick(wheel_entry& entry, tick deadline) noexcept {
     if (thread_ != this_thread()) [[unlikely]]
       return arm_slow_path(entry, deadline);
     // in this order: moving an armed timer then reads no count
@@ -87,10 +93,9 @@ class TICKWHEEL_API armed_timers {
       wake_sooner();
     return 0;
   }
-  /// As `arm_tick`, for any timer in any state.
-  int arm_slow_path(wheel_entry& entry, tick deadline) noexcept;
-  /// Arms a timer that is armed, or whose handler is about to run: it has its place, and cannot be refused.
-  void arm_in_place(wheel_entry&, tick deadline) noexcept;
+  /// Arms a timer that is armed, or has just expired, before its handler is called. It cannot be refused, so more than `max_armed`
+  /// may be armed meanwhile. Requires: open.
+  void arm_again(wheel_entry&, tick deadline) noexcept;
 
   /// Cancels `entry`, an armed timer that has a reference.
   void cancel(wheel_entry& entry) noexcept {
@@ -123,8 +128,9 @@ class TICKWHEEL_API armed_timers {
   std::uint64_t refused() const noexcept { return refused_; }
 
  private:
-  int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
-  int admit(wheel_entry&) noexcept;
+  [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;  // as `arm_tick`, for any timer in any state
+  [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
+  [[nodiscard]] int admit(wheel_entry&) noexcept;
   void skip_idle_time() noexcept;
   void wake_sooner() noexcept;
 
