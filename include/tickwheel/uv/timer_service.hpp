@@ -189,12 +189,7 @@ class TICKWHEEL_API timer_service final {
   /// Calls `visit(timer&)` for every armed timer except those of other threads, in no order. `visit` may cancel timers, and must
   /// not arm or destroy any. O(slots + linked timers).
   template <class F>
-  void for_each_armed(F&& visit) const {
-    if (!timers().has_wheel()) return;
-    timers().entries().for_each_armed([&](wheel_entry& entry) {
-      if (timer* const own = own_timer(entry)) visit(*own);
-    });
-  }
+  void for_each_armed(F&& visit) const;
 
   /// Checks every invariant of the service and its wheel. Returns false if one is broken, and `why` says which. True when closed.
   /// O(slots + linked timers).
@@ -207,7 +202,7 @@ class TICKWHEEL_API timer_service final {
   friend class timer;
   friend class detail::post_delivery;
 
-  int make_parts(const service_options&, detail::post_queue*&) noexcept;
+  [[nodiscard]] int make_parts(const service_options&, detail::post_queue*&) noexcept;
   void start(driver&, detail::post_queue&, const service_options&) noexcept;
   void refresh_stats() const noexcept;
   void dump_armed(std::ostream&, handler_names) const;
@@ -220,5 +215,13 @@ class TICKWHEEL_API timer_service final {
   mutable expiry_report report_;
   mutable service_stats stats_;
 };
+
+template <class F>
+void timer_service::for_each_armed(F&& visit) const {
+  if (!timers().has_wheel()) return;
+  timers().entries().for_each_armed([&](wheel_entry& entry) {
+    if (timer* const own = own_timer(entry)) visit(*own);
+  });
+}
 
 }  // namespace tickwheel

@@ -54,38 +54,14 @@ class TICKWHEEL_API basic_post_queue {
 
   /// Sets `due` to the time that is `after` from now. Reads the clock, unless `after` is zero or less. Returns 0, or
   /// UV_ECANCELED if the service is closed.
-  int due_after(std::chrono::nanoseconds after, clock::time_point& due) noexcept {
-    due = clock::time_point::min();
-    if (after.count() <= 0) return 0;
-    clock::time_point now;
-    if (!read_clock(now)) return UV_ECANCELED;
-    due = add_saturating(now, after);
-    return 0;
-  }
+  [[nodiscard]] int due_after(std::chrono::nanoseconds after, clock::time_point& due) noexcept;
 
   /// Makes an operation that is due at `due`, and reserves a place for it. Returns 0, or an error of `remote_handle::post`.
-  int reserve(clock::time_point due, operation*& made) noexcept {
-    if (inbox_.is_closed()) return UV_ECANCELED;
-    if (!take_place()) return UV_EAGAIN;
-    made = new (std::nothrow) operation;
-    if (made == nullptr) {
-      give_place_back();
-      return UV_ENOMEM;
-    }
-    made->due = due;
-    return 0;
-  }
+  [[nodiscard]] int reserve(clock::time_point due, operation*& made) noexcept;
 
   /// Pushes an operation that `reserve` made, and wakes the loop if the inbox was asleep. Returns false if the service is
   /// closed. The operation is then still the caller's.
-  bool push(operation& made) noexcept {
-    const pushed what = inbox_.push(made.link);
-    if (what == pushed::queued) [[likely]]
-      return true;
-    if (what == pushed::closed) return false;
-    wake_loop();
-    return true;
-  }
+  [[nodiscard]] bool push(operation& made) noexcept;
 
   /// Frees an operation that was not pushed, and gives its place back.
   void discard(operation& made) noexcept {
@@ -195,5 +171,38 @@ class TICKWHEEL_API basic_post_queue {
   typename Sync::mutex driver_mutex_;
   plain<driver*> driver_{nullptr};  // under driver_mutex_; null once closed
 };
+
+template <class Sync>
+inline int basic_post_queue<Sync>::due_after(std::chrono::nanoseconds after, clock::time_point& due) noexcept {
+  due = clock::time_point::min();
+  if (after.count() <= 0) return 0;
+  clock::time_point now;
+  if (!read_clock(now)) return UV_ECANCELED;
+  due = add_saturating(now, after);
+  return 0;
+}
+
+template <class Sync>
+inline int basic_post_queue<Sync>::reserve(clock::time_point due, operation*& made) noexcept {
+  if (inbox_.is_closed()) return UV_ECANCELED;
+  if (!take_place()) return UV_EAGAIN;
+  made = new (std::nothrow) operation;
+  if (made == nullptr) {
+    give_place_back();
+    return UV_ENOMEM;
+  }
+  made->due = due;
+  return 0;
+}
+
+template <class Sync>
+inline bool basic_post_queue<Sync>::push(operation& made) noexcept {
+  const pushed what = inbox_.push(made.link);
+  if (what == pushed::queued) [[likely]]
+    return true;
+  if (what == pushed::closed) return false;
+  wake_loop();
+  return true;
+}
 
 }  // namespace tickwheel::detail
