@@ -69,7 +69,10 @@
 #include <uv.h>
 
 /* Marks a call that can fail. gcc and clang warn if the result is not used (-Wunused-result, on by default). gcc warns despite a
- * cast to void. A program that defines this macro as empty before it includes this header gets no such warning. */
+ * cast to void. A program that defines this macro as empty before it includes this header gets no such warning.
+ *
+ * Not marked are tw_timer_stop and tw_timer_touch: they fail only for a null timer, and no program checks uv_timer_stop, whose place
+ * they take. Not marked is tw_remote_timer_cancel: most callers do not need its outcome. */
 #ifndef TICKWHEEL_MUST_CHECK
 #if defined(__GNUC__)
 #define TICKWHEEL_MUST_CHECK __attribute__((warn_unused_result))

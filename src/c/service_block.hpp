@@ -22,7 +22,7 @@ namespace tickwheel::c {
 /// *Thread safety:* the loop thread.
 class service_block {
  public:
-  static int open(uv_loop_t& loop, tw_service_t& handle, const service_options& options) noexcept;
+  [[nodiscard]] static int open(uv_loop_t& loop, tw_service_t& handle, const service_options& options) noexcept;
 
   /// Returns the block, or null if the service was closed and its user was told. After that the memory is the user's, but may
   /// still hold null.

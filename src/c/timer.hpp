@@ -50,9 +50,9 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
   timer(const timer&) = delete;
   timer& operator=(const timer&) = delete;
 
-  int start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noexcept;
+  [[nodiscard]] int start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noexcept;
   void stop() noexcept;
-  int again() noexcept;
+  [[nodiscard]] int again() noexcept;
   void touch() noexcept;
 
   void set_repeat(nanoseconds repeat) noexcept;

@@ -33,7 +33,7 @@ namespace tickwheel {
 /// UV_EINVAL: the loop was closed.
 /// UV_ENOMEM: no memory.
 /// UV_ENOTSUP: this system has no such wakeup.
-int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
+[[nodiscard]] int make_loop_driver(uv_loop_t& loop, wake_by wakeup, driver*& made) noexcept;
 
 /// The beginning of a millisecond on two clocks: libuv's and ours.
 struct clock_pair {
@@ -69,7 +69,7 @@ template <loop_wakeup Wakeup>
 class loop_driver final : public driver {
  public:
   /// As `make_loop_driver`.
-  static int make(uv_loop_t& loop, driver*& made) noexcept;
+  [[nodiscard]] static int make(uv_loop_t& loop, driver*& made) noexcept;
 
   clock::time_point now() noexcept override { return clock::now(); }
   bool on_steady_clock() const noexcept override { return true; }
@@ -92,7 +92,7 @@ class loop_driver final : public driver {
 
  private:
   explicit loop_driver(uv_loop_t& loop) noexcept;
-  int link() noexcept;
+  [[nodiscard]] int link() noexcept;
   ~loop_driver() = default;
 
   void on_unbind() noexcept override;

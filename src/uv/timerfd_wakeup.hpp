@@ -26,8 +26,8 @@ class timerfd_wakeup {
   timerfd_wakeup(const timerfd_wakeup&) = delete;
   timerfd_wakeup& operator=(const timerfd_wakeup&) = delete;
 
-  int acquire() noexcept;
-  int link(uv_loop_t& loop, uv_poll_cb call) noexcept;
+  [[nodiscard]] int acquire() noexcept;
+  [[nodiscard]] int link(uv_loop_t& loop, uv_poll_cb call) noexcept;
   uv_poll_t* handle() noexcept { return &poll_; }
   const uv_poll_t* handle() const noexcept { return &poll_; }
 

@@ -17,8 +17,8 @@ class uv_timer_wakeup {
  public:
   using callback = uv_timer_cb;
 
-  static int acquire() noexcept { return 0; }
-  int link(uv_loop_t& loop, uv_timer_cb call) noexcept {
+  [[nodiscard]] static int acquire() noexcept { return 0; }
+  [[nodiscard]] int link(uv_loop_t& loop, uv_timer_cb call) noexcept {
     call_ = call;
     return uv_timer_init(&loop, &timer_);
   }

@@ -69,11 +69,12 @@ class call_table {
   call_table(const call_table&) = delete;
   call_table& operator=(const call_table&) = delete;
 
-  int open(std::size_t capacity) noexcept;
+  [[nodiscard]] int open(std::size_t capacity) noexcept;
   void close() noexcept;
   bool is_open() const noexcept { return buckets_ != nullptr; }
 
-  int start(pending_call&, std::uint64_t id, tickwheel::deadline until, const clock::time_point* now) noexcept;
+  [[nodiscard]] int start(pending_call&, std::uint64_t id, tickwheel::deadline until,
+                          const clock::time_point* now) noexcept;
   pending_call* find(std::uint64_t id) const noexcept;
   pending_call* complete(std::uint64_t id) noexcept;
   std::size_t fail_all(int error) noexcept;
@@ -97,7 +98,8 @@ class call_table {
   // Fibonacci hashing: ids that count up, and multiples of any number, get different buckets.
   pending_call*& bucket_of(std::uint64_t id) const noexcept { return buckets_[(id * 0x9e3779b97f4a7c15) >> shift_]; }
 
-  int admit(pending_call&, std::uint64_t id, tickwheel::deadline until, const clock::time_point* now) const noexcept;
+  [[nodiscard]] int admit(pending_call&, std::uint64_t id, tickwheel::deadline until,
+                          const clock::time_point* now) const noexcept;
   void remove(pending_call&) noexcept;
   void cancel(pending_call&) noexcept;
   void expire(pending_call&) noexcept;
@@ -176,6 +178,13 @@ class pending_call {
 };
 
 static_assert(sizeof(void*) != 8 || sizeof(pending_call) <= 88);
+
+namespace detail {
+
+template <>
+inline constexpr bool stays_in_place<pending_call> = true;
+
+}  // namespace detail
 
 /// `Member` is a pointer to a noexcept member function of a call that takes an int, the UV_ code. libuv's C frames call it, and
 /// cannot be unwound. Do not overload it.
@@ -262,7 +271,7 @@ class pending_calls : private detail::call_table {
 
  private:
   static void fail(pending_call& c, int error) noexcept {
-    static_assert(std::derived_from<call, pending_call>, "what is kept in pending_calls derives from pending_call");
+    static_assert(std::derived_from<call, pending_call>, "a call in pending_calls must derive from pending_call");
     (static_cast<call&>(c).*Member)(error);
   }
 };

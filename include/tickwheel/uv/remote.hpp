@@ -201,15 +201,14 @@ class remote_handle {
   }
 
   template <class D>
-  int due_after(D after, clock::time_point& due) const noexcept {
+  [[nodiscard]] int due_after(D after, clock::time_point& due) const noexcept {
     return queue_ == nullptr ? UV_ECANCELED : queue_->due_after(detail::to_nanoseconds(after), due);
   }
 
   template <class F>
   static constexpr void check_callable() noexcept {
     using callable = std::decay_t<F>;
-    static_assert(std::is_invocable_v<callable&>,
-                  "a callable that is posted to another thread is called as an lvalue, without arguments");
+    static_assert(std::is_invocable_v<callable&>, "a callable that is posted to another thread must take no arguments");
     static_assert(!std::is_invocable_v<callable&> || std::is_nothrow_invocable_v<callable&>,
                   "a callable that is posted to another thread must be noexcept: libuv's C frames cannot be unwound");
     static_assert(std::is_nothrow_move_constructible_v<callable> && std::is_nothrow_destructible_v<callable>,
@@ -221,7 +220,7 @@ class remote_handle {
   }
 
   template <bool Cancellable, class F>
-  int submit(clock::time_point due, F&& call, [[maybe_unused]] remote_timer* out) const noexcept {
+  [[nodiscard]] int submit(clock::time_point due, F&& call, [[maybe_unused]] remote_timer* out) const noexcept {
     using callable = std::decay_t<F>;
     check_callable<F>();
     // if it is false, `check_callable` has said why, and a second message would only repeat it
