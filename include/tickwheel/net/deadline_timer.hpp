@@ -30,7 +30,7 @@ requires noexcept_member_handler<Member>
 class deadline_timer : private timer, private detail::member_call<deadline_timer<Member, F>, Member> {
  public:
   using deadline_timer::member_call::handler;         ///< identifies its handler; see `timer::handler`
-  using typename deadline_timer::member_call::owner;  ///< the class of which `Member` is a member
+  using typename deadline_timer::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as this timer; usually it is the object that embeds it.
   deadline_timer(timer_service& service, owner& self) noexcept

@@ -160,7 +160,7 @@ template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
 class drain : public drain_group, private detail::member_call<drain<Member, F>, Member> {
  public:
-  using typename drain::member_call::owner;  ///< the class of which `Member` is a member
+  using typename drain::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as this drain; `service` outlives every `start`.
   drain(timer_service& service, owner& self) noexcept
@@ -179,7 +179,7 @@ requires noexcept_argument_handler<Member, drain_call>
 class drain_member : private drain_group::member,
                      private detail::member_call<drain_member<Member, F>, Member, drain_call> {
  public:
-  using typename drain_member::member_call::owner;  ///< the class of which `Member` is a member
+  using typename drain_member::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as this member; usually it is the connection that embeds it.
   drain_member(drain_group& of, owner& self) noexcept

@@ -78,7 +78,7 @@ class basic_idle_timeout : private detail::silence_timer,
   using base::ref;                                        ///< as of `timer`
   using base::unref;                                      ///< as of `timer`
   using basic_idle_timeout::member_call::handler;         ///< identifies its handler; see `timer::handler`
-  using typename basic_idle_timeout::member_call::owner;  ///< the class of which `Member` is a member
+  using typename basic_idle_timeout::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as this timer; usually it is the connection that embeds it.
   basic_idle_timeout(timer_service& service, owner& self) noexcept

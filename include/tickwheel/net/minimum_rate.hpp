@@ -68,7 +68,7 @@ requires noexcept_member_handler<Member>
 class minimum_rate : private timer, private detail::member_call<minimum_rate<Member, F>, Member> {
  public:
   using minimum_rate::member_call::handler;         ///< identifies its handler; see `timer::handler`
-  using typename minimum_rate::member_call::owner;  ///< the class of which `Member` is a member
+  using typename minimum_rate::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as this timer; usually it is the connection that embeds it.
   minimum_rate(timer_service& service, owner& self) noexcept

@@ -115,7 +115,7 @@ requires noexcept_argument_handler<Member, request_phase>
 class phase_timeouts : private timer, private detail::member_call<phase_timeouts<Member, F>, Member, request_phase> {
  public:
   using phase_timeouts::member_call::handler;         ///< identifies its handler; see `timer::handler`
-  using typename phase_timeouts::member_call::owner;  ///< the class of which `Member` is a member
+  using typename phase_timeouts::member_call::owner;  ///< the class of the handler
 
   /// Requires: `self` lives as long as this timer; usually it is the connection that embeds it.
   phase_timeouts(timer_service& service, owner& self) noexcept

@@ -75,7 +75,7 @@ requires noexcept_member_handler<Member>
 class retry_timer : private timer, private detail::member_call<retry_timer<Member, F>, Member> {
  public:
   using retry_timer::member_call::handler;         ///< identifies its handler; see `timer::handler`
-  using typename retry_timer::member_call::owner;  ///< the class of which `Member` is a member
+  using typename retry_timer::member_call::owner;  ///< the class of the handler
 
   /// With a `budget`, each start deposits in it and each retry withdraws from it. The jitter's seed is made of the time and the
   /// object's address.

@@ -6,11 +6,11 @@
 //   class session {
 //    public:
 //     session(tickwheel::timer_service& timers, tickwheel::offload_pool& pool) : check_{timers, pool, *this} {}
-//     void on_login(std::string password) {
-//       check_.run([p = std::move(password), id = id_]() noexcept { return matches(id, p); });    // now, on the pool
+//     int on_login(std::string password) {
+//       return check_.run([p = std::move(password), id = id_]() noexcept { return matches(id, p); });    // now, on the pool
 //     }
-//     void recheck_later() {
-//       check_.arm(30s, [id = id_]() noexcept { return is_still_allowed(id); });                   // in 30 s
+//     int recheck_later() {
+//       return check_.arm(30s, [id = id_]() noexcept { return is_still_allowed(id); });                  // in 30 s
 //     }
 //    private:
 //     void on_checked(int error, bool* allowed) noexcept;     // on the loop; may `delete this`
@@ -122,7 +122,7 @@ class TICKWHEEL_API offload_pool {
  private:
   friend class offload_base;
 
-  int submit(detail::offload_task& task) noexcept;
+  [[nodiscard]] int submit(detail::offload_task& task) noexcept;
   static void on_work(uv_work_t* request) noexcept;
   static void on_returned(uv_work_t* request, int status) noexcept;
 
@@ -162,9 +162,9 @@ class TICKWHEEL_API offload_base : private timer {
   ~offload_base() { cancel(); }
 
   /// As `offload::arm`. Takes ownership of `made`, and frees it on an error. `made` is null if memory was short.
-  int arm(task* made, std::chrono::nanoseconds after) noexcept;
+  [[nodiscard]] int arm(task* made, std::chrono::nanoseconds after) noexcept;
   /// As `offload::run`. Takes ownership of `made`, as `arm` does.
-  int run(task* made) noexcept;
+  [[nodiscard]] int run(task* made) noexcept;
 
  private:
   friend class offload_pool;
@@ -179,25 +179,25 @@ class TICKWHEEL_API offload_base : private timer {
 
 namespace detail {
 
-template <class>
-struct offload_handler {
-  static constexpr bool is_noexcept = false;
-  using result = void;
-};
-template <class R, class Owner>
-struct offload_handler<R (Owner::*)(int) noexcept> {
-  static constexpr bool is_noexcept = true;
-  /// The class of which `Member` is a member.
-  using owner = Owner;
+template <class Pointer>
+struct offload_handler : member_handler<Pointer, int> {
   using result = void;
 };
 template <class R, class Owner, class Result>
-struct offload_handler<R (Owner::*)(int, Result*) noexcept> {
-  static constexpr bool is_noexcept = true;
-  /// The class of which `Member` is a member.
-  using owner = Owner;
+struct offload_handler<R (Owner::*)(int, Result*) noexcept>
+    : member_handler<R (Owner::*)(int, Result*) noexcept, int, Result*> {
   using result = Result;
 };
+template <class R, class Owner, class Result>
+struct offload_handler<R (Owner::*)(int, Result*) const noexcept>
+    : member_handler<R (Owner::*)(int, Result*) const noexcept, int, Result*> {
+  using result = Result;
+};
+
+// The base of an `offload`, which calls its handler.
+template <class Derived, auto Member, class Result>
+using offload_call = std::conditional_t<std::is_void_v<Result>, member_call<Derived, Member, int>,
+                                        member_call<Derived, Member, int, Result*>>;
 
 // Work with storage for the value that it returns.
 template <class Result>
@@ -231,7 +231,9 @@ class offload_work final : public offload_result<Result> {
 
 /// `Member` is a pointer to a member function `void (int error) noexcept` or `void (int error, Result*) noexcept`.
 template <auto Member>
-concept noexcept_offload_handler = detail::offload_handler<decltype(Member)>::is_noexcept;
+concept noexcept_offload_handler =
+    detail::valid(detail::offload_handler<decltype(Member)>::is_noexcept,
+                  "the handler must be a noexcept member function that takes an int, or an int and a Result*");
 
 /// `Work` can be called without arguments and is noexcept. `Result` can be made from the returned value without an exception.
 /// Moving a `Work` or a `Result` throws nothing.
@@ -255,18 +257,19 @@ concept noexcept_offload_work = std::is_nothrow_invocable_r_v<Result, Work&> &&
 /// finished with the work. When the timer service closes, armed work does not run. Work in flight still calls the handler,
 /// because it belongs to the loop. Once the service is destroyed, only `run`, `cancel`, `armed`, `in_flight` and the destructor
 /// may be called.
-template <auto Member, class = decltype(Member)>
+template <auto Member, class F = decltype(Member)>
 requires noexcept_offload_handler<Member>
-class offload : public offload_base {
+class offload : public offload_base,
+                private detail::offload_call<offload<Member, F>, Member, typename detail::offload_handler<F>::result> {
  public:
-  /// The class of which `Member` is a member.
-  using owner = typename detail::offload_handler<decltype(Member)>::owner;
+  using typename offload::member_call::owner;  ///< the class of the handler
   /// The type that the work returns, and that the handler gets a pointer to.
-  using result = typename detail::offload_handler<decltype(Member)>::result;
+  using result = typename detail::offload_handler<F>::result;
+  using offload_base::handler;  ///< as `timer`
 
   /// An idle `offload`. Requires: `self` lives as long as this object; `pool` outlives each `arm` and `run`.
   offload(timer_service& service, offload_pool& pool, owner& self) noexcept
-      : offload_base{service, pool, &tell}, self_{self} {}
+      : offload_base{service, pool, &tell}, offload::member_call{self} {}
 
   /// Gives `work` to the pool once `after` has passed. If a work is armed or in flight, that one is first cancelled.
   ///
@@ -274,7 +277,7 @@ class offload : public offload_base {
   /// UV_ENOMEM: no memory for the work.
   /// UV_ENOBUFS, UV_ECANCELED: as `timer::arm`.
   template <class D, noexcept_offload_work<result> Work>
-  int arm(D after, Work work) noexcept {
+  [[nodiscard]] int arm(D after, Work work) noexcept {
     return offload_base::arm(make(work), detail::to_nanoseconds(after));
   }
 
@@ -285,7 +288,7 @@ class offload : public offload_base {
   /// UV_EAGAIN: the limit of the pool is reached. A run that this one would replace still counts.
   /// UV_ECANCELED: the pool is closed.
   template <noexcept_offload_work<result> Work>
-  int run(Work work) noexcept {
+  [[nodiscard]] int run(Work work) noexcept {
     return offload_base::run(make(work));
   }
 
@@ -298,13 +301,17 @@ class offload : public offload_base {
   static void tell(offload_base& base, int error, [[maybe_unused]] task* done) noexcept {
     auto& self = static_cast<offload&>(base);
     if constexpr (std::is_void_v<result>)
-      (self.self_.*Member)(error);
+      self.call(error);
     else
-      (self.self_.*Member)(error,
-                           done != nullptr ? static_cast<detail::offload_result<result>*>(done)->result() : nullptr);
+      self.call(error, done != nullptr ? static_cast<detail::offload_result<result>*>(done)->result() : nullptr);
   }
-
-  owner& self_;
 };
+
+namespace detail {
+
+template <auto Member, class F>
+inline constexpr bool stays_in_place<offload<Member, F>> = true;
+
+}  // namespace detail
 
 }  // namespace tickwheel

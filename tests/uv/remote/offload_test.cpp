@@ -572,6 +572,7 @@ TEST_F(offload, answers_each_of_many_sessions_once) {
 
 struct handlers {
   void tells(int, int*) noexcept {}
+  void tells_const(int, int*) const noexcept {}
   void may_throw(int, int*) {}
 };
 struct throws {
@@ -582,6 +583,7 @@ concept makes_an_offload = requires {
   sizeof(tickwheel::offload<Member>);
 };
 static_assert(makes_an_offload<&handlers::tells>);
+static_assert(makes_an_offload<&handlers::tells_const>);
 static_assert(!makes_an_offload<&handlers::may_throw>);
 static_assert(!tickwheel::noexcept_offload_work<throws, int>);
 

@@ -277,13 +277,18 @@ TEST_F(timer, callback_timer_calls_its_callable) {
 struct session {
   void may_throw() {}
   void on_timeout() noexcept {}
+  void on_timeout_of_const() const noexcept {}
   void takes_an_argument(int) noexcept {}
+  void takes_an_argument_of_const(int) const noexcept {}
 };
 
 // libuv's C frames cannot be unwound, so what may throw is refused when compiling
 static_assert(tickwheel::noexcept_member_handler<&session::on_timeout>);
 static_assert(!tickwheel::noexcept_member_handler<&session::may_throw>);
+static_assert(tickwheel::noexcept_member_handler<&session::on_timeout_of_const>);
 static_assert(!tickwheel::noexcept_member_handler<&session::takes_an_argument>);
+static_assert(tickwheel::detail::takes_arguments<decltype(&session::takes_an_argument_of_const)>);
+static_assert(!tickwheel::detail::takes_arguments<decltype(&session::may_throw)>);
 constexpr auto calm = []() noexcept {};
 constexpr auto throwing = [] {};
 constexpr auto demanding = [](int) noexcept {};

@@ -3,22 +3,39 @@
 
 #include <tickwheel/core/wheel_entry.hpp>
 
+#include <type_traits>
+
 namespace tickwheel::detail {
 
 /// Returns `is_valid`. Compilers show the call, and with it `message`, if it makes a constraint fail.
 consteval bool valid(bool is_valid, const char* /*message*/) noexcept { return is_valid; }
 
+/// `Pointer`, to a member function, can be called without arguments on an `Object`, an lvalue if it is a reference.
+template <class Pointer, class Object>
+concept takes_nothing = requires(Object&& object, Pointer member) {
+  (static_cast<Object&&>(object).*member)();
+};
+
+/// True for a pointer to a member function that takes arguments, however it is qualified.
 template <class>
 inline constexpr bool takes_arguments = false;
-template <class R, class Owner, bool IsNoexcept, class First, class... Others>
-inline constexpr bool takes_arguments<R (Owner::*)(First, Others...) noexcept(IsNoexcept)> = true;
+template <class Function, class Owner>
+requires std::is_function_v<Function>
+inline constexpr bool takes_arguments<Function Owner::*> =
+    !takes_nothing<Function Owner::*, Owner&> && !takes_nothing<Function Owner::*, Owner>;
 
-template <class Function, class... Arguments>
+/// Tells whether a pointer to a member can be a handler that takes these arguments, and the class that it is a member of.
+template <class Pointer, class... Arguments>
 struct member_handler {
   static constexpr bool is_noexcept = false;
 };
 template <class R, class Owner, class... Arguments>
 struct member_handler<R (Owner::*)(Arguments...) noexcept, Arguments...> {
+  static constexpr bool is_noexcept = true;
+  using owner = Owner;
+};
+template <class R, class Owner, class... Arguments>
+struct member_handler<R (Owner::*)(Arguments...) const noexcept, Arguments...> {
   static constexpr bool is_noexcept = true;
   using owner = Owner;
 };
@@ -28,7 +45,7 @@ struct member_handler<R (Owner::*)(Arguments...) noexcept, Arguments...> {
 template <class Derived, auto Member, class... Arguments>
 class member_call {
  public:
-  /// The class that `Member` is of.
+  /// The class of which `Member` is a member.
   using owner = typename member_handler<decltype(Member), Arguments...>::owner;
 
   explicit member_call(owner& self) noexcept : self_{self} {}
