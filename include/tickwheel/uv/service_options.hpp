@@ -77,7 +77,8 @@ struct service_options {
   /// only zero delays do not.
   unsigned io_wait = 2;
 
-  /// Returns a message that names the first invalid field, or null if all fields are valid.
+  /// Returns a message that names the first invalid field and its rule, or null if all fields are valid. The message is a constant
+  /// string, so it does not contain the value.
   constexpr const char* problem() const noexcept {
     if (tick.count() <= 0) return "service_options::tick is not positive";
     if (!geometry.valid())
