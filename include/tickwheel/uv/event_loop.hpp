@@ -75,15 +75,16 @@ class event_loop {
   /// called by a callback of this loop (checked).
   void close() noexcept;
 
-  /// True between `open` and `close`.
+  /// Returns true between `open` and `close`.
   bool is_open() const noexcept { return open_; }
 
-  /// The loop, for libuv's functions. The checks of `run` and `close` do not notice callbacks of a uv_run of your own. Requires: open.
+  /// Returns the loop, for libuv's functions. The checks of `run` and `close` do not notice callbacks of a uv_run of your own.
+  /// Requires: open.
   uv_loop_t& uv() noexcept { return loop_; }
 
-  /// The timers on the loop. They may be closed earlier than the loop.
+  /// Returns the timers on the loop. They may be closed earlier than the loop.
   timer_service& timers() noexcept { return timers_; }
-  /// The same.
+  /// Returns the timers of a const loop, for instance for their statistics.
   const timer_service& timers() const noexcept { return timers_; }
 
  private:
