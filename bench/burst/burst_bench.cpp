@@ -1,19 +1,19 @@
-// What a million timers that are due in one tick do to the I/O of their loop.
+// Measures what a million timers that are due in one tick do to the I/O of their loop.
 //
 //   burst_bench --timers 1000000
 //
-//   none        no timer: what a round trip takes by itself
-//   default     the burst, with the bounds of a pass as they are by default
+//   none        no timer: a round trip by itself
+//   default     the burst, with the default bounds of a pass
 //   unbounded   the burst, without work_per_pass and time_per_pass
 //
-// A byte goes to and fro between two TCP sockets of the loop. Its round trips are counted from the time the timers are due
-// until the last of them has run; "before" is the longest until they are due, while the wheel moves them to their slot.
-// "last" is how late the last timer was, by the true clock. Repetitions are interleaved, their round trips are taken
+// A byte goes to and fro between two TCP sockets of the loop. Its round trips are counted from the time when the timers are due
+// until the last of them has run. "before" is the longest round trip before that time, while the wheel moves the timers to their
+// slot. "last" is the lateness of the last timer, by the true clock. Repetitions are interleaved. Their round trips are taken
 // together, and "before" and "last" are the worst.
 //
 // --json FILE writes {"rows": [{"name", "trips", "p50_us", "p99_us", "max_us", "before_us", "last_us"}, ...]}.
 //
-// Each handler reads the clock, and is checked: every timer has run, once, and none early, or the program ends with 1.
+// Each handler reads the clock and is checked. The program ends with 1 unless each timer has run once, and none early.
 #include "../../examples/support/command_line.hpp"
 #include "../support/connection.hpp"
 #include "../support/json_file.hpp"
@@ -62,15 +62,15 @@ const std::array modes{
     mode{"unbounded", true, {.work_per_pass = unlimited, .time_per_pass = nanoseconds::max()}},
 };
 
-/// What came of a mode, in all repetitions.
+/// The results of a mode, in all repetitions.
 struct result {
   std::vector<nanoseconds> trips;
   nanoseconds before{};
   nanoseconds last{};
-  std::uint64_t wrong = 0;  // timers that ran not at all, twice, or early
+  std::uint64_t wrong = 0;  // timers that did not run, ran twice, or ran early
 };
 
-/// When the burst is due, and what has become of it. One for all, as a callback is given its timer alone.
+/// When the burst is due, and what has happened to it. There is only one, because a callback gets nothing but its timer.
 struct burst {
   clock::time_point due;
   clock::time_point last;

@@ -1,4 +1,4 @@
-// What an idle timeout on every connection costs an echo server, a message.
+// Measures the cost of an idle timeout on every connection of an echo server, per message.
 //
 //   echo_bench --connections 1000 --burst 1000
 //
@@ -6,22 +6,22 @@
 //   tickwheel   an idle_timeout on every connection, touched on every message
 //   libuv       a uv_timer_t on every connection, restarted on every message
 //
-// Clients and server are on this thread and take turns, on TCP sockets: a burst of clients sends a message each, the
-// server's loop turns until it has echoed them all, and the clients check what came back. Only the server's turns are
-// measured, and each has the same work before it in each mode. Repetitions are interleaved; each prints a line a mode:
+// Clients and server run on this thread in turns, on TCP sockets. Each client of a burst sends one message. The server's loop runs
+// until it has echoed them all, and then the clients check the echo. Only the server's turns are measured. In each mode the same
+// work precedes each of them. Repetitions are interleaved. Each prints one line per mode:
 //
-//   <mode> <user-space instructions a message> <CPU ns a message, the kernel's included>
+//   <mode> <user-space instructions per message> <CPU ns per message, the kernel's included>
 //
-// A message has a length and a sum, which the server checks: what a server does at least to know what it was sent. With
-// --bare it echoes bytes as they come, so that there is next to nothing but libuv, whose share of a message is 300
-// instructions; the last lines say what the same comes to there. Each iteration of the loop costs a timer_service some
-// 490 instructions, which the messages of a burst share. Visits, one a limit for a connection, are not counted.
+// A message has a length and a sum, which the server checks: the least that a server does to know what it received. With --bare it
+// echoes bytes as they come. There is then little but libuv, whose share of a message is 300 instructions. The last lines give the
+// same results for that. Each iteration of the loop costs a timer_service about 490 instructions, which the messages of a burst
+// share. Visits are not counted. There is one per limit and connection.
 //
-// Instructions are counted by the processor where it has a counter to give, else by valgrind's callgrind, which a line
-// says; callgrind runs this program again, with the same options, and counts exactly the server's turns. Lines that
-// begin with # are for people: the last compare the medians of all. --json FILE writes these medians, without --bare:
-// {"rows": [{"name", "messages", "instructions_per_message", "cpu_ns_per_message"}, ...]}, instructions being null when
-// they could not be counted, and messages how many of a repetition they are of.
+// The processor counts the instructions if it has a counter. Otherwise valgrind's callgrind counts them, and a line says so.
+// callgrind runs this program again with the same options, and counts exactly the server's turns. Lines that begin with # are for
+// people: the last ones compare the medians of all. --json FILE writes these medians, without --bare:
+// {"rows": [{"name", "messages", "instructions_per_message", "cpu_ns_per_message"}, ...]}. `instructions_per_message` is null if
+// they could not be counted. `messages` is their number in a repetition.
 #include "../../examples/support/command_line.hpp"
 #include "../../examples/support/descriptor_limit.hpp"
 #include "../support/callgrind.hpp"
@@ -96,7 +96,7 @@ class clients {
   clients(const clients&) = delete;
   clients& operator=(const clients&) = delete;
 
-  /// The next `burst` of them send a message each.
+  /// Each of the next `burst` clients sends a message.
   void send(unsigned burst) {
     ++message_.back();
     seal_message(message_.data(), message_.size());
@@ -105,7 +105,7 @@ class clients {
         fail("cannot send");
   }
 
-  /// They receive what they sent.
+  /// The clients receive their messages back.
   void check(unsigned burst) {
     std::array<char, message_size> echo;
     for (unsigned i = 0; i < burst; ++i) {
@@ -128,14 +128,14 @@ nanoseconds cpu_time() {
 }
 
 struct result {
-  double instructions = std::numeric_limits<double>::quiet_NaN();  // a message
-  double cpu_ns = 0;                                               // a message
-  double turns = 0;                                                // of the loop, a message
+  double instructions = std::numeric_limits<double>::quiet_NaN();  // per message
+  double cpu_ns = 0;                                               // per message
+  double turns = 0;                                                // of the loop, per message
 };
 
 }  // namespace
 
-// What callgrind counts, by its name: all that is called in here.
+// callgrind counts this function, by its name, and all that it calls.
 extern "C" [[gnu::noinline]] void echo_bench_counted(void (*turn)(void*), void* server) { turn(server); }
 
 namespace {
@@ -185,7 +185,7 @@ constexpr mode of() {
 }
 constexpr mode modes[] = {of<no_timers>(), of<touched_tickwheel>(), of<restarted_libuv>()};
 
-/// Runs this program under callgrind; NaN, and a line that says why, when that cannot be.
+/// Runs this program under callgrind. If that fails, returns NaN and prints a line that says why.
 double count_by_callgrind(const options& o, const char* name) {
   const std::string arguments = std::string{"--count "} + name + " --connections " + std::to_string(o.connections) +
                                 " --burst " + std::to_string(o.burst) + " --counted-rounds " +
@@ -196,7 +196,7 @@ double count_by_callgrind(const options& o, const char* name) {
     constexpr const char* total = "Collected : ";
     if (const char* at = std::strstr(line, total); at != nullptr)
       collected = std::strtod(at + std::strlen(total), nullptr);
-    if (std::strlen(line) > 20) last = line;  // valgrind puts a number before each line, some are empty
+    if (std::strlen(line) > 20) last = line;  // valgrind puts a number before each line, and some lines are empty
   };
   const bool counted =
       run_under_callgrind("--callgrind-out-file=/dev/null --toggle-collect='echo_bench_counted*'", arguments, read);
@@ -230,7 +230,7 @@ std::vector<result> medians(const std::vector<std::vector<result>>& repetitions)
   return of;
 }
 
-/// Each compared with the first, which has no timers.
+/// Compares each mode with the first, which has no timers.
 void compare(const std::vector<result>& by_mode) {
   const result& base = by_mode.front();
   for (std::size_t m = 0; m < by_mode.size(); ++m) {

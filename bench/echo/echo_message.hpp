@@ -1,4 +1,4 @@
-// What the clients of echo_bench send: messages with a length and a sum, which the server checks before it echoes them.
+// The messages of echo_bench's clients. They have a length and a sum, which the server checks before it echoes them.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@ namespace tickwheel::bench {
 /// The first bytes of a message, in the machine's own byte order.
 struct message_header {
   std::uint32_t size;  // of the whole message
-  std::uint32_t sum;   // of what follows the header
+  std::uint32_t sum;   // of the bytes after the header
 };
 
-/// CRC-32, a byte at a time: nine instructions each, about what a parser takes.
+/// CRC-32, byte by byte: nine instructions for each, about as many as a parser takes.
 inline std::uint32_t sum_of(const char* bytes, std::size_t size) noexcept {
   static constexpr auto table = [] {
     std::array<std::uint32_t, 256> t{};
@@ -30,8 +30,8 @@ inline std::uint32_t sum_of(const char* bytes, std::size_t size) noexcept {
   return ~c;
 }
 
-/// The size of the message that `bytes` begins with; 0 when not all of it is there yet, `broken_message` when it is not
-/// what was sent.
+/// Returns the size of the message that `bytes` begins with. Returns 0 if it is not complete yet, and `broken_message` if it is not
+/// as it was sent.
 inline constexpr std::size_t broken_message = ~std::size_t{0};
 inline std::size_t checked_message(const char* bytes, std::size_t size) noexcept {
   message_header header;
@@ -43,7 +43,7 @@ inline std::size_t checked_message(const char* bytes, std::size_t size) noexcept
   return right ? header.size : broken_message;
 }
 
-/// Makes a message of all `size` bytes, whose payload is there already.
+/// Makes a message of all `size` bytes. Its payload is already there.
 inline void seal_message(char* bytes, std::size_t size) noexcept {
   const message_header header{static_cast<std::uint32_t>(size),
                               sum_of(bytes + sizeof(message_header), size - sizeof(message_header))};

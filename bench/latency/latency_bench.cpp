@@ -1,4 +1,4 @@
-// How late timers are, by the true clock: on a loop that has nothing else to do, and on one under load.
+// Measures how late timers are by the true clock: on a loop that has nothing else to do, and on a loop under load.
 //
 //   latency_bench --timers 6000 --load
 //
@@ -9,20 +9,20 @@
 //   libevent_precise  the same, with EVENT_BASE_FLAG_PRECISE_TIMER: the exact clock, and a timerfd
 //   libev             ev_timer_start
 //
-// So many timers are armed at any time, each with a random delay, in microseconds; each is armed again when it has come.
-// Lateness is from the time asked for, which is the clock when it was armed plus the delay, to the clock in the handler;
-// who came before is counted as early, and is 0 late. Repetitions are interleaved, and taken together.
+// That number of timers is always armed, each with a random delay in microseconds. Each timer is armed again when it has expired.
+// Lateness counts to the clock in the handler, from the clock when the timer was armed plus its delay. A timer that expires before
+// that counts as early, and as 0 late. Repetitions are interleaved, and taken together.
 //
 //   idle   a timer arms itself again, and the loop sleeps in between
-//   load   in each iteration of the loop an I/O handler receives a byte, works for 100 us, and arms what has come since it
-//          ran last, as a server arms its timeouts: in I/O handlers, and after work. The next byte is there already, so the
-//          loop never sleeps.
+//   load   in each iteration of the loop an I/O handler receives a byte, works for 100 us, and arms the timers that have expired
+//          since it last ran, as a server arms its timeouts: in I/O handlers, and after work. The next byte is already there, so
+//          the loop never sleeps.
 //
-// Percentiles are those of a log-scale histogram: upper bounds, at most 1/8 above. The program ends with 1 when some timer
-// did not come as often as it was armed, or one of tickwheel's came early.
+// Percentiles are those of a log-scale histogram: upper bounds, at most 1/8 above. The program ends with 1 if some timer did not
+// expire as often as it was armed, or if one of tickwheel's was early.
 //
 // --json FILE writes {"subjects": [{"name", "condition", "early", "fired", "p50_us", "p99_us", "max_us", "cdf"}, ...]};
-// `cdf` has pairs of microseconds and what part of the timers was no later.
+// `cdf` has pairs: microseconds, and the part of the timers that was not later.
 #include "../../examples/support/command_line.hpp"
 #include "../support/json_file.hpp"
 #include "live_libev.hpp"
@@ -94,15 +94,15 @@ const std::array entrants{
     entrant{"libevent_precise", true, &make_precise}, entrant{"libev", true, &make<live_libev>},
 };
 
-/// What came of a subject, in all repetitions.
+/// The results of a subject, in all repetitions.
 struct result {
   log_histogram late;  // ns
   std::uint64_t early = 0;
   nanoseconds earliest{};
-  std::uint64_t wrong = 0;  // timers that came unasked, and those that did not come
+  std::uint64_t wrong = 0;  // timers that expired without being armed, and those that did not expire
 };
 
-/// A message that is always there: a byte that is sent again as soon as it was received.
+/// A message that is always there: a byte that is sent again once it was received.
 class echo {
  public:
   echo() {
@@ -128,7 +128,7 @@ class echo {
   std::array<int, 2> ends_{};
 };
 
-/// One repetition: each timer comes as often as asked for.
+/// One repetition: each timer expires as often as asked for.
 class trial final : public live_listener {
  public:
   trial(const options& o, const entrant& e, bool load, unsigned seed, result& out)
@@ -141,7 +141,7 @@ class trial final : public live_listener {
         subject_{e.make(o.timers, *this)} {}
 
   void run() {
-    // a timer that does not come is to be told, and not waited for
+    // a timer that does not expire is reported, and not waited for
     give_up_ = clock::now() + options_.longest * options_.fires + 1min;
     for (std::size_t i = 0; i < waiting_.size(); ++i) arm(i);
     if (load_) subject_->watch(io_.descriptor());
@@ -213,7 +213,7 @@ class trial final : public live_listener {
 
 double us(std::uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
-/// Microseconds, and what part of the timers was no later, at the bounds of the histogram's buckets that hold some.
+/// Microseconds, and the part of the timers that was not later, at the bounds of the buckets that are not empty.
 nlohmann::json cdf_of(const result& r) {
   nlohmann::json points = nlohmann::json::array();
   const auto add = [&](std::uint64_t ns, std::uint64_t count) {

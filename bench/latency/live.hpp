@@ -1,6 +1,6 @@
-// What a subject offers whose timers are measured as time passes: timers of one kind on a loop of its own.
+// The interface of a subject whose timers are measured in real time: timers of one kind on a loop of its own.
 //
-// To add one, write a file in subjects/ that implements it, and name it in latency_bench.cpp. Nothing here knows of libuv.
+// To add one, write a file in this folder that implements it, and name it in latency_bench.cpp. Nothing here knows libuv.
 #pragma once
 
 #include <chrono>
@@ -8,18 +8,18 @@
 
 namespace tickwheel::bench {
 
-/// Told of what happens on the loop. It may arm any timer, and stop the loop.
+/// Is notified of events on the loop. It may arm any timer, and stop the loop.
 class live_listener {
  public:
   virtual void on_due(std::size_t timer) noexcept = 0;
-  /// What is watched is readable.
+  /// The watched descriptor is readable.
   virtual void on_readable() noexcept = 0;
 
  protected:
   ~live_listener() = default;
 };
 
-/// *Lifetime:* destroyed when `run` has returned; timers that are armed then are let go.
+/// *Lifetime:* is destroyed after `run` has returned, which cancels the armed timers.
 class live_subject {
  public:
   live_subject() = default;
@@ -27,13 +27,13 @@ class live_subject {
   live_subject& operator=(const live_subject&) = delete;
   virtual ~live_subject() = default;
 
-  /// Arms an unarmed timer, as its users would: the closest the subject comes to `delay` from now, and not below it where
-  /// it lets its user choose.
+  /// Arms an unarmed timer, as its users would: for the time nearest to `delay` from now, and not before it if the subject lets its
+  /// users choose.
   virtual void arm(std::size_t timer, std::chrono::nanoseconds delay) noexcept = 0;
-  /// Has the listener told in each iteration in which `fd` is readable. Called once at most; `fd` is open until the subject
-  /// is destroyed.
+  /// Notifies the listener in each iteration in which `fd` is readable. Called at most once. `fd` is open until the subject is
+  /// destroyed.
   virtual void watch(int fd) noexcept = 0;
-  /// Runs the loop until it is stopped; it may end by itself when nothing is armed and nothing is watched.
+  /// Runs the loop until it is stopped. It may end by itself if nothing is armed and nothing is watched.
   virtual void run() noexcept = 0;
   virtual void stop() noexcept = 0;
 };

@@ -1,4 +1,4 @@
-// libev's timers, as they are used: seconds as a double, from the loop's time.
+// libev's timers in their usual way: seconds as a double, from the loop's time.
 #pragma once
 
 #include "live.hpp"

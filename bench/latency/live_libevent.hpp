@@ -1,4 +1,4 @@
-// libevent's timers, as they are used: microseconds, from the base's time.
+// libevent's timers in their usual way: microseconds, from the base's time.
 #pragma once
 
 #include "live.hpp"
@@ -16,8 +16,8 @@
 
 namespace tickwheel::bench {
 
-/// By default libevent reads the kernel's coarse clock and waits by epoll's milliseconds; with
-/// EVENT_BASE_FLAG_PRECISE_TIMER it reads the exact one, and is woken by a timerfd.
+/// By default libevent reads the kernel's coarse clock, and waits in epoll's milliseconds. With EVENT_BASE_FLAG_PRECISE_TIMER it
+/// reads the exact clock, and is woken by a timerfd.
 enum class libevent_clock { coarse, precise };
 
 class live_libevent final : public live_subject {

@@ -1,4 +1,4 @@
-// libuv's own timers, as they are used: milliseconds, rounded up, from the loop's time.
+// libuv's own timers in their usual way: milliseconds, rounded up, from the loop's time.
 #pragma once
 
 #include "live.hpp"

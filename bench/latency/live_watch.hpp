@@ -25,7 +25,7 @@ class live_watch {
     started_ = true;
   }
 
-  /// The loop has to turn once more before this is destroyed.
+  /// The loop must run one more iteration before this is destroyed.
   void close() noexcept {
     if (started_) uv_close(reinterpret_cast<uv_handle_t*>(&handle_), nullptr);
   }

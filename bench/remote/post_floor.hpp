@@ -1,9 +1,9 @@
-// What handing over takes at the least: a ring between one producer and the loop, with a timer for each of its places.
+// The least cost of handing an item over: a ring between one producer and the loop, with a timer for each of its places.
 //
-// It allocates nothing, and what it took can neither be cancelled nor be closed upon. So it is no queue to use, but what none
-// that does all this can be expected to beat: a line that one thread writes and another reads, one locked addition, a look
-// at the limit, and a wakeup when the loop waits. Only where posting is quicker than arming, as in `post_at`: a loop that
-// keeps up with its producer takes each item by itself, and both wait for each other's lines.
+// It allocates nothing. Its items cannot be cancelled, and it cannot be closed while it holds some. So it is no queue to use, but a
+// floor: no queue that does all this can be expected to be faster. It takes one line that one thread writes and another reads, one
+// locked addition, a check of the limit, and a wakeup if the loop waits. That holds only while posting is faster than arming, as in
+// `post_at`. A loop that keeps up with its producer takes each item by itself, and both wait for each other's lines.
 #pragma once
 
 #include "post_locked.hpp"
@@ -30,7 +30,7 @@ class post_floor {
  public:
   static constexpr std::string_view name = "floor";
 
-  /// Requires: `max_queued` is a power of two, and of what was posted all has run before more than that is posted.
+  /// Requires: `max_queued` is a power of two. All posted items have run before more than `max_queued` further ones are posted.
   post_floor(uv_loop_t& loop, timer_service& timers, std::size_t max_queued)
       : records_(max_queued), mask_{max_queued - 1}, bell_{loop, *this} {
     for (record& r : records_) timers_.emplace_back(timers, *this, r);
@@ -90,13 +90,13 @@ class post_floor {
   std::deque<record_timer> timers_;
   const std::uint64_t mask_;
   doorbell<post_floor> bell_;
-  // the loop's, which changes once all are taken; and what changes with each
+  // written by the loop: once all items are taken; then with each item
   alignas(64) std::atomic<std::uint64_t> ended_{0};
   alignas(64) std::uint64_t taken_ = 0;
   std::uint64_t wakeups_ = 0;
-  // both threads'
+  // written by both threads
   alignas(64) std::atomic<std::uint64_t> pushed_{asleep};
-  // the producer's
+  // written by the producer
   alignas(64) std::uint64_t next_ = 0;
 };
 

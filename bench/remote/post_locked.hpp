@@ -1,4 +1,4 @@
-// What one writes without tickwheel: a queue behind a mutex, and a uv_async_t that has the loop look into it.
+// The queue that programs write without tickwheel: it is behind a mutex, and a uv_async_t wakes the loop to take from it.
 #pragma once
 
 #include "posted_timer.hpp"
@@ -18,7 +18,7 @@
 
 namespace tickwheel::bench {
 
-/// The uv_async_t, and how often it called. The loop has to turn once more after it is destroyed.
+/// The uv_async_t, and how often it called back. The loop must run one more iteration after it is destroyed.
 template <class Queue>
 class doorbell {
  public:
@@ -38,7 +38,7 @@ class doorbell {
   uv_async_t* async_;
 };
 
-/// A vector that the loop swaps for an empty one, which keeps its memory. Who finds it empty rings.
+/// A vector that the loop swaps for an empty one, which keeps its memory. A thread that finds it empty wakes the loop.
 class post_mutex_vector {
  public:
   static constexpr std::string_view name = "mutex_vector";
@@ -84,7 +84,7 @@ class post_mutex_vector {
   doorbell<post_mutex_vector> bell_;
 };
 
-/// A queue of which the loop takes one at a time, each under the lock. Whoever adds rings.
+/// A queue of which the loop takes one item at a time, each under the lock. Each push wakes the loop.
 class post_uv_async_each {
  public:
   static constexpr std::string_view name = "uv_async_each";

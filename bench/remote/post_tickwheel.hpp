@@ -1,4 +1,4 @@
-// remote_handle: the subject that the others are compared with.
+// remote_handle: the others are compared with this subject.
 #pragma once
 
 #include <tickwheel/uv/remote.hpp>
@@ -17,11 +17,11 @@ class post_tickwheel {
  public:
   static constexpr std::string_view name = "tickwheel";
 
-  /// `max_queued` is what the service was opened with.
+  /// `max_queued` is the option with which the service was opened.
   post_tickwheel(uv_loop_t&, timer_service& timers, std::size_t /*max_queued*/) noexcept
       : timers_{timers}, handle_{timers.remote()} {}
 
-  /// Any thread. 0 or a UV_ code.
+  /// Any thread. Returns 0 or a UV_ code.
   template <class F>
   int post_at(clock::time_point when, F call) const noexcept {
     return handle_.post_at(when, call);

@@ -1,4 +1,4 @@
-// What the subjects that lock have in place of tickwheel's node: an operation to queue, and the timer made of it.
+// The node of the subjects that lock, in place of tickwheel's: an operation to queue, and the timer that is made of it.
 #pragma once
 
 #include <tickwheel/uv/timer.hpp>
@@ -12,7 +12,7 @@
 
 namespace tickwheel::bench {
 
-/// A deadline, and any callable of up to 48 bytes: as much as remote_handle::post_at takes.
+/// A deadline, and any callable of up to 48 bytes: as much as remote_handle::post_at takes without a second allocation.
 struct posted {
   template <class F>
   posted(clock::time_point when, F call) noexcept
@@ -26,7 +26,7 @@ struct posted {
   alignas(std::max_align_t) std::byte callable[48];
 };
 
-/// Armed in a service until it is due; then it runs, and is gone. One allocation, as tickwheel's node is.
+/// Is armed in a service until it is due. Then it runs, and frees itself. One allocation, as tickwheel's node.
 class posted_timer : private timer {
  public:
   static void arm(timer_service& in, const posted& what) noexcept {

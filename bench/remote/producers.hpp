@@ -15,11 +15,11 @@
 
 namespace tickwheel::bench {
 
-/// *Thread safety:* one thread, which is none of them.
+/// *Thread safety:* one thread, which is not one of them.
 class producers {
  public:
-  /// `add(id)` adds one item, of ids from 0 to `items`, each once a round; it answers 0 or a UV_ code. UV_EAGAIN is asked
-  /// again, and counted; anything else, or never to be let in, ends the program: it was not what is measured.
+  /// `add(id)` adds one item and returns 0 or a UV_ code. Its ids go from 0 to `items`, each once per round. After UV_EAGAIN the same
+  /// item is added again, and the refusal is counted. Any other error ends the program, and so does an item that is never accepted.
   template <class F>
   producers(unsigned threads, std::size_t items, F add) {
     for (unsigned t = 0; t < threads; ++t)
@@ -41,7 +41,7 @@ class producers {
   producers(const producers&) = delete;
   producers& operator=(const producers&) = delete;
 
-  /// Returns once all of them wait for `go` alone. The round before must have come to its end.
+  /// Returns when all threads wait for `go` and nothing else. Requires: the round before has ended.
   void get_ready() {
     ready_ = 0;
     next_round();
@@ -49,9 +49,9 @@ class producers {
   }
   void go() noexcept { going_.store(round_, std::memory_order_release); }
 
-  /// How often they were told UV_EAGAIN.
+  /// Returns how often `add` returned UV_EAGAIN.
   std::uint64_t refused() const noexcept { return refused_; }
-  /// CPU time they spent on adding, together.
+  /// Returns the CPU time that all threads together spent on adding.
   std::chrono::nanoseconds busy() const noexcept { return std::chrono::nanoseconds{busy_}; }
 
  private:
@@ -64,8 +64,8 @@ class producers {
   void next_round() noexcept { ++round_; }
 
   bool await(unsigned round) noexcept {
-    // awake, so that the system has given each a core of its own where there are enough: one that was just woken may share
-    // the loop's for its first milliseconds, which are all there are
+    // They stay awake, so that the system gives each thread a core of its own if there are enough. A thread that was just woken may
+    // share the loop's core for its first milliseconds, and a round takes no longer than that.
     while (round_.load(std::memory_order_acquire) == round - 1) std::this_thread::yield();
     if (ending_) return false;
     ++ready_;

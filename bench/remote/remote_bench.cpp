@@ -3,16 +3,17 @@
 //   remote_bench --benchmark_filter='post/.*/1/'
 //
 // Names are workload/subject/producers. An item is a handler that is to run on the loop thread 100 ms later. It begins in a
-// producer's thread and ends on the loop's, when its timer is armed in the loop's wheel. In `post` the 100 ms count from
-// the posting of each item, which reads the clock; in `post_at` from one time stamp for all items of a burst. Producers
-// are let go at once and post a burst of 65,536 items together, while the loop's thread, which is Google Benchmark's,
-// turns the loop until the last of them is in the wheel: real time, from letting go to that.
+// producer's thread, and ends on the loop's, when its timer is armed in the loop's wheel. In `post` the 100 ms count from the posting
+// of each item, which reads the clock. In `post_at` they count from one time stamp for all items of a burst.
 //
-// Every subject arms the same timers in the same wheel, makes one allocation an item, and takes at most 65,536 waiting
-// ones; what it refuses is posted again: counter `refused`. But for `floor`, with one producer and without allocations,
-// which is what handing over takes at the least. After each burst, not timed, the timers run out, and each of the items
-// must have run, once: counter `checksum`. Counter `wakeups`: how often an item woke the loop. On a machine that others
-// use, too, look at `producer_ns`, the CPU time an item costs its producer; the column CPU is the loop thread's.
+// The producers start at once, and post a burst of 65,536 items together. The loop's thread, which is Google Benchmark's, runs the
+// loop until the last item is in the wheel. The time is real time, from the start to that moment.
+//
+// Every subject arms the same timers in the same wheel, makes one allocation per item, and accepts at most 65,536 waiting items. A
+// refused item is posted again: counter `refused`. `floor` differs: it has one producer and no allocations, and shows the least cost
+// of handing over. After each burst, not timed, the timers expire, and each item must have run once: counter `checksum`. Counter
+// `wakeups`: how often an item woke the loop. On a machine that others use as well, read `producer_ns`, the CPU time of a producer
+// per item. The column CPU is the loop thread's.
 #include "../support/connection.hpp"
 #include "post_floor.hpp"
 #include "post_locked.hpp"
@@ -42,7 +43,7 @@ constexpr std::size_t items = 1 << 16;
 constexpr std::size_t max_queued = items;
 constexpr auto delay = 100ms;  // long enough for a burst to be in the wheel before its first item is due
 
-// Some item did not run, or ran twice; Google Benchmark reports it, but would end as if all were well.
+// Some item did not run, or ran twice. Google Benchmark reports that, but would end with code 0.
 bool failed = false;
 
 /// A loop with its timers, on this thread.
@@ -103,7 +104,7 @@ void run(benchmark::State& state, unsigned threads) {
     const std::uint64_t armed = here.timers.stats().armed + items;
     stamp = clock::now();
     them.go();
-    // on a machine that stood still for longer than the delay, some run without having been in the wheel
+    // if the machine stood still for longer than the delay, some items run without having been in the wheel
     here.turn([&](const service_stats& s) { return s.armed == armed || expired.count == items; });
   };
   const auto prepare = [&] {
@@ -116,7 +117,7 @@ void run(benchmark::State& state, unsigned threads) {
   };
 
   prepare();
-  burst();  // the first of all makes queues and heaps as large as they get
+  burst();  // the first burst of all makes queues and heaps as large as they become
   bool right = has_come_out();
   const std::chrono::nanoseconds busy_before = them.busy();
   for (auto _ : state) {
@@ -168,7 +169,7 @@ void add_all(unsigned threads) {
 
 int main(int argc, char** argv) {
   using namespace tickwheel::bench;
-  // What takes a tenth of a second takes long enough, as a run is a large batch already; arguments given come later.
+  // A tenth of a second is long enough, because a run is already a large batch. Arguments of the user come later.
   std::vector<char*> arguments{argv, argv + argc};
   std::string min_time = "--benchmark_min_time=0.1";
   arguments.insert(arguments.begin() + 1, min_time.data());

@@ -10,8 +10,8 @@
 
 namespace tickwheel::bench {
 
-/// Runs it with `arguments`, callgrind with `options`, and calls `take(const char* line)` with each line that the two of them
-/// write. False when that cannot be done, or ended with another code than 0.
+/// Runs it with `arguments`, callgrind with `options`, and calls `take(const char* line)` with each line that either of them writes.
+/// Returns false if that fails, or ends with another code than 0.
 template <class F>
 bool run_under_callgrind(const std::string& options, const std::string& arguments, F&& take) {
   std::array<char, PATH_MAX> self{};

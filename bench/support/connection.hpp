@@ -1,4 +1,4 @@
-// What timers are embedded in: the connections of a server, one allocation each.
+// The objects that timers are embedded in: the connections of a server, each an allocation of its own.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace tickwheel::bench {
 
-/// A number that stands for `key`; sums of them tell apart which keys were added, in any order.
+/// Returns a number for `key`. The sum of such numbers tells which keys were added, in any order.
 constexpr std::uint64_t mix(std::uint64_t key) noexcept {
   key = (key + 1) * 0x9E3779B97F4A7C15U;
   return (key ^ (key >> 32)) * 0xD6E8FEB86659FD93U;
 }
 
-/// Which timers ran out since the subject now measured was made. One for all: a callback is given its timer alone.
+/// The timers that have expired since the present subject was made. There is only one, because a callback gets nothing but its timer.
 struct tally {
   std::uint64_t count = 0;
   std::uint64_t sum = 0;  // of mix(id)
@@ -27,8 +27,8 @@ struct tally {
 };
 inline tally expired;
 
-/// 256 bytes, aligned to a cache line so that all subjects straddle as few as they can. What follows the timer stands
-/// for buffers and state; nothing touches it.
+/// 256 bytes, aligned to a cache line so that all subjects straddle as few lines as possible. The bytes after the timer stand for
+/// buffers and state. Nothing touches them.
 template <class Timer>
 struct alignas(64) connection : Timer {
   template <class... Args>

@@ -13,7 +13,7 @@
 
 namespace tickwheel::bench {
 
-/// Not every machine has one to give: a virtual one often does not, and the kernel may not allow it.
+/// Not every machine has such a counter: virtual ones often do not, and the kernel may forbid it.
 class instruction_counter {
  public:
 #ifdef __linux__
@@ -37,7 +37,7 @@ class instruction_counter {
   void stop() const noexcept {
     if (available()) ::ioctl(fd_, PERF_EVENT_IOC_DISABLE, 0);
   }
-  /// Counted between all `start` and `stop` so far.
+  /// Returns the number counted between each `start` and `stop` so far.
   std::optional<std::uint64_t> count() const noexcept {
     std::uint64_t counted = 0;
     if (!available() || ::read(fd_, &counted, sizeof counted) != sizeof counted) return std::nullopt;

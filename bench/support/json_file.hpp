@@ -16,7 +16,7 @@ class json_file {
     app.add_option("--json", path_, "also write the figures to this file")->type_name("FILE");
   }
 
-  /// Does nothing when the option was not given. False, and a line that says so, when it cannot be written.
+  /// Does nothing if the option was not given. If the file cannot be written, prints a line that says so and returns false.
   bool write(const nlohmann::json& figures) const {
     if (path_.empty()) return true;
     std::ofstream out{path_};

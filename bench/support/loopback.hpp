@@ -14,7 +14,7 @@ namespace tickwheel::bench {
 /// Connects to itself.
 class loopback {
  public:
-  /// Descriptors, which are the caller's.
+  /// The descriptors belong to the caller.
   struct ends {
     int ours, theirs;
   };
@@ -30,7 +30,7 @@ class loopback {
   loopback(const loopback&) = delete;
   loopback& operator=(const loopback&) = delete;
 
-  /// A new connection, which sends at once what it is given; nothing when the system refuses one.
+  /// Returns a new connection, which sends at once what it is given. Empty if the system refuses one.
   std::optional<ends> connect() noexcept {
     if (!listening_) return std::nullopt;
     ends made{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), -1};

@@ -1,21 +1,20 @@
-// What an operation takes on any machine: instructions, and cache lines.
+// Measures the cost of an operation on any machine: instructions, and cache lines.
 //
 //   cost_model --connections 100000
 //
 //   instructions   in user space, advancing included
-//   lines          how many lines of 64 bytes it reads or writes, none being in the cache when it begins
-//   cold           how many of these no operation had touched before it in the same millisecond of 1000 operations: what
-//                  a cache large enough for the rest has to fetch
+//   lines          how many lines of 64 bytes it reads or writes, if none is in the cache when it begins
+//   cold           how many of these no earlier operation touched in the same millisecond of 1000 operations: the lines that a cache
+//                  which is large enough for the rest must fetch
 //
-// callgrind counts, which runs this program again for each workload and subject: the operations of a millisecond in
-// sixteen of the same scripts as wheel_bench's, with the same checks of what comes of them. Before each operation a
-// simulated cache is emptied, save for the stack. What the loop of the workload takes by itself, its script included, was
-// counted with a subject that has no timers, and is subtracted.
+// callgrind counts. It runs this program again for each workload and subject: one millisecond in sixteen of the scripts of
+// wheel_bench, with the same checks of their outcome. Before each operation the simulated cache is emptied, except for the stack. The
+// cost of the workload's own loop and script is counted with a subject that has no timers, and is subtracted.
 //
-// Timers run out in steps in which 17 of them are due; there an operation is a timer, and all that is touched in a step is
-// shared by its timers.
+// Timers expire in steps in which 17 of them are due. There an operation is a timer, and the timers of a step share all lines that
+// the step touches.
 //
-// What a clock read takes in the kernel, or in what the kernel maps into the process, is not counted. Figures of heaps and
+// The kernel's part of reading the clock is not counted, nor is the part that the kernel maps into the process. Figures of heaps and
 // trees grow with the number of connections, those of wheels do not.
 //
 // --json FILE writes {"rows": [{"workload", "subject", "n", "instructions", "cache_lines", "cold_lines"}, ...]}.
@@ -63,7 +62,7 @@ struct options {
   json_file json;
 };
 
-/// Runs the workload once, counted; returns how many operations were, or nothing when it came out wrong.
+/// Runs the workload once and counts. Returns the number of operations, or nothing if its outcome was wrong.
 template <class Workload, class S>
 std::optional<std::size_t> run_counted(std::size_t n) {
   const script plan = Workload::plan(n);
@@ -108,10 +107,10 @@ std::vector<counter> all_counters() {
 }
 
 struct cost {
-  double instructions = 0, lines = 0, cold = 0;  // an operation
+  double instructions = 0, lines = 0, cold = 0;  // per operation
 };
 
-/// Where callgrind writes to, for as long as it is needed.
+/// The file that callgrind writes to, for as long as it is needed.
 class output_file {
  public:
   ~output_file() {
@@ -122,7 +121,7 @@ class output_file {
       std::filesystem::temp_directory_path() / ("cost_model." + std::to_string(::getpid()));
 };
 
-/// Runs this program under callgrind; nothing, and a line that says so, when that fails.
+/// Runs this program under callgrind. If that fails, prints a line that says so and returns nothing.
 std::optional<cost> count(const counter& c, std::size_t n) {
   const output_file out;
   const auto geometry = [](std::size_t size, std::size_t ways) {

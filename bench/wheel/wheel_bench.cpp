@@ -2,12 +2,12 @@
 //
 //   wheel_bench --benchmark_filter='rearm/.*/1000000'
 //
-// Names are workload/subject/N, N being the number of connections; an operation of a workload is an item. Times are CPU
-// times. Every subject runs the same script, drawn beforehand, under the same simulated time, and must come to the
-// outcome the script says: counter `checksum`. Workloads whose name ends in _fenced run each operation by itself. The
-// workload `floor` is no timer's: what memory takes, see floor.hpp.
+// Names are workload/subject/N. N is the number of connections, and an operation of a workload is an item. Times are CPU times. Every
+// subject runs the same script, drawn beforehand, under the same simulated time, and must reach the outcome of the script: counter
+// `checksum`. Workloads whose name ends in _fenced run each operation by itself. The workload `floor` has no timers: it measures the
+// cost of memory, see floor.hpp.
 //
-// Ten million connections take up to 5 GB of memory, and the slower subjects minutes.
+// Ten million connections take up to 5 GB of memory, and the slower subjects take minutes.
 #include "../../tests/support/simulated_clock.hpp"
 #include "subjects/asio.hpp"
 #include "subjects/libev.hpp"
@@ -46,7 +46,7 @@ namespace {
 template <class... S>
 struct subjects {};
 
-// Some outcome was not what the script leads to; Google Benchmark reports it, but would end as if all were well.
+// Some outcome was not that of the script. Google Benchmark reports that, but would end with code 0.
 bool failed = false;
 
 using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
@@ -58,8 +58,8 @@ using renewable_subjects =
     subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
              timer_subject<true_time>, libuv_renewed_subject, libevent_subject, libev_subject, asio_subject>;
 
-// The last script is kept: the subjects of a workload come one after the other, and drawing it takes a while. Only the
-// last one is, as there are large ones.
+// The last script is kept, because the subjects of a workload come one after the other and drawing it takes a while. Earlier ones are
+// not kept, because some are large.
 template <class Workload>
 const script& script_of(std::size_t connections) {
   struct drawn {
@@ -75,7 +75,7 @@ const script& script_of(std::size_t connections) {
   return last->what;
 }
 
-// So many an iteration.
+// That many per iteration.
 void count_items(benchmark::State& state, std::size_t items) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(items));
   using benchmark::Counter;
@@ -83,8 +83,8 @@ void count_items(benchmark::State& state, std::size_t items) {
       Counter{static_cast<double>(items), Counter::kIsIterationInvariantRate | Counter::kInvert};
 }
 
-// An iteration is a whole run of the script by a new subject. What goes before is not timed, and neither is what the
-// simulation hides from Google Benchmark, which reads the true clock outside of it.
+// An iteration is a whole run of the script by a new subject. The preparation is not timed. Neither is the part that the simulation
+// hides from Google Benchmark, which reads the true clock outside of it.
 template <class Workload, class S>
 void run(benchmark::State& state, std::size_t connections) {
   const script& plan = script_of<Workload>(connections);
@@ -119,7 +119,7 @@ void run(benchmark::State& state, std::size_t connections) {
     Workload::template count<S>(plan, connections, state.counters);
 }
 
-// An iteration is a pass over all that the pattern visits; it needs nothing made anew.
+// An iteration visits each connection of the pattern. Nothing must be made anew for it.
 template <class Pattern>
 void run_floor(benchmark::State& state, std::size_t connections) {
   visits all{connections};
@@ -204,7 +204,7 @@ void add_context() {
 
 int main(int argc, char** argv) {
   simulated_clock::require_effect();
-  // What takes a tenth of a second takes long enough, as a run is a large batch already; arguments given come later.
+  // A tenth of a second is long enough, because a run is already a large batch. Arguments of the user come later.
   std::vector<char*> arguments{argv, argv + argc};
   std::string min_time = "--benchmark_min_time=0.1";
   arguments.insert(arguments.begin() + 1, min_time.data());

@@ -10,7 +10,7 @@
 
 namespace tickwheel::bench {
 
-/// Returns 32 bytes, in no order: as an order's id is.
+/// Returns 32 bytes in no order, like the id of an order.
 inline std::string id_of(std::uint64_t number) {
   std::uint64_t mixed = (number + 1) * 0x9E3779B97F4A7C15U;
   mixed = (mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9U;

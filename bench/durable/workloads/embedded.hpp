@@ -8,7 +8,7 @@
 
 namespace tickwheel::bench {
 
-/// Measures lateness at 500 starts per second: alone, and while `o.pending` tasks are scheduled as fast as they are accepted.
+/// Measures lateness at 500 starts per second: first without other work, then while `o.pending` tasks are scheduled as fast as they are accepted.
 void measure_bulk(const bench_options& o, team&, bench_node&, figure_table&);
 
 /// Measures the memory of this process: for each of `o.pending` loaded tasks, and while `o.operations` tasks with payloads of

@@ -14,10 +14,10 @@ namespace tickwheel::bench {
 
 /// *Thread safety:* none; the benchmarks have one thread.
 struct callgrind_window {
-  /// callgrind is to simulate a first-level cache of this geometry.
+  /// callgrind simulates a first-level cache of this geometry.
   static constexpr std::size_t line = 64, ways = 8, cache = std::size_t{32} << 10;
 
-  /// Operations follow. `window` of them are counted, then the next 15 times as many are not.
+  /// Begins the operations. `window` of them are counted, then the next 15 times as many are not.
   static void begin(std::size_t window) noexcept {
     length = window;
     at = operations = 0;
@@ -47,7 +47,7 @@ struct callgrind_window {
     CALLGRIND_STOP_INSTRUMENTATION;
   }
 
-  /// How many were counted, and how many timers ran out in them.
+  /// Returns how many were counted, and how many timers expired in them.
   static inline std::size_t operations = 0, fires = 0;
 
  private:
@@ -57,7 +57,7 @@ struct callgrind_window {
     start();
   }
 
-  // An operation begins with nothing in the first-level cache but the stack, so what misses is what it touches.
+  // An operation begins with only the stack in the first-level cache. So each miss is a line that it touches.
   static void start() noexcept {
     for (std::size_t i = 0; i < cache; i += line) evicting[i] = 0;
     warm_stack();

@@ -36,13 +36,13 @@ struct experiment {
     return steps;
   }
 
-  /// Notes what has run out by now.
+  /// Records the timers that have expired by now.
   void mark() noexcept {
     seen.expired_sum = expired.sum;
     seen.mark();
   }
 
-  /// What has come of it. Subjects round time differently, by at most `rounding`: within it they agree.
+  /// Returns the outcome. Subjects round time differently, by at most `rounding`. Within that they agree.
   outcome result() {
     constexpr std::chrono::milliseconds rounding{3};
     outcome out = seen;

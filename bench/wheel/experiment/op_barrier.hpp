@@ -15,7 +15,7 @@
 
 namespace tickwheel::bench {
 
-/// No barrier for the processor. The compiler is told that memory may have changed, as it does between two I/O handlers. Otherwise it
+/// No barrier for the processor. The compiler is told that memory may have changed, just as between two I/O handlers. Otherwise it
 /// would merge the stores of one operation with the loads of the next one.
 struct adjacent {
   static void end_operation() noexcept { benchmark::ClobberMemory(); }

@@ -1,4 +1,5 @@
-// What a workload does, drawn before it is timed and the same for every subject, and what that must lead to.
+// The operations of a workload and their required outcome. They are drawn before the workload is timed, and are the same for every
+// subject.
 #pragma once
 
 #include <chrono>
@@ -19,18 +20,18 @@ struct operation {
   bool heads() const noexcept { return delay_us % 2 != 0; }
 };
 
-/// What a workload leads to.
+/// The outcome of a workload.
 struct outcome {
-  std::uint64_t cancels = 0;      // answered that the timer was armed
-  std::uint64_t expired = 0;      // how many timers ran out
-  std::uint64_t expired_sum = 0;  // and which
-  std::uint64_t left_sum = 0;     // which timers are armed at the end, and for when
-  std::uint64_t course = 0;       // which had run out by each mark
+  std::uint64_t cancels = 0;      // of a timer that was armed
+  std::uint64_t expired = 0;      // how many timers expired
+  std::uint64_t expired_sum = 0;  // which timers expired
+  std::uint64_t left_sum = 0;     // which timers are armed at the end, and their deadlines
+  std::uint64_t course = 0;       // which timers had expired at each mark
 
-  /// Notes what has run out by now.
+  /// Records the timers that have expired by now.
   void mark() noexcept;
 
-  /// Up to six digits, which Google Benchmark's console shows exactly.
+  /// Returns up to six digits, which Google Benchmark's console shows exactly.
   std::uint64_t checksum() const noexcept;
 
   friend bool operator==(const outcome&, const outcome&) = default;
@@ -42,26 +43,25 @@ struct script {
   std::vector<operation> timed;
 
   outcome expected;
-  std::vector<std::optional<std::chrono::nanoseconds>> left;  // by connection: when it is due, at the end
+  std::vector<std::optional<std::chrono::nanoseconds>> left;  // by connection: its deadline at the end
 };
 
-/// Draws a script while it keeps book of what must come of it.
+/// Draws a script, and keeps account of its outcome.
 ///
-/// Subjects round time differently, up to a few milliseconds. So that they agree on what ran out all the same, no timer
-/// is drawn that runs out within `margin` of an operation on it, or of a mark.
+/// Subjects round time differently, by up to a few milliseconds. So no timer is drawn that expires within `margin` of an operation on
+/// it, or of a mark. All subjects then agree on which timers have expired.
 class script_writer {
  public:
   static constexpr std::chrono::milliseconds margin{10};
 
-  /// Of `connections` timers. What has run out is looked at when each of `marks` has come, the last of which is the
-  /// end.
+  /// For `connections` timers. The expired timers are recorded at each of `marks`. The last mark is the end.
   script_writer(std::size_t connections, std::vector<std::chrono::nanoseconds> marks);
 
-  /// Each connection once, in random order.
+  /// Returns each connection once, in random order.
   std::vector<std::uint32_t> shuffled();
-  /// A connection that an operation at `now` may be on.
+  /// Returns a connection for an operation at `now`.
   std::uint32_t draw_connection(std::chrono::nanoseconds now);
-  /// A delay for an operation at `now`, uniform in a range.
+  /// Returns a delay for an operation at `now`, uniform in a range.
   std::uint32_t draw_delay_us(std::chrono::nanoseconds now, std::chrono::microseconds least = std::chrono::seconds{1},
                               std::chrono::microseconds most = std::chrono::seconds{60});
 
@@ -69,7 +69,7 @@ class script_writer {
   void cancel(std::uint32_t connection, std::chrono::nanoseconds now);
   void destroy(std::uint32_t connection, std::chrono::nanoseconds now);
 
-  /// What has come of it at the end. Requires: no operation came after the first mark.
+  /// Returns the outcome at the end. Requires: no operation came after the first mark.
   void conclude(script&);
 
  private:

@@ -1,7 +1,7 @@
-// What a subject offers: timers of one kind in N connections, under simulated time that starts at 0.
+// The interface of a subject: timers of one kind in N connections, under simulated time that starts at 0.
 //
-// A subject is an adapter as thin as can be, since it is measured along. To add one, write a file in subjects/ and name
-// the class in wheel_bench.cpp.
+// A subject is an adapter that is as thin as possible, because its cost is measured also. To add one, write a file in subjects/ and
+// name the class in wheel_bench.cpp.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@ namespace tickwheel::bench {
 
 /// Every call is made within a `simulated_clock::scope`. Callbacks add the id of their connection to `expired`.
 ///
-/// - `S(n)` allocates n connections, their timers unarmed; the destructor frees them, armed or not.
-/// - `arm(c, delay)` arms the timer of `c`, or moves it when it is armed.
-/// - `cancel(c)` answers whether it was armed.
-/// - `advance_to(now)` is called after each microsecond; it runs what is due as often as the subject's loop would.
-/// - `jump_to(now)` crosses the time until `now` at once, and runs all that is due then.
-/// - `run_out(end)` lets time pass until `end`, as the subject's own loop does it when it has nothing else to do.
-/// - `step_out()` goes from wakeup to wakeup until nothing is armed; returns how many there were.
-/// - `due(c)` answers when the timer of `c` is due.
+///     S(n)              allocates n connections with unarmed timers; the destructor frees them, armed or not
+///     arm(c, delay)     arms the timer of `c`, or moves it if it is armed
+///     cancel(c)         returns whether it was armed
+///     advance_to(now)   is called after each microsecond; runs the due timers as often as the subject's loop would
+///     jump_to(now)      crosses the time until `now` at once, and runs all timers that are due then
+///     run_out(end)      lets time pass until `end`, as the subject's own loop does if it has nothing else to do
+///     step_out()        goes from wakeup to wakeup until nothing is armed; returns the number of wakeups
+///     due(c)            returns when the timer of `c` is due
 template <class S>
 concept subject = std::constructible_from<S, std::size_t> &&
     requires(S s, typename S::connection c, std::chrono::nanoseconds now, std::chrono::microseconds delay) {

@@ -1,7 +1,6 @@
-// Boost.Asio: steady_timer, by deadline in a binary heap; each wait is an operation that Asio allocates, from memory it
-// recycles.
+// Boost.Asio: steady_timer, by deadline in a binary heap. Each wait is an operation that Asio allocates, from memory it recycles.
 //
-// Its timerfd is kept from it, see simulated_clock.cpp: then it waits by epoll's timeout, as the others do.
+// It gets no timerfd, see simulated_clock.cpp. So it waits by epoll's timeout, as the others do.
 #pragma once
 
 #include "polled_loop.hpp"
@@ -32,7 +31,7 @@ class asio_loop {
 
   boost::asio::io_context* context() noexcept { return &io_; }
 
-  // sets the expiry, which ends the wait that may be pending, and waits anew
+  // sets the expiry, which ends a pending wait, and waits anew
   void arm(connection& c, std::chrono::microseconds delay) {
     c.expires_after(delay);
     armed_ += !c.armed;

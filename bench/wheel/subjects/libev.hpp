@@ -50,7 +50,7 @@ class libev_loop {
   }
 
   void poll() noexcept { ev_run(loop_, EVRUN_NOWAIT); }
-  // A timer is due when its time is over: at the very moment it is reached libev polls, which does not move the clock.
+  // A timer is due only when its time is over. Exactly at that time libev polls, which does not move the clock.
   bool wait() noexcept {
     const std::chrono::nanoseconds before = simulated_clock::now();
     const bool more = ev_run(loop_, EVRUN_ONCE) != 0;
@@ -60,13 +60,13 @@ class libev_loop {
 
   std::optional<std::chrono::nanoseconds> due(const connection& c) const noexcept {
     if (!ev_is_active(&c)) return {};
-    // by the loop's time, which is the steady clock's; what `at` holds of an active timer
+    // by the loop's time, which is the steady clock's; the meaning of `at` in an active timer
     return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<ev_tstamp>(c.at));
   }
 
  private:
   static void run(struct ev_loop* loop, ev_timer* t, int) noexcept {
-    if (t->repeat > 0.) ev_timer_stop(loop, t);  // one that was moved
+    if (t->repeat > 0.) ev_timer_stop(loop, t);  // it was moved
     expired.add(static_cast<connection*>(t)->id);
   }
 

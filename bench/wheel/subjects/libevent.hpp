@@ -1,6 +1,6 @@
-// libevent: timers in a binary heap; or, for timeouts that are all alike, in a list of its own.
+// libevent: timers in a binary heap, or in a list of their own if their timeouts are all alike.
 //
-// Outside of its callbacks libevent reads the clock for each event_add, the kernel's coarse one, which is cheap.
+// Outside of its callbacks libevent reads the clock for each event_add: the kernel's coarse clock, which is cheap.
 #pragma once
 
 #include "polled_loop.hpp"
@@ -17,8 +17,7 @@
 
 namespace tickwheel::bench {
 
-/// `Common`: delays are announced by event_base_init_common_timeout, which libevent recommends for many timeouts of one
-/// length.
+/// `Common`: delays are announced by event_base_init_common_timeout, which libevent recommends for many timeouts of one length.
 template <bool Common>
 class libevent_loop {
  public:
@@ -66,7 +65,7 @@ class libevent_loop {
   }
 
   void poll() noexcept { event_base_loop(base_, EVLOOP_NONBLOCK); }
-  // it returns only once something came up: at the end of the time, if nothing else
+  // it returns only when something has expired: at the end of the time, if nothing else
   bool wait() noexcept {
     if (const auto end = simulated_clock::bound;
         end != std::chrono::nanoseconds::max() && !event_pending(&end_, EV_TIMEOUT, nullptr)) {

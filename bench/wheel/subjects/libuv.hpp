@@ -31,7 +31,7 @@ class libuv_subject {
 
   connection& operator[](std::size_t i) const noexcept { return connections_[i]; }
 
-  // milliseconds are all it knows; uv_timer_start stops a timer that is active first
+  // it knows only milliseconds; uv_timer_start first stops an active timer
   void arm(connection& c, std::chrono::microseconds delay) noexcept {
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(delay).count();
     uv_timer_start(&c, &run, static_cast<std::uint64_t>(ms), 0);

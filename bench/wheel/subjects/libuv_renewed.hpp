@@ -1,9 +1,9 @@
-// libuv's own timers, each in a block that outlives its connection's use of it.
+// libuv's own timers, each in a block that outlives its use by a connection.
 //
-// A uv_timer_t cannot be destroyed and made anew in its place: libuv keeps it linked until uv_close has called back, an
-// iteration later. So a connection that gets a new timer has to leave the old one behind. The cheapest way that is
-// allowed: handles come from a free list, to which the close callback returns them. It favours libuv, as the handle a
-// connection gets was used a millisecond ago and is in the cache, and as no allocator is involved.
+// A uv_timer_t cannot be destroyed and made anew in its place: libuv keeps it linked until uv_close has called back, one iteration
+// later. So a connection that gets a new timer must leave the old one behind. The cheapest permitted way is a free list of handles,
+// to which the close callback returns them. That favours libuv: a handle was used a millisecond ago and is in the cache, and there is
+// no allocator.
 #pragma once
 
 #include "../../support/connection.hpp"

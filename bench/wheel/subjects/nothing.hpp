@@ -1,4 +1,4 @@
-// No timers at all: what a workload costs by itself.
+// No timers at all: the cost of a workload by itself.
 #pragma once
 
 #include "../../support/connection.hpp"
@@ -21,7 +21,7 @@ class nothing_subject {
 
   connection& operator[](std::size_t i) const noexcept { return connections_[i]; }
 
-  // the operation is read, as it is for those who have something to do
+  // reads the operation, just as the subjects with timers do
   void arm(connection& c, std::chrono::microseconds delay) noexcept { asm volatile("" ::"r"(&c), "r"(delay.count())); }
   bool cancel(connection&) noexcept { return true; }
   void advance_to(std::chrono::nanoseconds) noexcept {}

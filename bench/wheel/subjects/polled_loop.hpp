@@ -1,4 +1,4 @@
-// Loops that are not libuv's, under simulated time: they are turned as often as it is, and wait by themselves.
+// Loops other than libuv's, under simulated time: they run iterations as often as libuv does, and wait by themselves.
 #pragma once
 
 #include "../../../tests/support/simulated_clock.hpp"
@@ -13,11 +13,12 @@
 
 namespace tickwheel::bench {
 
-/// `Loop` has a `name`, a `timer`, which a connection is derived from and constructed with the loop's `context`, and
+/// `Loop` has a `name`, and a `timer`, the base of a connection, which is constructed with the loop's `context`. It also has
 ///
-/// - `arm(c, delay)` and `cancel(c)`, as a subject has them; `due(c)`, which answers by the steady clock;
-/// - `poll()`: one turn that does not wait;
-/// - `wait()`: one turn that waits until something is due; false when nothing is armed.
+///     arm(c, delay), cancel(c)   as a subject
+///     due(c)                     as a subject, but on the steady clock
+///     poll()                     one iteration that does not wait
+///     wait()                     one iteration that waits until a timer is due; returns false if none is armed
 template <class Loop>
 class polled_subject {
  public:
@@ -27,7 +28,7 @@ class polled_subject {
   explicit polled_subject(std::size_t n) : loop_{begin()}, connections_{n, loop_.context()} {}
   ~polled_subject() {
     for (const auto& c : connections_) loop_.cancel(*c);
-    loop_.poll();  // what a cancelled timer still leads to
+    loop_.poll();  // the rest of a cancelled timer
   }
   polled_subject(const polled_subject&) = delete;
   polled_subject& operator=(const polled_subject&) = delete;

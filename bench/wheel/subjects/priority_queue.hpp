@@ -1,4 +1,4 @@
-// A std::priority_queue with lazy deletion: what is cancelled or moved stays in the heap until it comes up.
+// A std::priority_queue with lazy deletion: an entry that was cancelled or moved stays in the heap until its old deadline.
 #pragma once
 
 #include "ticked.hpp"
@@ -10,7 +10,7 @@
 
 namespace tickwheel::bench {
 
-/// What is in the heap points to its entry, so the memory of an entry must outlive it, whatever is constructed there.
+/// An item in the heap points to its entry. So the memory of an entry must outlive the item, whatever is constructed there.
 class priority_queue_timers {
  public:
   static constexpr std::string_view name = "priority_queue";
@@ -24,7 +24,7 @@ class priority_queue_timers {
    private:
     friend class priority_queue_timers;
     void (*run_)(entry&) noexcept;
-    std::uint64_t arm_ = 0;  // which of all arms is valid; 0: none
+    std::uint64_t arm_ = 0;  // the number of the valid arm; 0: none
     tick deadline_ = never;
   };
 
@@ -61,7 +61,7 @@ class priority_queue_timers {
     tick deadline;
     std::uint64_t arm;
     entry* of;
-    bool operator<(const item& other) const noexcept { return deadline > other.deadline; }  // the earliest on top
+    bool operator<(const item& other) const noexcept { return deadline > other.deadline; }  // the earliest is on top
   };
 
   std::priority_queue<item> heap_;

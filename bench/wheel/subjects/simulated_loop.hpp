@@ -11,7 +11,7 @@
 
 namespace tickwheel::bench {
 
-/// Requires, throughout its life: a `simulated_clock::scope`.
+/// Requires: a `simulated_clock::scope` throughout its life.
 class simulated_loop {
  public:
   simulated_loop() noexcept {
@@ -21,7 +21,7 @@ class simulated_loop {
   simulated_loop(const simulated_loop&) = delete;
   simulated_loop& operator=(const simulated_loop&) = delete;
 
-  /// Requires: every handle was closed, or is being closed.
+  /// Requires: every handle was closed, or is closing.
   ~simulated_loop() {
     uv_run(&loop_, UV_RUN_DEFAULT);
     uv_loop_close(&loop_);
@@ -29,9 +29,9 @@ class simulated_loop {
 
   uv_loop_t& get() noexcept { return loop_; }
 
-  /// A busy server: an iteration every millisecond, and I/O handlers in between. That is as often as libuv's time
-  /// moves, and it spreads the cost of an iteration (a poll, which is a system call) over 1000 operations. A server
-  /// that turns its loop for each operation pays far more for the poll than for any timer.
+  /// A busy server: one iteration per millisecond, with I/O handlers in between. libuv's time moves that often. It spreads the cost of an
+  /// iteration (a poll, which is a system call) over 1000 operations. A server that runs an iteration for each operation pays far more
+  /// for the poll than for any timer.
   void advance_to(std::chrono::nanoseconds now) noexcept {
     simulated_clock::set(start + now);
     if (now < next_turn_) return;
@@ -39,16 +39,16 @@ class simulated_loop {
     uv_run(&loop_, UV_RUN_NOWAIT);
   }
 
-  /// The loop was blocked until `now`: turns it as long as it would not wait. (libuv runs timers before the poll up to
-  /// 1.44 and after it from 1.45 on, so what is due may take two iterations.)
+  /// The loop was blocked until `now`. Runs iterations as long as they would not wait. (libuv runs timers before the poll up to 1.44,
+  /// and after it from 1.45 on, so due timers may take two iterations.)
   void jump_to(std::chrono::nanoseconds now) noexcept {
     simulated_clock::set(start + now);
     do uv_run(&loop_, UV_RUN_NOWAIT);
     while (uv_loop_alive(&loop_) != 0 && uv_backend_timeout(&loop_) == 0);
   }
 
-  /// An idle server: every poll waits for as long as libuv asks for, or until `end`. Returns how often it waited, at
-  /// `end` or once nothing keeps the loop alive.
+  /// An idle server: every poll waits for as long as libuv asks for, or until `end`. Ends at `end`, or when nothing keeps the loop
+  /// alive. Returns how often it waited.
   std::size_t run_out(std::chrono::nanoseconds end = std::chrono::hours{24 * 365 * 100}) noexcept {
     std::size_t waits = 0;
     while (uv_loop_alive(&loop_) != 0 && simulated_clock::now() < start + end) {
@@ -61,11 +61,10 @@ class simulated_loop {
     return waits;
   }
 
-  /// libuv's time to simulated time.
+  /// Converts libuv's time to simulated time.
   static std::chrono::nanoseconds time_of(std::chrono::nanoseconds since_epoch) noexcept { return since_epoch - start; }
 
-  /// What the clock shows first: long after the epoch, and not on a millisecond, so that no subject profits from even
-  /// numbers.
+  /// The first reading of the clock: long after the epoch, and not on a millisecond, so that no subject profits from even numbers.
   static constexpr std::chrono::nanoseconds start = std::chrono::seconds{1'000'000} + std::chrono::nanoseconds{345'678};
 
  private:

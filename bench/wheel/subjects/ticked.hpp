@@ -1,4 +1,4 @@
-// What is told the tick: the bare wheel, and the standard library's containers used as one would use a wheel.
+// Subjects that are given the tick: the bare wheel, and containers of the standard library that are used as a wheel.
 #pragma once
 
 #include "../../support/connection.hpp"
@@ -13,8 +13,8 @@
 
 namespace tickwheel::bench {
 
-/// `Timers` has a `name`, an `entry` that is made of a callback, and of a wheel's functions `arm`, `cancel`, `advance`,
-/// `armed` and `next_expiry`. Its destructor detaches what is armed.
+/// `Timers` has a `name`, an `entry` that is made of a callback, and these functions of a wheel: `arm`, `cancel`, `advance`, `armed` and
+/// `next_expiry`. Its destructor detaches the armed entries.
 template <class Timers>
 class ticked_subject {
  public:

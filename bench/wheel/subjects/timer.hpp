@@ -16,9 +16,9 @@
 
 namespace tickwheel::bench {
 
-// Arming cannot fail here, because the service is open and has no limit. A check would be measured too.
+// Arming cannot fail here, because the service is open and has no limit. The cost of a check would also be measured.
 
-/// `arm_at(service.now() + delay)`: one clock read an iteration.
+/// `arm_at(service.now() + delay)`: reads the clock once per iteration.
 struct stamped_time {
   static constexpr std::string_view name = "timer_at";
   static void arm(timer& t, timer_service& service, std::chrono::microseconds delay) noexcept {
@@ -26,7 +26,7 @@ struct stamped_time {
   }
 };
 
-/// `arm(delay)`: a clock read each.
+/// `arm(delay)`: reads the clock for each.
 struct true_time {
   static constexpr std::string_view name = "timer";
   static void arm(timer& t, timer_service&, std::chrono::microseconds delay) noexcept { (void)t.arm(delay); }
@@ -47,8 +47,8 @@ class timer_subject {
   static constexpr std::string_view name = Time::name;
 
   explicit timer_subject(std::size_t n) : connections_{n, timers_, &run} {
-    // The bounds of a pass keep I/O alive, of which there is none here: with them, what is measured is how often the
-    // loop turns. And time that jumps from wait to wait would look like one stall after the other, and like blocks.
+    // The bounds of a pass keep I/O responsive, and here is none. With them the number of iterations would be measured. And time that
+    // jumps from wait to wait would count as one stall after the other, and as blocks.
     if (timers_.open(loop_.get(), {.work_per_pass = unlimited,
                                    .stall_grace = std::chrono::nanoseconds::max(),
                                    .time_per_pass = std::chrono::nanoseconds::max(),

@@ -1,4 +1,4 @@
-// Timers that are armed, all there are.
+// Arms all timers.
 #pragma once
 
 #include "../experiment/experiment.hpp"

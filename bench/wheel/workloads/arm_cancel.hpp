@@ -1,4 +1,4 @@
-// A timer that is armed and cancelled, as one for a request which is answered.
+// Arms a timer and cancels it, as for a request that is answered.
 #pragma once
 
 #include "../experiment/experiment.hpp"
@@ -16,7 +16,7 @@
 
 namespace tickwheel::bench {
 
-/// Timed: arm one timer for 5 s and cancel it; time stands still. All others are armed, uniformly in 1..60 s.
+/// Timed: arm one timer for 5 s and cancel it. Time stands still. All others are armed, uniformly in 1..60 s.
 struct arm_cancel {
   static constexpr std::string_view name = "arm_cancel";
   static constexpr microseconds delay = 5s;

@@ -1,4 +1,4 @@
-// Timers that run out, all there are.
+// Lets all timers expire.
 #pragma once
 
 #include "../experiment/experiment.hpp"
@@ -16,12 +16,12 @@
 
 namespace tickwheel::bench {
 
-/// Timed: all connections, armed uniformly in 1..60 s, run out. Every 10 s it is looked at which have.
+/// Timed: all connections, armed uniformly in 1..60 s, expire. Every 10 s the expired ones are recorded.
 ///
-/// A bare wheel is told each of the 465,393 ticks of that time. A loop waits for as long as libuv asks for, as it does
-/// in a program that has nothing else to do. With few timers that favours the loops: of 1000, each is one wait or two,
-/// and 465 ticks for a wheel. With 1,000,000, some are due in each millisecond: the loops wait 60,000 times and pay for
-/// a poll each time, which weighs little on libuv and visibly on the public timers.
+/// A bare wheel is told each of the 465,393 ticks of that time. A loop waits for as long as libuv asks for, just as in a program that
+/// has nothing else to do. With few timers that favours the loops. Each of 1000 timers is one wait or two for a loop, and 465 ticks for
+/// a wheel. With 1,000,000 timers some are due in each millisecond. The loops then wait 60,000 times and pay for a poll each time. That
+/// is little for libuv, and visible for the public timers.
 struct fire {
   static constexpr std::string_view name = "fire";
   static constexpr nanoseconds marks[] = {10s, 20s, 30s, 40s, 50s, 61s};
@@ -48,7 +48,7 @@ struct fire {
     }
   }
 
-  /// Here operations are apart when this many are, on average.
+  /// In steps, operations are separated by a barrier when this many timers are due, on average.
   static constexpr std::size_t due_in_a_step = 17;
 
  private:

@@ -1,15 +1,15 @@
-// What memory itself takes: connections as the subjects have them, with no timer in them. No timer can cost less than the
-// visit of its own line.
+// Measures the cost of memory itself: connections as in the subjects, without timers. No timer can cost less than a visit of its own
+// line.
 //
-// Names are floor/pattern/N; the visit of a connection is an item.
+// Names are floor/pattern/N. The visit of a connection is an item.
 //
-//   store          stores to a line of a connection drawn at random, as touch draws them
-//   store_each     the same, each connection once, in random order, as arm has them
+//   store          stores to a line of a random connection, as touch draws them
+//   store_each     the same, each connection once, in random order, as in arm
 //   update         loads, changes and stores, at random
-//   array          the same, each once, in the order they were allocated, prefetched
-//   chase          each once, in random order, the next one's address being in the line
+//   array          the same, each once, in the order of allocation, prefetched
+//   chase          each once, in random order; each line has the address of the next one
 //   store_fenced   store, with a barrier after each: see op_barrier.hpp
-//   fence          nothing, each by itself: what the fence alone takes, N being 1
+//   fence          nothing, each by itself: the cost of the fence only; N is 1
 #pragma once
 
 #include "../../support/connection.hpp"
@@ -27,26 +27,25 @@
 
 namespace tickwheel::bench {
 
-/// What a connection has in a timer's place, on the same line.
+/// The member of a connection in place of a timer, on the same line.
 struct plain_line {
   plain_line* next = nullptr;
   std::uint64_t value = 0;
 };
 
-/// Connections, and the order in which a pattern visits them. The steps are those of the workloads, so that reading them
-/// costs the same.
+/// Connections, and the order in which a pattern visits them. The steps are those of the workloads, so reading them costs the same.
 struct visits {
   using connection = bench::connection<plain_line>;
 
   explicit visits(std::size_t n) : all{n} {}
 
-  /// As touch draws them.
+  /// Draws connections as touch does.
   void draw() {
     script_writer writer{all.size(), {}};
     steps.reserve(operations_per_run);
     for (std::size_t i = 0; i < operations_per_run; ++i) add(writer.draw_connection(std::chrono::nanoseconds{}));
   }
-  /// As arm takes them.
+  /// Takes each connection once, as arm does.
   void shuffle() {
     script_writer writer{all.size(), {}};
     steps.reserve(all.size());
@@ -58,8 +57,8 @@ struct visits {
   std::vector<step<connection>> steps;
 };
 
-// A pattern has a `name`, `prepare(visits&)`, `run(visits&, pass)`, which is timed, pass being 1, 2, ..., and
-// `right(visits&, passes)`: whether each visit left the trace it should.
+// A pattern has a `name`, `prepare(visits&)`, and the timed `run(visits&, pass)` with the passes 1, 2 and so on. `right(visits&, passes)`
+// returns whether each visit left the trace that it should.
 
 template <class OpBarrier>
 struct store_visit {
@@ -125,7 +124,7 @@ struct floor_chase {
     v.shuffle();
     for (std::size_t i = 0; i < v.steps.size(); ++i) v.steps[i].to->next = v.steps[(i + 1) % v.steps.size()].to;
   }
-  // the steps are not read: where the chase ends shows whether it went all the way round
+  // It does not read the steps: the end of the chase shows whether it went all the way round.
   static void run(visits& v, std::uint64_t pass) {
     plain_line* at = v.steps.front().to;
     for (std::size_t i = 1; i < v.steps.size(); ++i) at = at->next;

@@ -1,4 +1,4 @@
-// Timers that are destroyed and constructed, one after the other.
+// Destroys and constructs timers, one after the other.
 #pragma once
 
 #include "../experiment/experiment.hpp"
@@ -15,11 +15,11 @@
 
 namespace tickwheel::bench {
 
-/// Timed: the timer of a random connection is destroyed, armed as it may be, and a new one is constructed in its
-/// place, armed uniformly in 1..60 s, and, half of the time, cancelled at once. All work of advancing is included. An
-/// operation is all of that. So half of the timers are armed at any time, and half of those destroyed are.
+/// Timed: the timer of a random connection is destroyed, armed or not, and a new one is constructed in its place. The new one is armed
+/// uniformly in 1..60 s, and half of the time cancelled at once. An operation is all of that, with all work of advancing. So half of
+/// the timers are armed at any time, and half of the destroyed ones are.
 ///
-/// Before: all are armed, and as many operations as are timed have been done.
+/// Before: all are armed. Then as many operations run as are timed.
 struct lifecycle {
   static constexpr std::string_view name = "lifecycle";
 

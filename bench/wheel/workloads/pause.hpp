@@ -1,4 +1,4 @@
-// Timers that run out tick by tick, and how long a tick takes.
+// Lets timers expire tick by tick, and measures how long a tick takes.
 #pragma once
 
 #include "../../../tests/support/simulated_clock.hpp"
@@ -18,12 +18,12 @@
 
 namespace tickwheel::bench {
 
-/// Timed: all connections, armed uniformly in 60..119 s, run out, while time goes on by 2^17 ns, the default tick, at
-/// a time: all of them come down from the coarse slots.
+/// Timed: all connections, armed uniformly in 60..119 s, expire. Time advances by 2^17 ns, the default tick, at a time. So all timers
+/// move down from the coarse slots.
 ///
-/// Counters `p999`, `p9999` and `max`: how long such a step takes, in microseconds. They are those of further runs with
-/// a clock read at each step, the one with the smallest maximum of five (fewer if they take long), as what the machine
-/// does meanwhile reaches a millisecond or two.
+/// Counters `p999`, `p9999` and `max`: how long such a step takes, in microseconds. They come from further runs in which the clock is
+/// read at each step. The run with the smallest maximum of five counts (of fewer if they take long), because disturbances by the
+/// machine take a millisecond or two.
 struct pause {
   static constexpr std::string_view name = "pause";
   static constexpr nanoseconds step{1 << 17};

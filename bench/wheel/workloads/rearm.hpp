@@ -1,4 +1,4 @@
-// Timers that are cancelled and armed anew, one after the other.
+// Cancels timers and arms them again, one after the other.
 #pragma once
 
 #include "../experiment/experiment.hpp"
@@ -16,11 +16,10 @@
 
 namespace tickwheel::bench {
 
-/// Timed: cancel the timer of a random connection and arm it to a new deadline, uniformly in 1..60 s from now. All
-/// work of advancing is included.
+/// Timed: cancel the timer of a random connection and arm it for a new deadline, uniformly in 1..60 s from now. All work of advancing
+/// is included.
 ///
-/// Before: all are armed, and as many operations as are timed have been done, so that the wheels' lazy links are as old
-/// as they are in the long run.
+/// Before: all are armed. Then as many operations run as are timed, so that the wheels' lazy links are as old as in the long run.
 struct rearm {
   static constexpr std::string_view name = "rearm";
 

@@ -14,7 +14,7 @@ namespace tickwheel::bench {
 
 /// Timed: one timer is armed for ten hours from now, and the ten hours are crossed at once. Nothing else is armed.
 ///
-/// Counter `wakeups`: how often the subject wakes up in those ten hours when it sleeps for as long as it asks for.
+/// Counter `wakeups`: how often the subject wakes up in those ten hours if each sleep is as long as it asks for.
 struct sparse {
   static constexpr std::string_view name = "sparse";
   static constexpr microseconds gap = 10h;

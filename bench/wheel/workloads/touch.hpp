@@ -1,4 +1,4 @@
-// Idle timers that are moved, one after the other.
+// Moves idle timers, one after the other.
 #pragma once
 
 #include "../experiment/experiment.hpp"
@@ -16,9 +16,8 @@ namespace tickwheel::bench {
 
 /// Timed: the idle timer of a random connection is moved to 60 s from now. All work of advancing is included.
 ///
-/// Before: the connections arrive over 50 s, one after the other, and are touched twice since, the last time just now:
-/// their idle timers are all about 60 s from running out, while the wheels' lazy links come up one after the other, as
-/// they do in the long run.
+/// Before: the connections arrive over 50 s, one after the other. Each is then touched twice, the last time just before. So all idle
+/// timers expire in about 60 s. The wheels visit their lazy links one after the other, as in the long run.
 struct touch {
   static constexpr std::string_view name = "touch";
   static constexpr microseconds limit = 60s;

@@ -1,4 +1,4 @@
-// How often a loop wakes up for its timers.
+// Counts how often a loop wakes up for its timers.
 #pragma once
 
 #include "../experiment/experiment.hpp"
@@ -12,13 +12,13 @@
 
 namespace tickwheel::bench {
 
-/// Timed: all connections, in random order, are armed uniformly in 1..60 s, and run out, on a loop that has nothing else
-/// to do and sleeps in between.
+/// Timed: all connections, in random order, are armed uniformly in 1..60 s, and expire, on a loop that has nothing else to do and sleeps
+/// in between.
 ///
 /// Counter `wakeups`: how often it wakes up for that.
 struct wait {
   static constexpr std::string_view name = "wait";
-  static constexpr nanoseconds end = 67s;  // with a tenth of slack, the last one is due by then
+  static constexpr nanoseconds end = 67s;  // the last one is due by then, with a tenth of slack
 
   static script plan(std::size_t connections) { return script_of_first_arms(connections, {end}); }
 
