@@ -1,5 +1,5 @@
-// A TCP connection that a coroutine awaits: connecting, reading and writing, each of which it can give up on, as
-// tickwheel::with_timeout asks of what it awaits.
+// A TCP connection that a coroutine awaits: connecting, reading and writing. The coroutine can give up each of them, as
+// tickwheel::with_timeout requires.
 #pragma once
 
 #include <uv.h>
@@ -10,8 +10,8 @@
 #include <memory>
 #include <utility>
 
-/// The handle must stay until libuv has closed it, whatever becomes of the coroutine: so it stands on the heap, and not in
-/// the coroutine's frame, which has the owner.
+/// The handle must stay until libuv has closed it, also if the coroutine has ended by then. So it is on the heap, and the frame of the
+/// coroutine has only its owner.
 class awaitable_connection {
  public:
   struct closing {
@@ -26,9 +26,9 @@ class awaitable_connection {
 
   class operation;
   operation connect(const sockaddr_in& to) noexcept;
-  /// Up to all of `buffer`.
+  /// Reads into all of `buffer` or a part of it.
   operation read() noexcept;
-  /// The first `size` bytes of `buffer`, which are to be left alone until they are written.
+  /// Writes the first `size` bytes of `buffer`, which must not be changed until they are written.
   operation write(std::size_t size) noexcept;
 
   uv_stream_t* stream() noexcept { return reinterpret_cast<uv_stream_t*>(&tcp_); }
@@ -59,16 +59,15 @@ class awaitable_connection {
   ssize_t result_ = 0;
 };
 
-/// To be awaited, one at a time. Results in the number of bytes that were read, or 0, or a UV_ code: UV_EOF after the last
-/// byte.
+/// Is awaited, one at a time. Its result is the number of bytes that were read, or 0, or a UV_ code: UV_EOF after the last byte.
 class awaitable_connection::operation {
  public:
   using starter = int (*)(awaitable_connection&) noexcept;
 
   operation(awaitable_connection& on, starter start) noexcept : on_{on}, start_{start} {}
 
-  /// When it goes, nobody waits any more. A read is over then; a write goes on, and nobody hears of it: its bytes and
-  /// its request are the connection's.
+  /// After its destruction nothing waits any more. A read has then ended. A write goes on without a result: its bytes and its request
+  /// belong to the connection.
   class awaiter {
    public:
     awaiter(awaitable_connection& on, starter start) noexcept : on_{on}, start_{start} {}

@@ -1,11 +1,11 @@
-// An echo session with timeouts as one coroutine, and clients that try it: one that talks, one that is silent, one that
-// does not read. Takes no options, ends by itself, and answers 0 when each was treated as it should be.
+// An echo session with timeouts as one coroutine, and clients that try it: one that talks, one that is silent, one that does not read.
+// It takes no options and ends by itself, with 0 if each client was treated as it should be.
 //
 //   serve              the session
 //   talk, stay_silent, never_read
-//                      the clients, coroutines as well
+//                      the clients, coroutines also
 //
-// What they await besides time is in awaitable_connection.hpp.
+// Besides time they await the operations of awaitable_connection.hpp.
 #include "../support/listen.hpp"
 #include "awaitable_connection.hpp"
 
@@ -29,7 +29,7 @@ using tickwheel::sleep_for;
 using tickwheel::timer_service;
 using tickwheel::with_timeout;
 
-// A coroutine that nobody waits for: runs at once, and its frame goes when it returns.
+// A coroutine that nobody waits for. It runs at once, and its frame is destroyed when it returns.
 struct session_task {
   struct promise_type {
     // NOLINTBEGIN(readability-convert-member-functions-to-static): the language calls them on an object
@@ -67,7 +67,7 @@ session_task serve(server& on, awaitable_connection::owner peer) {
 
 // --- clients ---------------------------------------------------------------------------------------------------------
 
-// The last one ends the server: without a listener, and once the sessions are over, the loop has nothing left to do.
+// The last client ends the server. Without a listener and sessions the loop has nothing left to do.
 void leave(server& on, const char* who, bool well) {
   std::printf("%-28s %s\n", who, well ? "yes" : "no");
   if (!well) ++on.failed;
@@ -109,7 +109,7 @@ session_task never_read(server& on) {
   leave(on, "who does not read is closed", on.write_closes == 1);
 }
 
-// Where the kernel likes, which `address` says afterwards. 0 or a UV_ code.
+// Listens at a port that the kernel chooses, and writes it to `address`. Returns 0 or a UV_ code.
 int listen(server& on) noexcept {
   on.listener.data = &on;
   const auto accept = [](uv_stream_t* listener, int error) {

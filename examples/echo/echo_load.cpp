@@ -50,19 +50,19 @@ struct options {
 
 struct figures {
   unsigned opened = 0;    // connections that were made
-  int connect_error = 0;  // why the last that could not be made was not; a UV_ code
+  int connect_error = 0;  // the UV_ code of the last connection that could not be made
   std::uint64_t messages = 0;
   std::uint64_t sent = 0;         // bytes
   std::uint64_t echoed = 0;       // bytes that came back; each is checked
-  std::uint64_t wrong = 0;        // that were not what was sent
+  std::uint64_t wrong = 0;        // bytes that came back different
   unsigned lost = 0;              // active connections that the server closed
   unsigned early = 0;             // closes before the idle timeout had passed
   std::vector<nanoseconds> late;  // of each silent connection closed since: how long after the idle timeout
-  nanoseconds longest_pause{};    // between two messages of an active connection: how well we behaved ourselves
+  nanoseconds longest_pause{};    // between two messages of an active connection: was this program on time?
 };
 
-// The byte at `position` of the stream that connection `id` sends. As it follows from its place, nothing sent needs to
-// be kept for comparison, and a message that the socket took half of just goes on there. (The mixing is SplitMix64's.)
+// Returns the byte at `position` of the stream that connection `id` sends. It depends only on its place. So nothing must be kept for
+// comparison, and a message of which the socket took one half goes on there. (The mixing is SplitMix64's.)
 constexpr char byte_at(std::uint64_t id, std::uint64_t position) noexcept {
   std::uint64_t z = (id << 40) + (position >> 3) + 1;
   z *= 0x9e3779b97f4a7c15;
@@ -72,7 +72,7 @@ constexpr char byte_at(std::uint64_t id, std::uint64_t position) noexcept {
   return static_cast<char>(z >> (8 * (position & 7)));
 }
 
-// What the connections share.
+// The data that all connections share.
 struct load_context {
   explicit load_context(const options& o) : asked{o} {}
 
@@ -101,8 +101,7 @@ class client {
     if (const int error = uv_tcp_connect(&request_, &socket_, server, on_connect)) on_connected(error);
   }
 
-  /// The load is over: an active connection ends once its last echo has come. A silent one is still to be closed by the
-  /// server.
+  /// Ends the load. An active connection ends once its last echo has arrived. A silent one waits until the server closes it.
   void wind_up() noexcept {
     send_timer_.cancel();
     if (state_ == state::connecting) return finish();
@@ -144,8 +143,8 @@ class client {
     const unsigned size = on_.asked.message_size;
     for (unsigned i = 0; i < size; ++i) on_.buffer[i] = byte_at(id_, sent_ + i);
     const uv_buf_t message = uv_buf_init(on_.buffer.data(), size);
-    // Taken before the call: the server cannot have seen these bytes earlier than this, so a close that comes before
-    // this time and the idle timeout is early, whatever delays there were on the way.
+    // The time is read before the call, so the server cannot have seen these bytes earlier. A close before this time plus the idle timeout
+    // is therefore early, whatever delays there were on the way.
     const auto now = clock::now();
     const int taken = uv_try_write(stream(), &message, 1);
     if (taken <= 0) return;  // the server does not read at present, or is gone, which reading will tell
@@ -207,7 +206,7 @@ class load {
   explicit load(const options& asked) : context_{asked} {}
   ~load() { end(); }
 
-  /// Runs the load to its end, which comes whatever the server does. 0 or a UV_ code.
+  /// Runs the load to its end, which comes whatever the server does. Returns 0 or a UV_ code.
   int run() noexcept {
     const options& asked = context_.asked;
     if (const int error = uv_ip4_addr("127.0.0.1", asked.port, &context_.server)) return error;
@@ -216,9 +215,9 @@ class load {
     begun_at_ = clock::now();
     if (const int error = open_timer_.start(10ms)) return error;
     if (const int error = wind_up_timer_.arm(asked.duration)) return error;
-    // nothing is waited for beyond this: who was opened last must have been closed by then
+    // the end of all waiting: by then the server must have closed the connection that was opened last
     if (const int error = cutoff_timer_.arm(asked.duration + asked.idle_timeout + asked.margin)) return error;
-    // the loop, and with it the load, ends as soon as all is opened and closed again: these two do not hold it
+    // these two do not hold the loop: it ends, and with it the load, as soon as all connections are closed
     wind_up_timer_.unref();
     cutoff_timer_.unref();
     context_.loop.run();
@@ -241,7 +240,7 @@ class load {
     return static_cast<unsigned>((i + 1) * share) != static_cast<unsigned>(i * share);
   }
 
-  // Opens what is due at the rate asked for, and no more than the server's backlog takes at once.
+  // Opens as many connections as the rate asks for by now, and not more than the server's backlog takes at once.
   void open_some() noexcept {
     constexpr unsigned at_once = 256;
     const std::chrono::duration<double> elapsed = clock::now() - begun_at_;
@@ -265,7 +264,7 @@ class load {
   }
 
   load_context context_;
-  std::deque<client> clients_;  // a deque, since what holds handles and timers cannot move
+  std::deque<client> clients_;  // a deque, because objects with handles and timers cannot move
   std::size_t begun_ = 0;
   clock::time_point begun_at_{};
   tickwheel::interval_timer<&load::open_some> open_timer_{context_.loop.timers(), *this};
@@ -275,7 +274,7 @@ class load {
 
 double in_ms(nanoseconds d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-// Prints the table and the verdict; true when every figure is right.
+// Prints the table and the verdict. Returns true if every figure is right.
 bool judge(const options& asked, unsigned silent, figures& f) {
   std::sort(f.late.begin(), f.late.end());
   const auto late = [&](double fraction) {

@@ -2,8 +2,8 @@
 //
 //   echo_server --port 7000 --loops 2 --idle-timeout 30s
 //
-// Each loop is a thread with a uv_loop_t, a tickwheel::timer_service and a listening socket of its own; the kernel
-// spreads the connections among the sockets (SO_REUSEPORT), so that loops share nothing. Read it from the top:
+// Each loop is a thread with a uv_loop_t, a tickwheel::timer_service and a listening socket of its own. The kernel spreads the
+// connections among the sockets (SO_REUSEPORT), so that loops share nothing. Read it from the top:
 //
 //   connection   one peer; embeds its idle timeout
 //   worker       one loop: accepts connections, publishes figures, drains
@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 
 // --- one peer --------------------------------------------------------------------------------------------------------
 
-// What the connections of one loop share. The loop's own thread alone touches it, so it needs no lock.
+// The data that the connections of one loop share. Only the loop's own thread touches it, so it needs no lock.
 struct loop_context {
   tickwheel::event_loop loop;
   milliseconds idle_limit{};
@@ -64,10 +64,10 @@ class connection {
     }
     if (self->idle_.start(on.idle_limit) != 0 || uv_read_start(self->stream(), give_buffer, on_read) != 0)
       return self->close();
-    uv_tcp_nodelay(&self->socket_, 1);  // an echo is not worth waiting for more of them
+    uv_tcp_nodelay(&self->socket_, 1);  // an echo must not wait until there are more of them
   }
 
-  /// Idempotent: an error, the idle timeout and the drain may each want to.
+  /// Idempotent, because an error, the idle timeout and the drain may each call it.
   void close() noexcept {
     if (uv_is_closing(handle())) return;
     idle_.cancel();  // the handler must not run between here and the destructor
@@ -89,7 +89,8 @@ class connection {
     close();
   }
 
-  // What the peer is owed: the idle timeout asks, so that a peer which takes it slowly is not taken for an idle one.
+  // The bytes that the peer has not taken yet. The idle timeout asks for them, so that a peer that takes them slowly does not count as
+  // idle.
   std::size_t queued() const noexcept {
     return uv_stream_get_write_queue_size(reinterpret_cast<const uv_stream_t*>(&socket_));
   }
@@ -108,8 +109,8 @@ class connection {
     self.echo(buffer->base, static_cast<std::size_t>(size));
   }
 
-  // Nearly always the socket takes all at once, from the read buffer: no copy, no allocation. If it does not, the peer
-  // sends faster than it reads; it is not read from again until it took what it is owed, which bounds our memory.
+  // Nearly always the socket takes all at once, from the read buffer: no copy, no allocation. If it does not, the peer sends faster than
+  // it reads. Then nothing is read from it until it has taken the rest, which bounds our memory.
   void echo(const char* data, std::size_t size) noexcept {
     uv_buf_t bytes = uv_buf_init(const_cast<char*>(data), static_cast<unsigned>(size));
     const int sent = uv_try_write(stream(), &bytes, 1);
@@ -142,10 +143,10 @@ class connection {
 
 // --- one loop --------------------------------------------------------------------------------------------------------
 
-// What a worker tells the supervisor twice a second. Timers and their statistics belong to the loop's thread, so a
-// worker reads its own and leaves the figures here; they need no order among each other, hence relaxed.
+// The figures that a worker publishes twice per second, for the supervisor. Timers and their statistics belong to the loop's thread, so
+// a worker reads its own and stores the figures here. They need no order among each other, hence relaxed.
 struct published_figures {
-  std::atomic<std::uint64_t> connections{0}, messages_a_second{0}, idle_closes{0};
+  std::atomic<std::uint64_t> connections{0}, messages_per_second{0}, idle_closes{0};
   std::atomic<std::int64_t> late_p50_us{0}, late_p99_us{0};
 };
 
@@ -157,8 +158,8 @@ class worker {
   }
   ~worker() { end(); }
 
-  /// Listens at `address`, and writes the port there if it was 0. The `first` worker is to find the port free, the
-  /// others share it with it. 0 or a UV_ code.
+  /// Listens at `address`, and writes the port there if it was 0. The `first` worker must find the port free. The others share it with
+  /// that worker. Returns 0 or a UV_ code.
   int listen(sockaddr_in& address, bool first) {
     if (const int error = context_.loop.open()) return error;
     uv_loop_t* const loop = &context_.loop.uv();
@@ -169,7 +170,7 @@ class worker {
     listener_.data = this;
     listening_ = true;
 
-    // The first binds without SO_REUSEPORT: with it, it would silently share the port with a server that runs already.
+    // The first binds without SO_REUSEPORT. With it, the worker would silently share the port with another running server.
     if (!first)
       if (const int error = share_port()) return error;
     if (const int error = uv_tcp_bind(&listener_, reinterpret_cast<const sockaddr*>(&address), 0)) return error;
@@ -184,7 +185,7 @@ class worker {
     return publish_timer_.start(500ms);
   }
 
-  /// Runs the loop on a thread of its own; from here on the loop and its timers belong to it. 0 or a UV_ code.
+  /// Runs the loop on a thread of its own. From here on the loop and its timers belong to that thread. Returns 0 or a UV_ code.
   int start() noexcept {
     const auto run = [](void* self) { static_cast<worker*>(self)->context_.loop.run(); };
     const int error = uv_thread_create(&thread_, run, this);
@@ -192,9 +193,9 @@ class worker {
     return error;
   }
 
-  /// Asks the loop to drain; returns at once. Idempotent.
+  /// Asks the loop to drain, and returns at once. Idempotent.
   void stop() noexcept {
-    // The one call of libuv that any thread may make; only once, as the drain closes the handle.
+    // Any thread may make this call of libuv, and no other. It is made only once, because the drain closes the handle.
     if (running_ && !std::exchange(stopping_, true)) uv_async_send(&stop_);
   }
 
@@ -212,7 +213,7 @@ class worker {
 
   const published_figures& figures() const noexcept { return figures_; }
 
-  /// Requires: ended.
+  /// Requires: it has ended.
   const loop_context& totals() const noexcept { return context_; }
   const tickwheel::service_stats& timer_stats() noexcept { return context_.loop.timers().stats(); }
 
@@ -240,13 +241,13 @@ class worker {
 
     const auto& lateness = timers.stats().lateness;
     figures_.connections.store(context_.open, relaxed);
-    figures_.messages_a_second.store(static_cast<std::uint64_t>(rate), relaxed);
+    figures_.messages_per_second.store(static_cast<std::uint64_t>(rate), relaxed);
     figures_.idle_closes.store(context_.idle_closes, relaxed);
     figures_.late_p50_us.store(lateness.percentile(0.50) / 1us, relaxed);
     figures_.late_p99_us.store(lateness.percentile(0.99) / 1us, relaxed);
   }
 
-  // Closes all there is, after which the loop runs out. Requires: the loop's thread, or that the loop does not run.
+  // Closes everything, so that the loop ends. Requires: the loop's thread, or that the loop is not running.
   void drain() noexcept {
     if (stoppable_) uv_close(reinterpret_cast<uv_handle_t*>(&stop_), nullptr);
     if (listening_) uv_close(reinterpret_cast<uv_handle_t*>(&listener_), nullptr);
@@ -255,8 +256,8 @@ class worker {
     context_.loop.timers().close();  // no handler runs any more; this also ends publish_timer_
   }
 
-  // What uv_walk lists is the worker's own two handles, which are closing already, the service's, which closes them
-  // itself, and the connections'.
+  // uv_walk lists the worker's own two handles, which are already closing, the service's, which it closes itself, and those of the
+  // connections.
   static void close_connection(uv_handle_t* h, void* self) noexcept {
     if (uv_is_closing(h) || static_cast<worker*>(self)->context_.loop.timers().owns(h)) return;
     static_cast<connection*>(h->data)->close();
@@ -284,8 +285,7 @@ class supervisor {
     loop_.close();
   }
 
-  /// Catches SIGINT and SIGTERM from now on. With a `duration` that is not zero it also stops by itself. 0 or a UV_
-  /// code.
+  /// Catches SIGINT and SIGTERM from now on. With a `duration` that is not zero it also stops by itself. Returns 0 or a UV_ code.
   int start(milliseconds duration) noexcept {
     if (const int error = loop_.open()) return error;
     if (const int error = signals_.start(loop_.uv())) return error;
@@ -294,7 +294,7 @@ class supervisor {
     return report_timer_.start(1s);
   }
 
-  /// Returns once it is time to stop.
+  /// Returns when it is time to stop.
   void wait() noexcept { loop_.run(); }
 
  private:
@@ -310,9 +310,9 @@ class supervisor {
     for (const worker& w : workers_) {
       const published_figures& f = w.figures();
       connections += f.connections.load(relaxed);
-      messages += f.messages_a_second.load(relaxed);
+      messages += f.messages_per_second.load(relaxed);
       idle_closes += f.idle_closes.load(relaxed);
-      // percentiles do not add up: the worst loop's stand for all
+      // percentiles do not add up: those of the worst loop stand for all
       p50 = std::max(p50, f.late_p50_us.load(relaxed));
       p99 = std::max(p99, f.late_p99_us.load(relaxed));
     }
@@ -345,19 +345,19 @@ int serve(const options& o) {
   sockaddr_in address{};
   if (const int error = uv_ip4_addr(o.address.c_str(), o.port, &address)) return fail("--address " + o.address, error);
 
-  // Connections are bounded, and turned away beyond, so that descriptors never run out: with several loops in a process
-  // libuv 1.44 does not leave its accept loop then until another closes one, which waits for the same.
-  constexpr std::uint64_t others_a_loop = 16, others = 32;  // descriptors that are not connections
+  // The number of connections is bounded, and further ones are refused, so that descriptors never run out. Without descriptors, and with
+  // several loops in a process, libuv 1.44 stays in its accept loop until another loop closes one. That loop waits for the same.
+  constexpr std::uint64_t others_per_loop = 16, others = 32;  // descriptors that are not connections
   const std::uint64_t limit = std::min<std::uint64_t>(raise_descriptor_limit(), 10'000'000);
-  if (limit <= others + o.loops * others_a_loop) {
+  if (limit <= others + o.loops * others_per_loop) {
     std::fprintf(stderr, "echo_server: --loops: %u do not fit into the %ju descriptors that this process may have\n",
                  o.loops, std::uintmax_t{limit});
     return exit_bad_usage;
   }
-  const std::uint64_t most = (limit - others) / o.loops - others_a_loop;
+  const std::uint64_t most = (limit - others) / o.loops - others_per_loop;
 
-  // Whatever can be refused is asked for before any thread runs. Returning from here ends what was begun.
-  std::deque<worker> workers;  // a deque, since what holds handles and timers cannot move
+  // Everything that can be refused is requested before any thread runs. Returning from here ends all that was begun.
+  std::deque<worker> workers;  // a deque, because objects with handles and timers cannot move
   for (unsigned i = 0; i < o.loops; ++i)
     if (const int error = workers.emplace_back(o.idle_timeout, most).listen(address, i == 0))
       return fail("cannot listen on " + o.address + ":" + std::to_string(ntohs(address.sin_port)), error);

@@ -1,7 +1,7 @@
-// The wheel without libuv: an event loop of epoll, which a timerfd wakes when the wheel wants it. Linux only.
+// The wheel without libuv: an event loop of epoll, which a timerfd wakes when the wheel needs it. Linux only.
 //
-// A pipe stands for I/O: a timer writes ten times, the loop reads, and each time moves the deadline by which the next message
-// must come; the writer falls silent, and the deadline passes. Answers 0 when all came as it should.
+// A pipe stands for I/O: a timer writes ten times. The loop reads, and each time moves the deadline of the next message. Then the writer
+// falls silent, and the deadline passes. The program returns 0 if everything happened as it should.
 #include <tickwheel/core/wheel.hpp>
 
 #include <sys/epoll.h>
@@ -91,7 +91,7 @@ int main() {
     }
     c.timers.advance(now);
   }
-  c.timers.cancel(c.next_message);  // an entry must not be armed when it goes
+  c.timers.cancel(c.next_message);  // an entry must not be armed when it is destroyed
   std::printf("%d messages sent, %d received, then silence\n", c.sent, c.received);
   return c.sent == 10 && c.received == 10 && !c.early ? 0 : 1;
 }

@@ -6,7 +6,7 @@ namespace http = boost::beast::http;
 
 namespace {
 
-// What the server has to offer.
+// The resources that the server has.
 constexpr std::string_view greeting = "Hello.\n";
 constexpr std::size_t large_size = 1 << 20;  // of /large, for peers that read slowly
 
@@ -19,7 +19,7 @@ std::string_view view(boost::beast::string_view text) { return {text.data(), tex
 
 }  // namespace
 
-// Answers what the framing finds, until there is enough to send.
+// Answers the requests that the framing finds, until there is enough to send.
 class http_exchange::answering final : public http_framing::handler {
  public:
   answering(http_exchange& of, std::string& out) noexcept : of_{of}, out_{out} {}

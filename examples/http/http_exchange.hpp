@@ -1,4 +1,4 @@
-// HTTP/1.1 without a socket: what a peer sent goes in, what it is answered comes out. So it can be tested and fuzzed.
+// HTTP/1.1 without a socket: the bytes of a peer go in, and answers come out. So it can be tested and fuzzed.
 #pragma once
 
 #include "http_framing.hpp"
@@ -10,8 +10,8 @@
 #include <string_view>
 
 struct http_limits {
-  std::size_t header = 8192;   // of a request, as of `framing_limits`
-  std::size_t body = 1 << 16;  // as well
+  std::size_t header = 8192;   // of a request, as `framing_limits`
+  std::size_t body = 1 << 16;  // of a request also
   std::size_t out = 1 << 16;   // beyond it no further request is answered before these answers are sent
 };
 
@@ -21,31 +21,31 @@ class http_exchange {
  public:
   using stage = http_framing::stage;  // `over`: close, once all answers are sent
 
-  /// A `keep_alive` that is not zero is told to the peer.
+  /// Tells the peer `keep_alive`, unless that is zero.
   http_exchange(const http_limits& limits, std::chrono::seconds keep_alive)
       : framing_{{.header = limits.header, .body = limits.body}}, most_out_{limits.out}, keep_alive_{keep_alive} {}
 
   /// Appends to `out` the answers of the requests that these bytes complete.
   void take(std::string_view bytes, std::string& out);
 
-  /// True when requests were left unanswered, as there was enough to send: `take` nothing once it is sent, and no more
-  /// before, which bounds what is kept.
+  /// Returns true if requests were left unanswered, because there was enough to send. Then `take` nothing once that is sent, and no bytes
+  /// before, which bounds the memory.
   bool held_back() const noexcept { return framing_.held_back(); }
 
-  /// The peer sends no more. Answers what is incomplete with a 400; it is over in any case.
+  /// The peer sends no more. Answers an incomplete request with a 400. The exchange is over in any case.
   void end(std::string& out);
 
-  /// The peer took too long. Answers what is incomplete with a 408; it is over in any case.
+  /// The peer took too long. Answers an incomplete request with a 408. The exchange is over in any case.
   void time_out(std::string& out);
 
-  /// The next answer is to be the last, and says so.
+  /// Makes the next answer the last one, and lets it say so.
   void last_answer() noexcept { last_ = true; }
 
   stage at() const noexcept { return framing_.at(); }
-  /// Requests that were complete and understood, and those that were refused as they were not.
+  /// Returns the number of requests that were complete and understood, and of those that were refused.
   std::uint64_t answered() const noexcept { return answered_; }
   std::uint64_t refused() const noexcept { return refused_; }
-  /// Bytes kept because they mean nothing yet; fewer than `http_limits::header` unless held back.
+  /// Returns the number of bytes that are kept because their request is not complete. Fewer than `http_limits::header` unless held back.
   std::size_t buffered() const noexcept { return framing_.buffered(); }
 
  private:

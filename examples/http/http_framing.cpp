@@ -11,8 +11,8 @@ namespace http = boost::beast::http;
 
 namespace {
 
-// The methods' names and nothing else begin like this (RFC 9110, 5.6.2): a peer that speaks TLS, or anything but HTTP,
-// is found out by its first byte.
+// Only the names of methods begin like this (RFC 9110, 5.6.2). A peer that speaks TLS, or anything except HTTP, is detected by its
+// first byte.
 bool may_begin_a_request(char c) {
   constexpr std::string_view others = "!#$%&'*+-.^_`|~";
   const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -61,8 +61,8 @@ void http_framing::stop() noexcept {
   held_back_ = false;
 }
 
-// The parser is given a header when all of it is there. Given parts of it, it would take each field by itself and hold
-// its limit against what is left: any number of them, a few at a time.
+// The parser is given a header when all of it is there. Given parts of it, it would take each field by itself and compare its limit with
+// the rest. It would then accept any number of fields, a few at a time.
 http_framing::step http_framing::parse_header(std::string_view bytes, handler& to) {
   constexpr std::string_view end_of_header = "\r\n\r\n";
   if (!may_begin_a_request(bytes.front())) return {0, refuse(status::bad_request, to)};
@@ -100,10 +100,9 @@ bool http_framing::accept_header(handler& to) {
   return true;
 }
 
-// The parser is shown no more than the limit at once, so that what it must see as a whole, which is what surrounds a
-// chunk, is no longer than that.
+// The parser is given at most the limit at once. The bytes around a chunk, which it must see as a whole, are then no longer than that.
 http_framing::step http_framing::parse_body(std::string_view bytes, handler& to) {
-  // The parser of Boost 1.74 asserts, when it comes back to the last chunk, that there are more bytes than these.
+  // The parser of Boost 1.74 asserts that there are more bytes than these when it returns to the last chunk.
   constexpr std::string_view last_chunk = "0\r\n\r\n";
   const bool may_be_last = bytes.size() < last_chunk.size() && bytes.substr(0, 3) == last_chunk.substr(0, 3);
   if (request_->chunked() && may_be_last) return {};

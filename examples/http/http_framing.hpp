@@ -17,8 +17,8 @@ struct framing_limits {
   std::size_t body = 1 << 16;  // kept whole until the request is handled
 };
 
-/// One connection's requests, in the order in which they came, however they were cut into pieces or put in a row on the way. A
-/// request that is malformed or too large is refused; what follows it is ignored, as nobody can tell where the next one begins.
+/// The requests of one connection, in their order, however they were cut into pieces or joined on the way. A request that is malformed
+/// or too large is refused. Everything after it is ignored, because its end is unknown.
 class http_framing {
  public:
   using request = boost::beast::http::request<boost::beast::http::string_body>;
@@ -26,19 +26,19 @@ class http_framing {
 
   enum class stage {
     idle,    // no request has begun
-    header,  // bytes of one have come
+    header,  // some bytes of a request have arrived
     body,    // its header is complete
     over,    // nothing more is taken
   };
 
-  /// Is told of what came. It may call `stop`, and no other function that changes the framing.
+  /// Is notified of requests. It may call `stop`, and no other function that changes the framing.
   class handler {
    public:
-    /// A request is complete. It is gone when this returns. False: the bytes that follow it are kept for a later `take`.
+    /// A request is complete. It is destroyed when this returns. Returns false to keep the bytes after it for a later `take`.
     virtual bool on_request(const request&) = 0;
-    /// The peer waits to be told that it may send the body: "HTTP/1.1 100 Continue". Returns as above.
+    /// The peer waits for permission to send the body: "HTTP/1.1 100 Continue". Returns as above.
     virtual bool on_expect_continue() = 0;
-    /// The bytes are no request, or one that is too large. It is over; the status says why.
+    /// The bytes are no request, or one that is too large. The framing is over; the status says why.
     virtual void on_refused(status) = 0;
 
    protected:
@@ -47,28 +47,28 @@ class http_framing {
 
   explicit http_framing(const framing_limits& limits) noexcept : limits_{limits} {}
 
-  /// Takes bytes, after those that are kept, and tells `to` of what they complete.
+  /// Takes bytes, after those that are kept, and notifies `to` of the requests that they complete.
   void take(std::string_view bytes, handler& to);
 
-  /// Keeps bytes for a later `take`, and looks at none of them.
+  /// Keeps bytes for a later `take`, and reads none of them.
   void keep(std::string_view bytes);
 
-  /// True when a handler returned false and bytes are left, which may complete a request: `take` nothing to go on.
+  /// Returns true if a handler returned false and the bytes after it may complete a request. `take` nothing to go on.
   bool held_back() const noexcept { return held_back_; }
 
-  /// Nothing more is taken, and what is kept is forgotten.
+  /// Takes nothing more, and frees the kept bytes.
   void stop() noexcept;
 
   stage at() const noexcept;
-  /// True when a request has begun and is not complete.
+  /// Returns true if a request has begun and is not complete.
   bool has_begun() const noexcept { return at() == stage::header || at() == stage::body; }
-  /// Bytes kept because they mean nothing yet; fewer than `framing_limits::header` unless held back.
+  /// Returns the number of bytes that are kept because their request is not complete. Fewer than `framing_limits::header` unless held back.
   std::size_t buffered() const noexcept { return over_ ? 0 : kept_.size(); }
 
  private:
   using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  // A step uses some bytes, or none if it takes more of them, and says whether to go on.
+  // A step uses some bytes, or none if it needs more of them. It returns whether to go on.
   struct step {
     std::size_t used = 0;
     bool goes_on = true;

@@ -4,10 +4,10 @@
 //
 // Read it from the top:
 //
-//   connection   one peer: its phases, its rate, and what it is still to be sent
+//   connection   one peer: its phases, its rate, and the bytes that it must still get
 //   server       accepts connections, drains them on SIGTERM or SIGINT, counts
 //
-// What is answered is another file's concern, http_exchange.hpp, which knows no socket.
+// Another file makes the answers: http_exchange.hpp, which knows no socket.
 
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
@@ -42,26 +42,26 @@ struct options {
   std::string address = "127.0.0.1";
   int port = 8080;
   milliseconds header = 10s, body = 60s, keep_alive = 75s, max_age = 1h;
-  std::uint64_t min_rate = 240;  // bytes a second
+  std::uint64_t min_rate = 240;  // bytes per second
   milliseconds rate_grace = 5s;
   milliseconds drain = 10s, drain_spread = 2s;
 };
 
-/// How many peers were cut for one reason, and how long after its limit the latest of them.
+/// The number of peers that were cut for one reason, and how long after its limit the latest of them was.
 struct cuts {
   std::uint64_t count = 0;
   std::chrono::nanoseconds latest{};
 };
 
-// What all connections share.
+// The data that all connections share.
 struct shared {
   tickwheel::event_loop loop;
   tickwheel::phase_limits phases;
-  tickwheel::rate_limits rate;  // zero bytes a second: any
+  tickwheel::rate_limits rate;  // zero bytes per second: any rate
   std::chrono::nanoseconds look_at_taking{};
   std::uint64_t most = 0;               // connections open at once
-  std::array<char, 65536> read_buffer;  // one for all: what was read is parsed or copied before the next read
-  std::string out;  // one for all: what a read is answered, until it is sent or is its connection's own
+  std::array<char, 65536> read_buffer;  // one for all: its bytes are parsed or copied before the next read
+  std::string out;  // one for all: the answers of a read, until they are sent or belong to their connection
 
   std::uint64_t open = 0, accepted = 0, turned_away = 0, answered = 0, refused = 0;
   cuts header, body, keep_alive;
@@ -115,7 +115,7 @@ class connection final : private slow_writer::owner {
     if (size == 0) return;  // libuv's way to say "nothing yet"
     if (size == UV_EOF && !self.is_lingering_) {
       uv_read_stop(s);
-      self.peer_ended_ = true;  // it may listen yet, and is told what became of half a request
+      self.peer_ended_ = true;  // it may still read, and gets an answer to half a request
       self.exchange_.end(self.on_.out);
       return self.answer();
     }
@@ -141,7 +141,7 @@ class connection final : private slow_writer::owner {
     answer();
   }
 
-  // All there was to send is sent: the next request is awaited, or has begun already and gets a time of its own.
+  // All answers are sent. The connection waits for the next request, or that has already begun and gets a time of its own.
   void go_on() noexcept {
     const http_exchange::stage stage = exchange_.at();
     if (stage == http_exchange::stage::over) return finish();
@@ -165,9 +165,9 @@ class connection final : private slow_writer::owner {
 
   // --- bytes out
 
-  // Nearly always the socket takes all at once. If not, the peer is not read from until it took what it is owed, which
-  // bounds our memory, and it has to take that at the least rate. So it is when more requests are waiting to be
-  // answered: others have their turn in between.
+  // Nearly always the socket takes all at once. If not, nothing is read from the peer until it has taken the rest, which bounds our memory,
+  // and it must take that at the least rate. The same happens if more requests wait for answers: other connections have their turn in
+  // between.
   void answer() noexcept {
     std::string& out = on_.out;
     const std::size_t taken = exchange_.held_back() ? 0 : send(out);
@@ -180,7 +180,7 @@ class connection final : private slow_writer::owner {
     out.clear();
   }
 
-  // How much of it the socket takes at once; closes when there is none any more.
+  // Returns how much of it the socket takes at once. Closes the connection if that is broken.
   std::size_t send(std::string_view bytes) noexcept {
     const std::ptrdiff_t sent = rest_.try_write(bytes);
     if (sent < 0) close();
@@ -199,8 +199,8 @@ class connection final : private slow_writer::owner {
 
   // --- the end
 
-  // All is said. A socket that is closed while the peer still sends resets the connection, and the peer may lose what
-  // it was told last: so it is listened to a little longer.
+  // All answers are given. A socket that is closed while the peer still sends resets the connection, and the peer may lose the last
+  // answer. So the server reads from it a little longer.
   void finish() noexcept {
     if (peer_ended_) return close();
     phases_.cancel();
@@ -241,8 +241,8 @@ class connection final : private slow_writer::owner {
     counted.latest = std::max<std::chrono::nanoseconds>(counted.latest, tickwheel::clock::now() - phase_began_ - limit);
   }
 
-  // A peer that has begun a request is told why, as far as the socket takes it at once. One that does not take its
-  // answer is reset, or the system would go on offering it what it has taken from us.
+  // A peer that has begun a request gets the reason, as far as the socket takes it at once. A peer that does not take its answer is reset,
+  // or the system would go on offering the bytes that it took from us.
   void cut() noexcept {
     if (!rest_.is_idle()) return end(true);
     std::string goodbye;
@@ -256,7 +256,7 @@ class connection final : private slow_writer::owner {
     close();
   }
 
-  // Idempotent: an error, a timeout and the drain may each want to.
+  // Idempotent, because an error, a timeout and the drain may each call it.
   void close() noexcept { end(false); }
 
   void end(bool by_reset) noexcept {
@@ -301,8 +301,7 @@ class server {
     on_.look_at_taking = on_.rate.interval / 4;
   }
 
-  /// Listens at `address`, and writes the port there if it was 0. Descriptors are left for `most` connections. 0 or a
-  /// UV_ code.
+  /// Listens at `address`, and writes the port there if it was 0. Leaves descriptors for `most` connections. Returns 0 or a UV_ code.
   int listen(sockaddr_in& address, std::uint64_t most) noexcept {
     on_.most = most;
     if (const int error = on_.loop.open()) return error;
@@ -316,7 +315,7 @@ class server {
     return listen_at(listener_, address, on_connection);
   }
 
-  /// Returns once it was signalled and all connections are gone.
+  /// Returns after a signal, when all connections are closed.
   void run() noexcept { on_.loop.run(); }
 
   void end() noexcept {

@@ -22,7 +22,7 @@ int slow_writer::write(std::string_view rest, std::chrono::nanoseconds look_ever
   return write_next();
 }
 
-// In pieces, so that `owed` sees it shrink also where the system cannot be asked.
+// In pieces, so that `owed` sees it shrink even if the system cannot be asked.
 int slow_writer::write_next() noexcept {
   constexpr std::size_t piece = 16384;
   const std::size_t size = std::min(piece, unsent_.size() - sent_);

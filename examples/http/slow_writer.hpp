@@ -1,4 +1,4 @@
-// Writes what a socket does not take at once, and finds out how fast the peer takes it.
+// Writes the bytes that a socket does not take at once, and finds out how fast the peer takes them.
 #pragma once
 
 #include <tickwheel/uv/timer.hpp>
@@ -18,11 +18,11 @@ class slow_writer {
  public:
   class owner {
    public:
-    /// The peer has taken so many bytes since the last call.
+    /// The peer has taken this many bytes since the last call.
     virtual void on_taken(std::size_t bytes) noexcept = 0;
     /// The socket has taken all.
     virtual void on_written() noexcept = 0;
-    /// The socket is broken, or is being closed. May be called when the owner knows that already.
+    /// The socket is broken, or is closing. May be called when the owner already knows.
     virtual void on_write_failed() noexcept = 0;
 
    protected:
@@ -41,7 +41,7 @@ class slow_writer {
 
   bool is_idle() const noexcept { return unsent_.empty(); }
 
-  /// Tells the owner nothing more of what the peer takes.
+  /// Stops notifying the owner.
   void cancel() noexcept { look_.cancel(); }
 
  private:
@@ -56,5 +56,5 @@ class slow_writer {
   uv_write_t request_{};
   std::string unsent_;
   std::size_t sent_ = 0, writing_ = 0;  // of `unsent_`
-  std::size_t owed_ = 0;                // at the last look
+  std::size_t owed_ = 0;                // at the last check
 };

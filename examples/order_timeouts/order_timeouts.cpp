@@ -12,8 +12,8 @@
 //   shop      one connection: its requests, and the starts that wait for its acknowledgement
 //   server    the loop and the scheduler: accepts shops, hands them the tasks that are due, drains
 //
-// The server keeps no order in memory. After a crash it starts the tasks again that were running, so a shop may be told to cancel
-// the same order twice: it tells that by the number of the order and its due time.
+// The server keeps no order in memory. After a crash it starts the tasks again that were running. A shop may then be told to cancel the
+// same order twice. It recognizes that by the number of the order and its due time.
 
 #include "../support/command_line.hpp"
 #include "../support/listen.hpp"

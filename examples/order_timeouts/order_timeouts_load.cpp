@@ -125,7 +125,7 @@ class link {
  public:
   link(shop_context& on, int port) : on_{on}, port_{port} {}
 
-  /// 0 or a UV_ code.
+  /// Returns 0 or a UV_ code.
   int open() noexcept {
     if (const int error = uv_ip4_addr("127.0.0.1", port_, &server_)) return error;
     if (const int error = waiting_.open(on_.asked.window)) return error;
@@ -198,7 +198,7 @@ class links {
     for (const int port : on.asked.ports) all_.push_back(std::make_unique<link>(on, port));
   }
 
-  /// 0 or a UV_ code.
+  /// Returns 0 or a UV_ code.
   int open() noexcept {
     for (const auto& l : all_)
       if (const int error = l->open()) return error;
@@ -208,7 +208,7 @@ class links {
     for (const auto& l : all_) l->close();
   }
 
-  /// Sends a request of `o` to the next server. False if that has to wait: as many requests wait as may, or no server is there.
+  /// Sends a request of `o` to the next server. Returns false if it must wait: no server is there, or all have as many requests as they may.
   bool ask(order& o, const order_request& r) noexcept {
     for (std::size_t tries = 0; tries != all_.size(); ++tries)
       if (link& next = *all_[++turn_ % all_.size()]; can_ask(next)) return next.ask(o, r);
@@ -218,7 +218,7 @@ class links {
     return std::any_of(all_.begin(), all_.end(), [this](const auto& l) { return can_ask(*l); });
   }
 
-  /// Asks all servers which partitions they own, and looks at the answers of the last time.
+  /// Asks all servers which partitions they own, and checks the answers of the last time.
   void look() {
     now_ = system_clock::now();
     std::vector<const server_sight*> servers;
@@ -248,7 +248,7 @@ class links {
   shop_context& on_;
   std::vector<std::unique_ptr<link>> all_;
   std::size_t turn_ = 0;
-  system_clock::time_point now_{};  // of the last look
+  system_clock::time_point now_{};  // of the last check
 };
 
 order* shop_context::find(std::uint64_t number) noexcept {
@@ -372,7 +372,7 @@ class shop {
   }
 
  private:
-  // Asks who owns what. The first order waits until all partitions are owned.
+  // Asks for the owners of all partitions. The first order waits until each partition has one.
   void look() noexcept {
     links_.look();
     const auto now = tickwheel::clock::now();

@@ -29,7 +29,7 @@ class outage_log {
  public:
   explicit outage_log(std::size_t partitions) noexcept : partitions_{partitions} {}
 
-  /// Looks at all servers.
+  /// Checks all servers.
   void look(const std::vector<const server_sight*>& servers, std::chrono::system_clock::time_point now) {
     std::size_t owned = 0;
     is_ready_ = true;
@@ -73,7 +73,7 @@ class outage_log {
   };
 
   const std::size_t partitions_;
-  std::vector<server_sight> alive_;  // at the last look; without partitions: the server was not
+  std::vector<server_sight> alive_;  // at the last check; without partitions: the server was not
   bool is_ready_ = false;
   std::optional<std::chrono::system_clock::time_point> begun_at_;
   std::vector<outage> outages_;

@@ -2,19 +2,18 @@
 //
 //   reservations --holds 5000000 --hold-time 30m
 //
-// A sale opens, and millions of customers put an article into their basket within a minute. Each hold counts as
-// reserved, so that nothing is sold twice; it ends confirmed, released by the customer, or when its time is up. The
-// clock is turned by hand (tickwheel::manual_driver), so that half an hour takes seconds, and comes out the same each
-// time.
+// A sale opens, and millions of customers put an article into their basket within a minute. Each hold counts as reserved, so that
+// nothing is sold twice. It ends confirmed, released by the customer, or when its time is up. Time is manual
+// (tickwheel::manual_driver), so half an hour takes seconds, with the same result each time.
 //
 // Read it from the top:
 //
-//   article   what is on stock, and how much of it is reserved
-//   hold      one unit for one customer; is itself the timer that comes when its time is up
+//   article   the stock, and the part of it that is reserved
+//   hold      one unit for one customer; it is itself the timer that expires when its time is up
 //   sale      the simulation
 //
-// After each step the article concerned must have reserved == confirmed + open, and no more reserved than it has; now
-// and then all holds are counted. Exit code 0: so it was; 1: it was not; 2: asked for something impossible.
+// After each step the article of that step must have reserved == confirmed + open, and not more than its stock reserved. Now and then all
+// holds are counted. Exit code 0: that was so; 1: it was not; 2: asked for something impossible.
 
 #include "../support/command_line.hpp"
 
@@ -45,7 +44,7 @@ void require(bool holds, const char* broken) {
 
 struct article {
   std::uint32_t units = 0;
-  std::uint32_t reserved = 0;   // what decides whether one more can be held
+  std::uint32_t reserved = 0;   // decides whether one more can be held
   std::uint32_t open = 0;       // holds that wait for their customer
   std::uint32_t confirmed = 0;  // holds that were paid: sold
 
@@ -65,7 +64,7 @@ class hold : private tickwheel::timer {
 
   hold(tickwheel::timer_service& timers, article& of) noexcept : timer{timers, &on_due}, article_{of} {}
 
-  /// Requires: the article has one left. 0 or a UV_ code, and nothing is held.
+  /// Requires: the article has one left. Returns 0, or a UV_ code without holding anything.
   int begin(nanoseconds time) noexcept {
     if (const int error = arm_at(service().now() + time)) return error;
     state_ = state::open;
@@ -75,8 +74,8 @@ class hold : private tickwheel::timer {
     return 0;
   }
 
-  /// The customer has paid. False: too late. The timer is left to come, and finds the hold confirmed: cancelling it
-  /// would do as well.
+  /// The customer has paid. Returns false if that is too late. The timer stays armed, and finds the hold confirmed when it expires.
+  /// Cancelling it would also be right.
   bool confirm() noexcept {
     if (state_ != state::open) return false;
     state_ = state::confirmed;
@@ -86,7 +85,7 @@ class hold : private tickwheel::timer {
     return true;
   }
 
-  /// The customer wants it no more. False: too late.
+  /// The customer does not want it any more. Returns false if that is too late.
   bool release() noexcept {
     if (state_ != state::open) return false;
     cancel();
@@ -99,7 +98,7 @@ class hold : private tickwheel::timer {
   bool waits() const noexcept { return armed(); }
 
  private:
-  // Its time is up: looks again whether it was confirmed.
+  // Its time is up: checks again whether it was confirmed.
   static void on_due(wheel_entry& entry) noexcept {
     auto& self = static_cast<hold&>(timer::from(entry));
     if (self.state_ == state::open) self.give_back(state::expired);
@@ -128,18 +127,18 @@ struct options {
   std::uint64_t seed = 1;
 };
 
-/// SplitMix64: reproducible, and fast enough not to be what is measured.
+/// SplitMix64: reproducible, and so fast that it is not the thing that is measured.
 class random_numbers {
  public:
   explicit random_numbers(std::uint64_t seed) noexcept : state_{seed} {}
-  /// From 0 to below `bound`.
+  /// Returns a number from 0 to below `bound`.
   std::uint32_t below(std::uint32_t bound) noexcept {
     std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z ^= z >> 27;
     return static_cast<std::uint32_t>(((z >> 32) * bound) >> 32);
   }
-  /// From 0 to below 1.
+  /// Returns a number from 0 to below 1.
   double part() noexcept { return below(std::numeric_limits<std::uint32_t>::max()) * 0x1p-32; }
 
  private:
@@ -148,7 +147,7 @@ class random_numbers {
 
 class sale {
  public:
-  /// Of every tenth article there are far too few; of the others there is enough for all who ask.
+  /// Every tenth article has far too few units. The others have enough for all customers.
   explicit sale(const options& o) : asked_{o}, random_{o.seed}, articles_(o.articles) {
     const std::uint32_t mean = o.holds / o.articles;
     const std::uint32_t others = o.articles - o.articles / 10;
@@ -158,7 +157,7 @@ class sale {
     require(timers_.open(time_) == 0, "no memory");
   }
 
-  /// The rush: holds as fast as they can be made, a burst each millisecond.
+  /// The rush: makes holds as fast as possible, in a burst per millisecond.
   void open() {
     const auto begin = tickwheel::clock::now();
     const auto bursts = static_cast<std::uint64_t>(asked_.rush.count());
@@ -170,10 +169,10 @@ class sale {
     took_ = tickwheel::clock::now() - begin;
   }
 
-  /// Customers make up their minds, one after the other, until a little after the last hold has run out; so some come
-  /// too late. Each hold is looked at once, in an order far from the one they were made in.
+  /// Customers decide one after the other, until a little after the last hold has expired. So some are too late. Each hold is decided once,
+  /// in an order far from the order in which they were made.
   void decide() {
-    constexpr std::uint64_t stride = 1'000'000'007;  // a prime larger than the number of holds: comes by each
+    constexpr std::uint64_t stride = 1'000'000'007;  // a prime larger than the number of holds: reaches each of them
     const auto seconds = static_cast<std::uint64_t>((asked_.rush + asked_.hold_time) / 1s) + 1;
     std::uint64_t seen = 0;
     for (std::uint64_t second = 1; second <= seconds; ++second) {
@@ -186,7 +185,7 @@ class sale {
     recount();
   }
 
-  /// Prints what became of the holds; they must all have ended.
+  /// Prints how the holds ended. Requires: they have all ended.
   void report() const {
     std::size_t ends[5]{}, still_armed = 0;
     for (const hold& h : holds_) {
@@ -223,7 +222,7 @@ class sale {
       too_late_ += !h.release();
   }
 
-  /// What the articles say is what their holds are.
+  /// The counts of the articles must agree with their holds.
   void recount() const {
     std::vector<article> counted(articles_.size());
     for (const hold& h : holds_) {
@@ -243,7 +242,7 @@ class sale {
   tickwheel::manual_driver time_;
   tickwheel::timer_service timers_;
   std::vector<article> articles_;
-  std::deque<hold> holds_;  // a deque, since timers cannot move
+  std::deque<hold> holds_;  // a deque, because timers cannot move
   std::size_t sold_out_ = 0, too_late_ = 0;
   nanoseconds took_{};
 };
@@ -268,7 +267,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--seed", o.seed, "of the random numbers")->capture_default_str();
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
-  if (!(o.confirmed + o.released <= 1)) {  // NaN, too
+  if (!(o.confirmed + o.released <= 1)) {  // also for NaN
     std::fprintf(stderr, "reservations: --released: no share, or with --confirmed more than all\n");
     return exit_bad_usage;
   }

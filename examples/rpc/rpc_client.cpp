@@ -3,16 +3,16 @@
 //   rpc_server --port 7002 --loss 0.04 --slow 0.02 &
 //   rpc_client --port 7002 --duration 6
 //
-// Calls begin at a steady rate. Each has a deadline, and makes attempts until one is answered, over one connection that
-// is made again when it is lost. Read it from the top:
+// Calls begin at a steady rate. Each has a deadline, and makes attempts until one is answered. They share one connection, which is made
+// again when it is lost. Read it from the top:
 //
 //   call      one operation: its deadline, its retries, its outcome
-//   link      the connection: who waits for which answer; reconnects
+//   link      the connection: which call waits for which answer; reconnects
 //   load      begins calls, ends, judges
 //
-// What keeps it together: an attempt waits no longer than its share of the call's time, which the server is told; an
-// attempt that could not begin in time is not waited for; and retries are a fifth of the calls at most, so that a
-// server that comes back is not met by all that failed meanwhile. It ends with a verdict:
+// Three rules keep it stable. An attempt waits no longer than its share of the call's time, and the server is told that share. The client
+// does not wait for an attempt that could not begin in time. At most a fifth of the calls are retries, so a server that comes back does
+// not get all failed calls at once. The program ends with a verdict:
 //
 //   exit code 0   every figure is right
 //             1   some figure is wrong, or the server was not there
@@ -58,19 +58,19 @@ struct options {
 };
 
 struct figures {
-  std::uint64_t begun = 0, held_back = 0;  // held back: as many were open as may be
+  std::uint64_t begun = 0, held_back = 0;  // held back: the limit of open calls was reached
   std::uint64_t answered = 0, expired = 0;
   std::uint64_t refused_by_server = 0, refused_by_budget = 0, refused_by_attempts = 0;
   std::uint64_t retries = 0;
-  std::uint64_t ended_twice = 0, late = 0;  // which must not be
+  std::uint64_t ended_twice = 0, late = 0;  // both must be zero
   nanoseconds latest = nanoseconds::min();  // end of a call, against its deadline
   unsigned connections = 0;
 };
 
-constexpr unsigned saved_retries = 200;  // what the budget has to begin with
+constexpr unsigned saved_retries = 200;  // the budget at the beginning
 constexpr unsigned most_attempts = 8;
 
-// What the calls share.
+// The data that all calls share.
 struct client_context {
   explicit client_context(const options& o) : asked{o} {}
 
@@ -92,9 +92,9 @@ class call : public tickwheel::pending_call {
 
   void begin() noexcept;
 
-  /// An attempt was answered; `link` calls it.
+  /// An attempt was answered. `link` calls it.
   void on_reply(rpc_status status) noexcept;
-  /// An attempt was not, in time (UV_ETIMEDOUT), or because the connection is not there.
+  /// An attempt was not answered in time (UV_ETIMEDOUT), or the connection is not there.
   void on_failed(int error) noexcept;
 
   bool is_open() const noexcept { return open_; }
@@ -118,7 +118,7 @@ class link {
  public:
   explicit link(client_context& on) : on_{on}, reconnect_{on.loop.timers(), *this, patient} {}
 
-  /// 0 or a UV_ code.
+  /// Returns 0 or a UV_ code.
   int open() noexcept {
     if (const int error = pending_.open(on_.asked.calls)) return error;
     if (const int error = reconnect_.start()) return error;
@@ -126,7 +126,7 @@ class link {
     return 0;
   }
 
-  /// Sends an attempt of `c`, which waits for its answer until `until`. 0 or a UV_ code: then `c` waits for nothing.
+  /// Sends an attempt of `c`, which waits for its answer until `until`. Returns 0, or a UV_ code: then `c` waits for nothing.
   int send(call& c, microseconds work, deadline until) noexcept {
     if (!connected_) return UV_ENOTCONN;
     const auto now = on_.loop.timers().now();
@@ -138,7 +138,7 @@ class link {
     return UV_ECONNRESET;
   }
 
-  /// Closes it, for good.
+  /// Closes it for ever.
   void close() noexcept {
     closing_ = true;
     reconnect_.cancel();
@@ -162,7 +162,7 @@ class link {
 
   void on_connected(int error) noexcept {
     if (error == 0) error = uv_read_start(reinterpret_cast<uv_stream_t*>(&socket_), give_buffer, on_read);
-    if (error != 0) return lose();  // also called when it is closing already
+    if (error != 0) return lose();  // also called if it is already closing
     uv_tcp_nodelay(&socket_, 1);
     connected_ = true;
     ++on_.counted.connections;
@@ -170,7 +170,7 @@ class link {
         reconnect_.start();  // the next loss is a first one; cannot fail: the service is open, and there is no deadline
   }
 
-  // The answers that were on their way will not come. Idempotent.
+  // Answers that were on their way do not arrive any more. Idempotent.
   void lose() noexcept {
     auto* const handle = reinterpret_cast<uv_handle_t*>(&socket_);
     if (!has_socket_ || uv_is_closing(handle)) return;
@@ -191,7 +191,7 @@ class link {
     auto& self = *static_cast<link*>(s->data);
     if (size < 0) return self.lose();
     self.in_.read(static_cast<std::size_t>(size), [&](const rpc_reply& r) noexcept {
-      // no call: its attempt has expired, or was cancelled, and the answer is of no use
+      // no call: its attempt has expired or was cancelled, and the answer is useless
       if (call* const c = self.pending_.complete(r.id)) c->on_reply(r.status);
       return self.connected_;
     });
@@ -225,7 +225,7 @@ void call::begin() noexcept {
   open_ = true;
   ++on_.counted.begun;
   until_ = deadline::after(on_.asked.timeout, on_.loop.timers());
-  // One in a hundred asks for more work than there is time for, and is to be refused before any of it is done.
+  // One call in a hundred asks for more work than it has time for. It must be refused before any of it is done.
   const bool too_much = on_.random() % 100 == 0;
   const auto longest = static_cast<std::uint64_t>(microseconds{on_.asked.work}.count());
   work_ = too_much ? 2 * on_.asked.timeout : microseconds{on_.random() % (longest + 1)};
@@ -260,7 +260,7 @@ void call::try_again() noexcept {
   }
 }
 
-// Every call comes here once, whatever happened.
+// Every call ends here once, whatever happened.
 void call::end(std::uint64_t figures::*outcome) noexcept {
   if (!open_) ++on_.counted.ended_twice;
   open_ = false;
@@ -278,7 +278,7 @@ class load {
   explicit load(const options& asked) : context_{asked} {}
   ~load() { end(); }
 
-  /// Runs the load to its end, which comes whatever the server does. 0 or a UV_ code.
+  /// Runs the load to its end, which comes whatever the server does. Returns 0 or a UV_ code.
   int run() {
     const options& asked = context_.asked;
     if (const int error = uv_ip4_addr("127.0.0.1", asked.port, &context_.server)) return error;
@@ -288,7 +288,7 @@ class load {
     begun_at_ = clock::now();
     if (const int error = begin_timer_.start(1ms)) return error;
     if (const int error = stop_timer_.arm(asked.duration)) return error;
-    // by then the last call has come to its deadline
+    // by then the deadline of the last call has passed
     if (const int error = end_timer_.arm(asked.duration + asked.timeout + asked.margin)) return error;
     context_.loop.run();
     took_ = clock::now() - begun_at_;
@@ -296,7 +296,7 @@ class load {
     return 0;
   }
 
-  /// Prints the figures; true when they are right. Requires: it has run.
+  /// Prints the figures. Returns true if they are right. Requires: it has run.
   bool judge() const {
     const options& asked = context_.asked;
     const figures& f = context_.counted;
@@ -332,12 +332,12 @@ class load {
   }
 
  private:
-  // What is due at the rate asked for; what no call is free for is not made up for later.
+  // Begins the calls that are due at the rate. A call for which there is no room is not made up for later.
   void begin_some() noexcept {
     const std::chrono::duration<double> elapsed = clock::now() - begun_at_;
     const auto due = static_cast<std::uint64_t>(elapsed.count() * context_.asked.rate);
     for (; asked_ < due; ++asked_) {
-      // round robin: the next one is the one whose last deadline is the longest ago
+      // round robin: the deadline of the next call passed the longest time ago
       call& c = calls_[next_];
       if (c.is_open()) {
         ++context_.counted.held_back;
@@ -356,7 +356,7 @@ class load {
     context_.loop.close();
   }
 
-  // Each call has come to its deadline: what is open still has been forgotten.
+  // The deadline of each call has passed, so a call that is still open was forgotten.
   void finish() noexcept {
     lost_ = static_cast<std::uint64_t>(
         std::count_if(calls_.begin(), calls_.end(), [](const call& c) { return c.is_open(); }));
@@ -365,7 +365,7 @@ class load {
 
   client_context context_;
   link link_{context_};
-  std::deque<call> calls_;  // a deque, since what holds timers cannot move; after the link, which outlives them
+  std::deque<call> calls_;  // a deque, because objects with timers cannot move; after the link, which outlives them
   std::size_t next_ = 0;
   std::uint64_t asked_ = 0;
   clock::time_point begun_at_{};

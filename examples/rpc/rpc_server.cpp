@@ -1,16 +1,16 @@
-// A server of calls that take a while, and that are of no use once their callers have stopped waiting.
+// A server of calls that take a while, and that are useless once their callers have stopped waiting.
 //
 //   rpc_server --port 7002
 //
-// A request says how long the work takes and how much time its caller has left. What cannot be done in that time is
-// refused at once, before any work; so is what exceeds --jobs. Read it from the top:
+// A request says how long the work takes and how much time its caller has left. Work that takes longer than that is refused at once,
+// before it begins. So is work beyond --jobs. Read it from the top:
 //
-//   job          one request that is being worked on: here a timer, where a real server would ask a database
+//   job          one request whose work is running: here a timer, where a real server would ask a database
 //   connection   one peer, and its jobs
 //   server       accepts, waits for signals, drains
 //
-// With --loss some requests get no answer, as if it had been lost on the way, and with --slow some take longer than
-// they said: that is what deadlines are for.
+// With --loss some requests get no answer, as if it had been lost on the way. With --slow some take longer than they said. Deadlines are
+// made for both.
 
 #include "../support/command_line.hpp"
 #include "../support/listen.hpp"
@@ -37,7 +37,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using tickwheel::deadline;
 
-constexpr milliseconds slow_by = 150ms;  // what takes longer takes so much longer
+constexpr milliseconds slow_by = 150ms;  // the delay of a slow one
 
 struct options {
   int port = 7002;
@@ -46,7 +46,7 @@ struct options {
   milliseconds duration = 0s;
 };
 
-// What the connections share.
+// The data that all connections share.
 struct server_context {
   explicit server_context(const options& o) : asked{o} {}
 
@@ -57,7 +57,7 @@ struct server_context {
   std::minstd_rand random;
   std::uint64_t working = 0;  // jobs
   std::uint64_t requests = 0;
-  std::uint64_t done = 0, too_late = 0, busy = 0, lost = 0, unwanted = 0;  // what became of them
+  std::uint64_t done = 0, too_late = 0, busy = 0, lost = 0, unwanted = 0;  // the jobs, by how they ended
 };
 
 class connection;
@@ -68,7 +68,7 @@ class job {
  public:
   job(connection& from, const rpc_request& what, deadline until);
 
-  std::list<job>::iterator self;  // where its connection has it
+  std::list<job>::iterator self;  // its place in its connection
 
   std::uint64_t id() const noexcept { return id_; }
   deadline until() const noexcept { return until_; }
@@ -99,8 +99,7 @@ class connection {
 
   tickwheel::timer_service& timers() noexcept { return on_.loop.timers(); }
 
-  /// Ends the job, which is destroyed. The work took its time, and maybe more: then the answer would be of no use, and
-  /// the caller has stopped waiting.
+  /// Ends the job and destroys it. If the work took longer than the caller waits, the reply says so.
   void finish(job& j) noexcept {
     const bool in_time = !j.until().passed(timers().read_clock());
     const std::uint64_t id = j.id();
@@ -109,7 +108,7 @@ class connection {
     reply(id, in_time ? rpc_status::done : rpc_status::too_late);
   }
 
-  /// Idempotent. What is being worked on for this peer is wanted by nobody any more.
+  /// Idempotent. Nobody wants the results of this peer's jobs any more.
   void close() noexcept {
     auto* const handle = reinterpret_cast<uv_handle_t*>(&socket_);
     if (uv_is_closing(handle)) return;
@@ -135,7 +134,7 @@ class connection {
     self.in_.read(static_cast<std::size_t>(size), [&](const rpc_request& r) noexcept { return self.begin(r); });
   }
 
-  // False when the connection is closing.
+  // Returns false if the connection is closing.
   bool begin(const rpc_request& r) noexcept {
     ++on_.requests;
     if (on_.happens(on_.asked.loss)) {
@@ -180,7 +179,7 @@ class server {
   explicit server(const options& asked) : context_{asked} {}
   ~server() { end(); }
 
-  /// Listens on 127.0.0.1, at the port that `port` says afterwards, and catches signals. 0 or a UV_ code.
+  /// Listens on 127.0.0.1, writes the port to `port`, and catches signals. Returns 0 or a UV_ code.
   int listen(int& port) {
     if (const int error = context_.loop.open()) return error;
     uv_loop_t* const loop = &context_.loop.uv();
@@ -206,7 +205,7 @@ class server {
     context_.loop.close();
   }
 
-  /// Requires: ended.
+  /// Requires: it has ended.
   const server_context& totals() const noexcept { return context_; }
 
  private:
@@ -218,7 +217,7 @@ class server {
     if (context_.loop.timers().is_open()) uv_walk(&context_.loop.uv(), close_connection, this);
   }
 
-  // What is not closing and not the timers' is a connection's.
+  // All handles that are not closing, except those of the timers, belong to connections.
   static void close_connection(uv_handle_t* h, void* self) noexcept {
     if (uv_is_closing(h) || static_cast<server*>(self)->context_.loop.timers().owns(h)) return;
     static_cast<connection*>(h->data)->close();

@@ -11,11 +11,11 @@
 #include <string>
 #include <string_view>
 
-/// What the programs end with when they were asked for something that cannot be done.
+/// The exit code of a program that was asked for something impossible.
 inline constexpr int exit_bad_usage = 2;
 
-/// Reads "250ms", "2s", "5m", "1h" or "7d"; a number alone counts in `unit_of_plain`. No value: it is not that, or is more than a
-/// year, which is a slip of the finger rather than a timeout.
+/// Reads "250ms", "2s", "5m", "1h" or "7d". A number without a unit counts in `unit_of_plain`. Returns no value for other text, or for
+/// more than a year, which is rather a typing error than a timeout.
 inline std::optional<std::chrono::milliseconds> parse_duration(std::string_view text,
                                                                std::chrono::milliseconds unit_of_plain) {
   using namespace std::chrono_literals;
@@ -39,8 +39,8 @@ inline CLI::Option* add_duration(CLI::App& app, const std::string& name, std::ch
   return app.add_option_function<std::string>(name, parse, help)->type_name("DURATION");
 }
 
-/// Parses the command line; what to exit with if the program is not to go on. An error is one line: the pages of
-/// --help below it, as CLI11 would print them, bury what was wrong.
+/// Parses the command line. Returns the exit code if the program must not go on. An error is one line: CLI11 would print the pages of
+/// --help below it, and nobody would see it.
 inline std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);

@@ -1,11 +1,11 @@
-// How many connections a process may have: a descriptor each, of which a shell usually grants 1024.
+// The number of connections that a process may have: each takes a descriptor, and a shell usually grants 1024.
 #pragma once
 
 #include <sys/resource.h>
 
 #include <string>
 
-/// Raises the limit as far as a process may by itself, and says how far that is.
+/// Raises the limit as far as a process may by itself, and returns it.
 inline rlim_t raise_descriptor_limit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
@@ -14,7 +14,7 @@ inline rlim_t raise_descriptor_limit() noexcept {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : granted;
 }
 
-/// What to say of more `descriptors` than this process may have beside those that a program has anyway; empty when they fit.
+/// Returns an error text if this process may not have `descriptors` beside those that each program has. Otherwise empty.
 inline std::string too_many_descriptors(rlim_t descriptors) {
   constexpr rlim_t others = 32;
   const rlim_t limit = raise_descriptor_limit();

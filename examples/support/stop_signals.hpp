@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM, by which a server is asked to stop.
+// SIGINT and SIGTERM, which ask a server to stop.
 #pragma once
 
 #include <uv.h>
@@ -9,7 +9,7 @@
 template <auto Stop>
 class stop_signals;
 
-/// Calls `Stop` of its owner, on the loop's thread, when one of them comes.
+/// Calls `Stop` of its owner, on the loop's thread, when one of them arrives.
 template <class Owner, void (Owner::*Stop)() noexcept>
 class stop_signals<Stop> {
  public:
@@ -17,7 +17,7 @@ class stop_signals<Stop> {
   stop_signals(const stop_signals&) = delete;
   stop_signals& operator=(const stop_signals&) = delete;
 
-  /// 0 or a UV_ code. They hold the loop until `close`, which is to be called in either case.
+  /// Returns 0 or a UV_ code. The signals hold the loop until `close`, which must be called in either case.
   [[nodiscard]] int start(uv_loop_t& loop) noexcept {
     for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
       if (const int error = uv_signal_init(&loop, handle)) return error;

@@ -9,14 +9,14 @@
 #include <sstream>
 #include <string_view>
 
-/// For a handler. `limit` names what ran out.
+/// For a handler. `limit` names the limit that was exceeded.
 inline void log_timeout(const tickwheel::timer_service& timers, std::string_view limit) {
   std::ostringstream line;
   line << limit << ", " << timers.why() << '\n';
   std::fputs(line.str().c_str(), stdout);
 }
 
-/// `silence` is how long the peer had done nothing, less what we stalled ourselves.
+/// `silence` is how long the peer did nothing, without the time of our own stalls.
 inline void log_timeout(const tickwheel::timer_service& timers, std::string_view limit,
                         std::chrono::nanoseconds silence) {
   std::ostringstream line;

@@ -14,7 +14,7 @@ class bounded_queue {
   /// Requires: `most` is not zero.
   explicit bounded_queue(std::size_t most) : most_{most} {}
 
-  /// False when it is full or closed. Does not wait.
+  /// Adds an item. Returns false if it is full or closed. Does not wait.
   bool try_push(const T& item) {
     {
       const std::lock_guard lock{mutex_};
@@ -25,7 +25,7 @@ class bounded_queue {
     return true;
   }
 
-  /// Waits for an item; nothing once it is closed and empty.
+  /// Waits for an item. Returns nothing once it is closed and empty.
   std::optional<T> pop() {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, [this] { return closed_ || !items_.empty(); });
@@ -35,7 +35,7 @@ class bounded_queue {
     return item;
   }
 
-  /// Nothing comes in any more; what is in can still be taken. Idempotent.
+  /// Refuses further items. Items that are in it can still be taken. Idempotent.
   void close() {
     {
       const std::lock_guard lock{mutex_};

@@ -1,9 +1,9 @@
-// Load for worker_pool, which it judges: does every reply arrive, right, and none before its delay has passed?
+// Load for worker_pool, which it judges: does every reply arrive, is it right, and is none sent before its delay has passed?
 //
 //   worker_pool --port 7001 &
 //   worker_load --port 7001 --connections 200 --duration 4
 //
-// Each connection has a number of questions out, and replaces each that is answered by another. It ends with one line:
+// Each connection has a number of outstanding questions, and replaces each answered one. The program ends with one line:
 //
 //   exit code 0   every reply came, and was right
 //             1   some did not, or the server was not there
@@ -52,10 +52,10 @@ struct figures {
   std::uint64_t questions = 0, replies = 0;
   std::uint64_t wrong = 0;        // replies that were not asked for, or not right
   std::uint64_t early = 0;        // replies before their delay had passed since the question was sent
-  std::vector<nanoseconds> late;  // of each other: how long after it; queueing, the work and the way are in it
+  std::vector<nanoseconds> late;  // of the other replies: time since the delay; queueing, work and way included
 };
 
-// What the connections share.
+// The data that all connections share.
 struct load_context {
   explicit load_context(const options& o) : asked{o} {}
 
@@ -86,7 +86,7 @@ class client {
     if (const int error = uv_tcp_connect(&request_, &socket_, server, on_connect)) on_connected(error);
   }
 
-  /// Asks nothing more, and ends once the last reply has come.
+  /// Asks nothing more, and ends once the last reply has arrived.
   void wind_up() noexcept {
     winding_up_ = true;
     if (out_.empty()) finish();
@@ -109,9 +109,9 @@ class client {
   void ask() noexcept {
     request r{on_.next_question++, on_.draw_delay_ms()};
     uv_buf_t bytes = uv_buf_init(reinterpret_cast<char*>(&r), sizeof r);
-    // Taken before the call: no delay counts from earlier than this, whatever happens on the way.
+    // The time is read before the call. No delay counts from earlier than this, whatever happens on the way.
     const clock::time_point due = clock::now() + milliseconds{r.delay_ms};
-    // what is out fits into any socket's buffer many times, so that the server is gone if this is not taken
+    // any socket's buffer has room for all outstanding questions many times: if this one is not taken, the server is gone
     if (uv_try_write(stream(), &bytes, 1) != static_cast<int>(sizeof r)) return lose();
     out_.emplace(r.question, due);
     ++on_.counted.questions;
@@ -164,7 +164,8 @@ class client {
   uv_tcp_t socket_{};
   uv_connect_t request_{};
   bool has_socket_ = false, winding_up_ = false, finished_ = false;
-  std::unordered_map<std::uint64_t, clock::time_point> out_;  // what was asked, and from when it may be answered
+  std::unordered_map<std::uint64_t, clock::time_point>
+      out_;  // outstanding questions, and from when they may be answered
   std::size_t size_ = 0;
   char in_[64 * sizeof(reply)]{};
 };
@@ -174,15 +175,15 @@ class load {
   explicit load(const options& asked) : context_{asked} {}
   ~load() { end(); }
 
-  /// Runs the load to its end, which comes whatever the server does. 0 or a UV_ code.
+  /// Runs the load to its end, which comes whatever the server does. Returns 0 or a UV_ code.
   int run() noexcept {
     const options& asked = context_.asked;
     if (const int error = uv_ip4_addr("127.0.0.1", asked.port, &context_.server)) return error;
     if (const int error = context_.loop.open()) return error;
     if (const int error = wind_up_timer_.arm(asked.duration)) return error;
-    // nothing is waited for beyond this: the last question has been answered by then
+    // the end of all waiting: by then the last question has been answered
     if (const int error = cutoff_timer_.arm(asked.duration + asked.longest_delay + asked.margin)) return error;
-    // the load ends as soon as all is answered: these two do not hold it
+    // these two do not hold the loop, so the load ends as soon as all questions are answered
     wind_up_timer_.unref();
     cutoff_timer_.unref();
     for (unsigned i = 0; i < asked.connections; ++i) clients_.emplace_back(context_).connect();
@@ -206,12 +207,12 @@ class load {
   }
 
   load_context context_;
-  std::deque<client> clients_;  // a deque, since what holds handles cannot move
+  std::deque<client> clients_;  // a deque, because objects with handles cannot move
   tickwheel::member_timer<&load::wind_up> wind_up_timer_{context_.loop.timers(), *this};
   tickwheel::member_timer<&load::cut_off> cutoff_timer_{context_.loop.timers(), *this};
 };
 
-/// Prints the figures; true when they are right.
+/// Prints the figures. Returns true if they are right.
 bool judge(figures& f) {
   std::sort(f.late.begin(), f.late.end());
   const auto late_ms = [&](double fraction) {

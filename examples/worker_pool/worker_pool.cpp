@@ -2,16 +2,16 @@
 //
 //   worker_pool --port 7001 --workers 4
 //
-// A peer sends questions, each with a delay. The loop's thread reads them and queues them; a worker computes the answer
-// and posts it to the loop, where it is sent once the delay has passed since the posting. Read it from the top:
+// A peer sends questions, each with a delay. The loop's thread reads them and queues them. A worker computes the answer and posts it to
+// the loop, which sends it once the delay has passed since the post. Read it from the top:
 //
-//   connection   one peer, on the loop's thread; counts its questions that are out
+//   connection   one peer, on the loop's thread; counts its outstanding questions
 //   work         a worker thread: takes a job, posts the reply
 //   server       the loop: accepts, waits for signals, drains
 //
-// Each stage is bounded, and a full one makes the one before it wait, back to the peer. A worker that the loop refuses
-// (UV_EAGAIN) tries again; the queue then fills; and a connection whose question finds it full is not read from for a
-// moment. On SIGINT or SIGTERM nothing new is read, and what was asked is answered first.
+// Each stage is bounded, and a full one makes the stage before it wait, back to the peer. A worker that the loop refuses (UV_EAGAIN) tries
+// again. The queue then fills. A connection whose question finds it full is not read from for a moment. On SIGINT or SIGTERM the server
+// reads nothing new, and first answers all questions.
 
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
@@ -49,7 +49,7 @@ struct job {
   request what;
 };
 
-// What the connections share. The loop's own thread alone touches it, but for the queue.
+// The data that all connections share. Only the loop's own thread touches it, except for the queue.
 struct loop_context {
   explicit loop_context(std::size_t most_jobs) : jobs{most_jobs} {}
 
@@ -73,7 +73,7 @@ class connection {
     self->resume();
   }
 
-  /// On the loop's thread, when the delay is over.
+  /// Runs on the loop's thread, when the delay is over.
   void answer(const reply& r) noexcept {
     --out_;
     --on_.pending;
@@ -137,7 +137,7 @@ class connection {
     self.queue_questions();
   }
 
-  // Queues what is complete. When the queue is full the rest waits, and so does the peer.
+  // Queues the complete questions. If the queue is full the rest waits, and so does the peer.
   void queue_questions() noexcept {
     std::size_t done = 0;
     bool full = false;
@@ -166,7 +166,7 @@ class connection {
 
   // --- out ---
 
-  // A peer that does not take its replies is not read from until it does, which bounds what it is owed.
+  // Nothing is read from a peer that does not take its replies until it has taken them. That bounds the bytes that are kept for it.
   void send() noexcept {
     if (writing_) return;
     if (unsent_.empty()) return sent_all();
@@ -185,7 +185,7 @@ class connection {
   static void on_written(uv_write_t* write, int error) noexcept {
     auto& self = *static_cast<connection*>(write->handle->data);
     self.writing_ = false;
-    if (error != 0) return self.close();  // also called, with UV_ECANCELED, when it is closing already
+    if (error != 0) return self.close();  // also called with UV_ECANCELED if it is already closing
     self.being_sent_.clear();
     self.send();
     if (!self.closing_ && !self.writing_ && !self.on_.draining && !self.retry_.armed()) self.resume();
@@ -202,7 +202,7 @@ class connection {
   uv_tcp_t socket_{};
   uv_write_t write_{};
   bool closing_ = false, closed_ = false, writing_ = false;
-  std::size_t out_ = 0;  // questions that are with the workers, or answered and waiting for their time
+  std::size_t out_ = 0;  // questions that workers have, or that are answered and wait for their time
   std::size_t size_ = 0;
   char in_[64 * sizeof(request)]{};
   std::vector<char> unsent_, being_sent_;
@@ -216,7 +216,7 @@ void work(bounded_queue<job>& jobs, const tickwheel::remote_handle& loop, const 
     const std::uint64_t question = next->what.question;
     const auto send = [to = next->from, r = reply{question, answer_to(question)}]() noexcept { to->answer(r); };
     static_assert(tickwheel::remote_callable<decltype(send)>);
-    // A worker can wait; the loop never has to. There is always an end to it: the loop runs as long as it is held.
+    // A worker can wait; the loop never must. Its wait always ends, because the loop runs as long as it is held.
     while (loop.post(milliseconds{next->what.delay_ms}, send) != 0) std::this_thread::sleep_for(1ms);
   }
 }
@@ -236,9 +236,9 @@ class server {
   explicit server(const options& asked) : asked_{asked}, context_{asked.queue} {}
   ~server() { end(); }
 
-  /// Listens on 127.0.0.1, at the port that `port` says afterwards, and catches signals. 0 or a UV_ code.
+  /// Listens on 127.0.0.1, writes the port to `port`, and catches signals. Returns 0 or a UV_ code.
   int listen(int& port) {
-    context_.most = raise_descriptor_limit() / 2;  // far below, so that the loop itself never wants for one
+    context_.most = raise_descriptor_limit() / 2;  // far below, so that the loop itself never lacks one
     context_.most_pending = asked_.pending;
     if (const int error = context_.loop.open()) return error;
     uv_loop_t* const loop = &context_.loop.uv();
@@ -255,7 +255,7 @@ class server {
     return asked_.duration == 0ms ? 0 : stop_timer_.arm(asked_.duration);
   }
 
-  /// Serves until it is told to stop, and everything that was asked is answered. 0, or what a thread was refused with.
+  /// Serves until it is told to stop and all questions are answered. Returns 0, or the error of starting a thread.
   std::error_code run() {
     std::error_code refused;
     try {
@@ -278,12 +278,12 @@ class server {
     context_.loop.close();
   }
 
-  /// Requires: ended.
+  /// Requires: it has ended.
   const loop_context& totals() const noexcept { return context_; }
   const tickwheel::service_stats& timer_stats() noexcept { return context_.loop.timers().stats(); }
 
  private:
-  // Nothing new comes in; the loop ends once the workers are through and the last reply has gone out.
+  // Accepts nothing new. The loop ends once the workers have finished and the last reply is sent.
   void drain() noexcept {
     if (std::exchange(context_.draining, true)) return;
     context_.jobs.close();
@@ -293,7 +293,7 @@ class server {
     if (context_.loop.timers().is_open()) uv_walk(&context_.loop.uv(), drain_connection, this);
   }
 
-  // What is not closing and not the timers' is a connection's.
+  // All handles that are not closing, except those of the timers, belong to connections.
   static void drain_connection(uv_handle_t* h, void* self) noexcept {
     if (uv_is_closing(h) || static_cast<server*>(self)->context_.loop.timers().owns(h)) return;
     static_cast<connection*>(h->data)->drain();

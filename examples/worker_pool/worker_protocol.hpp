@@ -1,5 +1,5 @@
-// What worker_pool and worker_load say to each other: requests and replies of 16 bytes, in the machine's own byte order,
-// as both ends are on one machine.
+// The protocol of worker_pool and worker_load: requests and replies of 16 bytes, in the machine's own byte order, because both ends are on
+// one machine.
 #pragma once
 
 #include <cstdint>
@@ -28,5 +28,5 @@ constexpr std::uint64_t answer_to(std::uint64_t question) noexcept {
   return z;
 }
 
-/// The longest delay that is served.
+/// The longest delay that the server accepts.
 inline constexpr std::uint32_t longest_delay_ms = 10'000;
