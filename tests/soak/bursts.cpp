@@ -31,7 +31,7 @@ constexpr int hops_in_a_row = 50;
 
 nanoseconds::rep now_ns() noexcept { return clock::now().time_since_epoch().count(); }
 
-/// When something was surely done: 0 until then.
+/// The time by which something had surely happened: 0 until then.
 using moment = std::atomic<nanoseconds::rep>;
 
 class loop_under_bursts {
@@ -72,7 +72,7 @@ class loop_under_bursts {
   };
 
   bool open() {
-    // so that only what is read before a verdict saves a peer, and not that idle time leaves blocks out
+    // So only a datagram that is read before a verdict saves a peer, and not the time of blocks that idle time leaves out.
     tickwheel::service_options charges_blocks;
     charges_blocks.stall_grace = nanoseconds::max();
     if (uv_loop_init(&loop_) != 0 || timers_.open(loop_, charges_blocks) != 0) return false;
@@ -125,7 +125,7 @@ class loop_under_bursts {
 
   void send_rounds() {
     for (std::uint64_t sent = 0; !stopping_; std::this_thread::sleep_for(round)) {
-      if (sent - received_ > 2 * peers) continue;  // the socket would drop what it has no room for
+      if (sent - received_ > 2 * peers) continue;  // the socket would drop datagrams for which it has no room
       for (std::uint32_t i = 0; i < peers; ++i) {
         if (::send(to_, &i, sizeof i, 0) != sizeof i) continue;
         ++sent;
@@ -138,7 +138,7 @@ class loop_under_bursts {
   void answer_calls() {
     while (!stopping_) {
       for (call& c : calls_) {
-        c.is_being_answered = true;  // so that `posted` is of this call, and not of the next
+        c.is_being_answered = true;  // so that `posted` belongs to this call, and not to the next
         call* const which = &c;
         if (c.asked.exchange(false) && handle_.post(0s, [which]() noexcept { which->deadline.cancel(); }) == 0)
           c.posted = now_ns();
@@ -148,7 +148,7 @@ class loop_under_bursts {
     }
   }
 
-  // --- the loop's ---
+  // --- the loop ---
 
   void receive(std::uint32_t who) noexcept {
     ++counts_.datagrams;
@@ -156,7 +156,7 @@ class loop_under_bursts {
     peers_[who % peers].idle.touch();
   }
 
-  // A datagram was in the kernel less than a limit before the moment that is judged.
+  // A datagram was in the kernel less than a limit before the moment of the judgement.
   void evict(peer& p) noexcept {
     const auto judged = timers_.judged_at().time_since_epoch().count();
     const auto last = p.last_sent.load(), before = p.sent_before.load();
@@ -218,7 +218,7 @@ class loop_under_bursts {
       _exit(0);
     }
     if (child > 0) waitpid(child, nullptr, 0);
-    for (call& c : calls_) ask(c);  // answered while we are away, long before their deadlines
+    for (call& c : calls_) ask(c);  // answered during the block, long before their deadlines
     std::this_thread::sleep_for(std::chrono::milliseconds{block_ms});
   }
 
@@ -243,7 +243,7 @@ class loop_under_bursts {
   std::uint64_t iteration_ = 0;
 
   tickwheel::timer_service timers_;
-  tickwheel::timer_service beating_;  // the one that children close
+  tickwheel::timer_service beating_;  // children close it
   tickwheel::remote_handle handle_;
   std::deque<peer> peers_;
   std::deque<call> calls_;

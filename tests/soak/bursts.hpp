@@ -1,8 +1,8 @@
-// One loop that is blocked now and then while more comes than it can read in a poll: many peers behind one UDP socket, calls
-// that another thread answers by posts, chains of zero delays, and forks whose child closes a service.
+// One loop that is blocked now and then while more arrives than it can read in a poll. It has many peers behind one UDP socket, calls that
+// another thread answers by posts, chains of zero delays, and forks whose child closes a service.
 //
-// What is checked is the contract: nothing early, no live peer evicted, no call expired that was answered in time, no zero
-// delay in the iteration that armed it, and no timer stopped by a child.
+// It checks the contract: nothing is early, no live peer is evicted, and no call expires that was answered in time. No zero delay runs in
+// the iteration that armed it, and no child stops a timer.
 #pragma once
 
 #include "record.hpp"
@@ -12,12 +12,12 @@
 
 namespace soak {
 
-/// What came of it. All is counted by the loop's thread, and read once it has ended.
+/// The results. The loop's thread counts them, and they are read once it has ended.
 struct burst_counts {
   std::uint64_t datagrams = 0, evicted = 0, calls = 0, expired = 0, hops = 0, forks = 0, beats = 0;
 };
 
-/// *Thread safety:* `start`, `stop` and `join` are called by one thread.
+/// *Thread safety:* one thread calls `start`, `stop` and `join`.
 class bursts {
  public:
   explicit bursts(shared& with) : with_{with} {}

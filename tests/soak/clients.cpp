@@ -74,7 +74,7 @@ void clients::open_some(time_point now) {
     open(slot);
     ++begun_;
   }
-  // what could not be opened at its time, as all places were taken, is not made up for
+  // a connection for which there was no place at its time is not made up for
   if (unused_.empty()) begun_ = std::max(begun_, due);
 }
 
@@ -102,7 +102,7 @@ void clients::open(std::uint32_t slot) {
     r.is_sending = false;
     r.given = verdict::none;
   }
-  // by turns, as an address pair has but some 28,000 ports, and a port rests for a while after its connection
+  // by turns, because an address pair has only some 28,000 ports, and a port is unusable for a while after its connection
   const auto& addresses = servers_[c.loop];
   const sockaddr_in& to = addresses[up_to(addresses.size() - 1)];
   c.socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -138,7 +138,7 @@ void clients::on_connected(std::uint32_t slot) {
   plan_next(slot);
 }
 
-// What it does after a message.
+// Does the next step of the peer after a message.
 void clients::plan_next(std::uint32_t slot) {
   client& c = clients_[slot];
   const record& r = with_.records[slot];  // its own part
@@ -185,7 +185,7 @@ void clients::send(std::uint32_t slot) {
   const auto stalled_by_now = stalled(clients_[slot].loop);
   const std::lock_guard lock{r.mutex};
   r.is_sending = false;
-  if (sent != static_cast<ssize_t>(sizeof m)) return;  // the server has closed it, which reading will tell
+  if (sent != static_cast<ssize_t>(sizeof m)) return;  // the server has closed it, which a read will show
   ++with_.messages;
   if (r.bytes == 0) r.hello = r.sending;
   r.bytes += sizeof m;
@@ -204,7 +204,7 @@ void clients::on_readable(std::uint32_t slot) {
   }
 }
 
-// By the server, which must have said why.
+// The server has closed the connection, and must have said why.
 void clients::on_closed(std::uint32_t slot) {
   record& r = with_.records[slot];
   {
@@ -239,7 +239,7 @@ void clients::close(std::uint32_t slot) {
   unused_.push_back(slot);
 }
 
-// Who should have been closed by now.
+// Finds peers that the server should have closed by now.
 void clients::look_for_overdue(time_point now) {
   for (std::uint32_t slot = 0; slot < clients_.size(); ++slot) {
     client& c = clients_[slot];
@@ -262,7 +262,7 @@ void clients::look_for_overdue(time_point now) {
   }
 }
 
-// Who talks leaves; who is silent waits for the server.
+// Peers that talk leave. Peers that are silent wait for the server.
 void clients::wind_up() {
   winding_up_ = true;
   for (std::uint32_t slot = 0; slot < clients_.size(); ++slot) {

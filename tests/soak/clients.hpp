@@ -1,6 +1,6 @@
-// The peers: loopback connections that open, talk, fall silent, close or wait to be closed, and write down what they did.
+// The peers: loopback connections that open, talk, fall silent, close or wait to be closed, and record what they did.
 //
-// They know nothing of what is tested: plain sockets, epoll, and a queue of what to do next, on a thread of their own.
+// They know nothing of the library: plain sockets, epoll, and a queue of next steps, on a thread of their own.
 #pragma once
 
 #include "record.hpp"
@@ -19,19 +19,19 @@ namespace soak {
 
 struct client_options {
   std::size_t connections = 0;  // at once
-  unsigned rate = 0;            // of opening, a second
+  unsigned rate = 0;            // of opening, per second
   std::uint64_t seed = 0;
 };
 
 class clients {
  public:
-  /// `servers` is where each loop listens, some addresses each, by turns.
+  /// `servers` are the addresses at which each loop listens. The peers use them by turns.
   clients(shared& with, const client_options& asked, std::vector<std::vector<sockaddr_in>> servers);
   ~clients();
   clients(const clients&) = delete;
   clients& operator=(const clients&) = delete;
 
-  /// Opens, talks and judges until `stop`; then waits until those that are silent were evicted, and closes the others.
+  /// Opens, talks and judges until `stop`. Then waits until the silent peers were evicted, and closes the others.
   void run();
 
   /// Any thread.
@@ -53,7 +53,7 @@ class clients {
     kind does = kind::is_mute;
     unsigned loop = 0;
     unsigned left = 0;       // messages
-    std::uint32_t step = 0;  // which of its plans is the present one
+    std::uint32_t step = 0;  // the number of its present plan
     time_point since{};      // when it began to connect
   };
   struct plan {

@@ -1,4 +1,4 @@
-// Whether the process's memory grows: its resident size, once a second, and the slope of the line through that.
+// Tells whether the memory of the process grows: its resident size, once per second, and the slope of the line through that.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 namespace soak {
 
-/// Bytes resident now; 0 when the system does not say.
+/// Returns the number of resident bytes; 0 if the system does not tell.
 inline double resident_bytes() {
   std::FILE* const file = std::fopen("/proc/self/statm", "r");
   if (file == nullptr) return 0;
@@ -21,12 +21,12 @@ inline double resident_bytes() {
 
 class memory_trend {
  public:
-  /// So that adding samples allocates nothing.
+  /// Reserves memory, so that adding samples allocates nothing.
   void reserve(std::size_t samples) { samples_.reserve(samples); }
   void add(double seconds, double bytes) { samples_.push_back({seconds, bytes}); }
   double seconds() const noexcept { return samples_.empty() ? 0 : samples_.back().seconds - samples_.front().seconds; }
 
-  /// Bytes a second, by least squares; 0 for less than two samples.
+  /// Returns the bytes per second, by least squares; 0 for less than two samples.
   double slope() const noexcept {
     const double n = static_cast<double>(samples_.size());
     if (n < 2) return 0;

@@ -1,5 +1,5 @@
-// What is known of each peer independently of what is tested: its own side writes down when it sent, and each verdict
-// on it is compared with that.
+// The record of each peer, independent of the library: its own side writes down when it sent, and each verdict on the peer is compared
+// with that.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ using std::chrono::nanoseconds;
 
 inline double in_ms(nanoseconds d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-/// The first thing that was not as it must be, and how many there were. *Thread safety:* any thread.
+/// The first error, and the number of errors. *Thread safety:* any thread.
 class violations {
  public:
   __attribute__((format(printf, 2, 3))) void report(const char* format, ...) noexcept {
@@ -43,7 +43,7 @@ class violations {
   std::array<char, 256> first_{};
 };
 
-/// Keeps the largest of what it is shown. *Thread safety:* any thread.
+/// Keeps the largest value that it is given. *Thread safety:* any thread.
 class maximum {
  public:
   void show(nanoseconds value) noexcept {
@@ -57,18 +57,18 @@ class maximum {
   std::atomic<nanoseconds::rep> ns_{0};
 };
 
-/// Every message: 16 bytes. The first says who sends it.
+/// Every message: 16 bytes. The first message says which peer sends it.
 struct message {
   std::uint32_t slot;
   std::uint32_t generation;
   std::uint32_t limit_ms;  // of silence
-  std::uint32_t age_ms;    // after which the server closes, come what may; 0: never
+  std::uint32_t age_ms;    // after which the server closes in any case; 0: never
 };
 static_assert(sizeof(message) == 16);
 
 enum class verdict : std::uint8_t { none, idle, aged };
 
-/// One peer, as its own side sees it. A place is used by one peer after another, told apart by the generation.
+/// One peer, as its own side sees it. Several peers use a place one after another, and differ by the generation.
 struct record {
   std::mutex mutex;
   std::uint32_t generation = 0;
@@ -76,8 +76,8 @@ struct record {
   nanoseconds limit{};
   nanoseconds age{};
 
-  // What it has sent: `began` before the call of the last message, `ended` after it, when it can have arrived, and how
-  // far its server's loop had stalled by then. While one is being sent, `sending` is when that began.
+  // The bytes that it has sent: `began` before the call of the last message, `ended` after it, when it can have arrived, and how far its
+  // server's loop had stalled by then. While a message is being sent, `sending` is when that began.
   std::uint64_t bytes = 0;
   time_point hello{};
   time_point began{}, ended{};
@@ -88,7 +88,7 @@ struct record {
   verdict given = verdict::none;  // the server's
 };
 
-/// What all threads of the soak share.
+/// The data that all threads of the soak share.
 struct shared {
   shared(std::size_t places, unsigned loops) : records(places), stalled(loops) {}
 
@@ -97,7 +97,7 @@ struct shared {
   violations wrong;
   nanoseconds margin{};
 
-  // counted by many; read for the status line
+  // counted by several threads; read for the status line
   std::atomic<std::uint64_t> opened{0}, not_connected{0}, left{0}, idle{0}, aged{0}, brink{0}, messages{0};
   std::atomic<std::uint64_t> calls{0}, answered{0}, gave_up{0}, calls_cut{0}, unmatched{0}, retries{0};
   std::atomic<std::uint64_t> armed{0}, fired{0}, cancelled{0}, refused{0};

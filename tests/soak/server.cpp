@@ -20,7 +20,7 @@ namespace {
 // How long the kernel may take from the end of a send to having the bytes at the other end of the loopback.
 constexpr nanoseconds on_the_way = 5ms;
 
-constexpr nanoseconds first_message = 20s;  // until which a peer must have said who it is
+constexpr nanoseconds first_message = 20s;  // until then a peer must have said which one it is
 constexpr nanoseconds call_limit = 30ms;
 constexpr nanoseconds operation_limit = 300ms;
 constexpr tickwheel::retry_options retries{.max_attempts = 3,
@@ -28,7 +28,7 @@ constexpr tickwheel::retry_options retries{.max_attempts = 3,
 
 }  // namespace
 
-/// One question at a time, with its deadline, which is asked again when it passes. Ends exactly once.
+/// One question at a time, with its deadline. It is asked again when the deadline passes. Ends exactly once.
 struct server::call : tickwheel::pending_call {
   explicit call(server& on) : pending_call{on.loop_.timers()}, on_{on}, retry_{on.loop_.timers(), *this, retries} {}
   ~call() { cut(); }
@@ -49,7 +49,7 @@ struct server::call : tickwheel::pending_call {
     end(on_.with_.answered);
   }
 
-  /// Its connection is gone.
+  /// The connection is closed.
   void cut() noexcept {
     if (!going_on_) return;
     cancel();
@@ -83,7 +83,7 @@ void server::call::attempt() noexcept {
   due_ = now + call_limit;
   const std::uint64_t id = ++on_.last_call_;
   if (const int error = on_.calls_->start(*this, id, until)) return on_failed(error);
-  on_.jobs_.try_push({&on_, id});  // what finds no place is not answered
+  on_.jobs_.try_push({&on_, id});  // a question that finds no place is not answered
 }
 
 void server::call::on_failed(int error) noexcept {
@@ -179,7 +179,7 @@ class server::connection {
     close();
   }
 
-  // Compares the verdict with what the peer has written down; false when that is gone.
+  // Compares the verdict with the record of the peer. Returns false if that is gone.
   bool judge() noexcept {
     record& r = on_.with_.records[slot_];
     tickwheel::timer_service& timers = on_.loop_.timers();
@@ -190,8 +190,8 @@ class server::connection {
     if (uv_fileno(reinterpret_cast<uv_handle_t*>(&socket_), &socket) == 0) ioctl(socket, FIONREAD, &waiting);
     const std::lock_guard lock{r.mutex};
     if (r.generation != generation_ || !r.open) return false;
-    if (read_ >= r.bytes) {  // it was heard: the last message, or the one that is still being sent
-      // A touch counts from the stamp of its iteration, in whose course the message may have come.
+    if (read_ >= r.bytes) {  // it was read: the last message, or the one that is still being sent
+      // A touch counts from the stamp of its iteration, and the message may have come later in that iteration.
       const time_point last = std::min(heard_, read_ > r.bytes ? r.sending : r.began);
       if (stamp - last < r.limit)
         on_.with_.wrong.report("a peer was evicted %.3f ms after it was heard, of limit %.0f ms", in_ms(stamp - last),
@@ -203,7 +203,7 @@ class server::connection {
       if (late > on_.with_.margin)
         on_.with_.wrong.report("a peer was evicted %.0f ms late, of limit %.0f ms, stalls not counted", in_ms(late),
                                in_ms(r.limit));
-    } else if (stamp - r.began < r.limit) {  // it was not
+    } else if (stamp - r.began < r.limit) {  // it was not read
       if (waiting != 0 && stamp - r.ended > on_the_way)
         on_.with_.wrong.report(
             "a peer was evicted though what it sent %.3f ms before waited to be read, of limit %.0f ms",
@@ -315,7 +315,7 @@ void server::answer(std::uint64_t id) noexcept {
 
 void server::publish() noexcept { with_.stalled[number_] = loop_.timers().stalled_for().count(); }
 
-// A callback that takes too long, as every server has one. Some are longer than the shortest limit.
+// A callback that takes too long, as in every server. Some take longer than the shortest limit.
 void server::block() noexcept {
   std::this_thread::sleep_for(std::chrono::milliseconds{20 + random_() % 400});
   (void)block_timer_.arm(std::chrono::milliseconds{2000 + random_() % 4000});  // cannot fail: the service has no limit

@@ -1,5 +1,5 @@
-// What is tested: a loop that has a connection for each peer, and on each of them an idle timeout, a deadline, and calls
-// to worker threads that are tried again. Each handler compares the time with what it should be.
+// The loop under test. It has a connection for each peer, and each connection has an idle timeout, a deadline, and calls to worker threads
+// that are repeated. Each handler compares the time with the required one.
 #pragma once
 
 #include "../../examples/worker_pool/bounded_queue.hpp"
@@ -22,7 +22,7 @@ namespace soak {
 
 class server;
 
-/// A question to the workers, which they answer by a post to its server, or do not.
+/// A question to the workers. They answer it by a post to its server, or not at all.
 struct job {
   server* from;
   std::uint64_t id;
@@ -30,28 +30,28 @@ struct job {
 
 class server {
  public:
-  /// `number` is the loop's. Blocks the loop now and then when it is to stall.
+  /// `number` is the number of the loop. Blocks the loop now and then if it is to stall.
   server(shared& with, unsigned number, bounded_queue<job>& jobs, bool stalls, std::uint64_t seed);
   ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// Listens on `addresses` loopback addresses. 0 or a UV_ code.
+  /// Listens on `addresses` loopback addresses. Returns 0 or a UV_ code.
   int listen(unsigned addresses);
   const std::vector<sockaddr_in>& listens_at() const noexcept { return at_; }
 
   /// Runs the loop on a thread of its own.
   void start();
-  /// By any thread, once: has it close what is left and end.
+  /// Lets the loop close everything that is left, and end. Any thread, once.
   void stop() noexcept;
-  /// After `stop`: waits for it, and judges how the loop and its timers ended.
+  /// After `stop`: waits for the end of the loop, and judges how the loop and its timers ended.
   void join();
 
   tickwheel::remote_handle remote() const noexcept { return remote_; }
-  /// On the loop, for a worker: the answer to one of its questions.
+  /// Called on the loop, for a worker: the answer to one of its questions.
   void answer(std::uint64_t id) noexcept;
 
-  /// Requires: joined.
+  /// Requires: it was joined.
   const tickwheel::service_stats& stats() const noexcept { return stats_; }
 
  private:

@@ -1,13 +1,12 @@
-// Everything at once, for as long as you like: thousands of loopback connections come and go on two loops, with idle
-// timeouts, deadlines and retries, while other threads post, arm and cancel. The peers write down what they do, and every
-// verdict is compared with that.
+// Everything at once, for as long as you like. Thousands of loopback connections come and go on two loops, with idle timeouts, deadlines
+// and retries. Meanwhile other threads post, arm and cancel. The peers record what they do, and every verdict is compared with that.
 //
 //   soak --duration 10m
 //
-// A line every ten seconds, and a summary. It stops by itself, and on SIGINT or SIGTERM.
+// Prints a line every ten seconds, and a summary. It stops by itself, and on SIGINT or SIGTERM.
 //
 //   exit code 0   nothing was wrong
-//             1   something was, and the last line says what
+//             1   something was wrong, and the last line says what
 //             2   asked for something impossible
 
 #include "../../examples/support/command_line.hpp"
@@ -38,10 +37,10 @@ using namespace std::chrono_literals;
 using soak::in_ms;
 using std::chrono::milliseconds;
 
-// Of memory: what may be gained a second. At the default rate, 16 bytes that were lost with each connection would be twice
-// as much; what the allocator holds back of freed memory, most of it in the first minutes, is a third.
+// The permitted growth of memory per second. At the default rate, a leak of 16 bytes per connection would be twice as much. A third of it
+// is the freed memory that the allocator keeps, most of it in the first minutes.
 constexpr double most_growth = 16 * 1024;
-constexpr double least_trend_seconds = 20;  // a shorter one says nothing
+constexpr double least_trend_seconds = 20;  // a shorter one means nothing
 
 constexpr unsigned addresses = 8;  // that each loop listens on
 constexpr unsigned answering_threads = 2;
@@ -70,7 +69,7 @@ std::size_t open_descriptors() {
   return count;
 }
 
-// Those that libuv opens with its first loop and never closes.
+// The descriptors that libuv opens with its first loop and never closes.
 int keep_libuvs_own_descriptors() {
   uv_loop_t first;
   const int error = uv_loop_init(&first);
@@ -83,7 +82,7 @@ class watch {
 
   double seconds() const { return std::chrono::duration<double>(soak::clock::now() - began_).count(); }
 
-  /// Until `end`, an interruption or something wrong. Samples memory once a second, after a warm-up.
+  /// Runs until `end`, an interruption or an error. Samples memory once per second, after a warm-up.
   void wait(soak::shared& with, milliseconds duration) {
     const double end = std::chrono::duration<double>(duration).count();
     const double warm = std::max(20.0, end / 10);
@@ -116,7 +115,7 @@ class watch {
   const soak::time_point began_ = soak::clock::now();
 };
 
-// Waits for what must end; if it does not, that is the last line, as nothing can be taken down around it.
+// Waits for something that must end. If it does not, that is the last line, because nothing around it can be destroyed.
 template <class Ends>
 void within_a_minute(const char* what, Ends ends) {
   const auto ended = std::async(std::launch::async, ends);
@@ -160,7 +159,7 @@ void summarise(const options& o, const soak::shared& with, const watch& w, const
     std::printf("too short a time to see a trend\n");
 }
 
-// 0 or a UV_ code. All that is made here is gone when it returns.
+// Returns 0 or a UV_ code. Everything that is made here is destroyed when it returns.
 int run(const options& o, soak::shared& with, watch& w) {
   bounded_queue<soak::job> jobs{most_jobs};
   std::deque<soak::server> servers;
@@ -186,7 +185,7 @@ int run(const options& o, soak::shared& with, watch& w) {
 
   w.wait(with, o.duration);
 
-  // the peers first, who wait for their verdicts; then who posts; then the loops, with what is armed elsewhere
+  // first the peers, which wait for their verdicts; then the threads that post; then the loops, with the timers of other threads
   clients.stop();
   within_a_minute("the clients", [&] { connecting.join(); });
   if (o.bursts) {
@@ -255,7 +254,7 @@ int main(int argc, char** argv) {
   with.margin = o.margin;
   watch w;
   w.memory.reserve(static_cast<std::size_t>(o.duration / 1s) + 1);
-  // what is made once and stays: of libuv, and of the first thread that is waited for
+  // makes what is made only once and stays: by libuv, and by the first thread that is joined
   within_a_minute("a thread", [] {});
   if (const int error = keep_libuvs_own_descriptors()) return fail(uv_strerror(error));
   const auto descriptors = open_descriptors();

@@ -10,7 +10,7 @@ using tickwheel::remote_timer;
 namespace {
 
 constexpr nanoseconds longest_delay = 500ms;
-// After which one that was not cancelled must have fired, and one that was may be used again.
+// The time after which a timer that was not cancelled must have fired, and one that was cancelled may be used again.
 constexpr nanoseconds surely_over = 20s;
 constexpr nanoseconds quarantine = 1s;
 

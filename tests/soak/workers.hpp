@@ -14,19 +14,19 @@
 
 namespace soak {
 
-/// Answers what is in the queue, until that is closed: most of it at once or after a moment, some never.
+/// Answers the questions in the queue until it is closed: most at once or after a moment, some never.
 void answer_jobs(shared& with, bounded_queue<job>& jobs, std::uint64_t seed);
 
-/// Arms timers on the loops and cancels some: each fires once and not early, or never when its cancelling said so.
+/// Arms timers on the loops and cancels some. Each must fire once and not early, or never if it was cancelled in time.
 class remote_arms {
  public:
   remote_arms(shared& with, std::vector<tickwheel::remote_handle> loops, std::size_t at_once, std::uint64_t seed);
 
-  /// Until `stop`.
+  /// Runs until `stop`.
   void run();
   void stop() noexcept { stopping_ = true; }
 
-  /// Once the services are closed: judges those that were left.
+  /// Judges the timers that are left. Requires: the services are closed.
   void end() noexcept;
 
  private:
@@ -34,7 +34,7 @@ class remote_arms {
     enum class state : std::uint8_t { unused, armed, cancelled, too_late } is = state::unused;
     tickwheel::remote_timer timer;
     time_point due{};
-    time_point look_again{};  // of one that was cancelled or too late
+    time_point look_again{};  // of a timer that was cancelled, or whose cancel was too late
     std::atomic<std::uint32_t> fired{0};
     shared* with = nullptr;
 

@@ -1,5 +1,5 @@
-// The smallest loop thread that speaks the protocol: what timer_service, loop_driver and libuv do with the post queue, without
-// a wheel, a clock and a kernel. Below it are the public handles. Each function says which one it stands for.
+// The smallest loop thread that speaks the protocol: the operations of timer_service, loop_driver and libuv on the post queue, without a
+// wheel, a clock and a kernel. Below it are the public handles. Each function says which one it stands for.
 #pragma once
 
 #include "relacy_sync.hpp"
@@ -14,10 +14,7 @@ using node = detail::basic_posted_operation<relacy_sync>;
 using post_queue = detail::basic_post_queue<relacy_sync>;
 using detail::operation_state;
 
-// An operation that is posted, and what became of it.
-//
-// Threads of the program hand `content` and the notes to each other, so Relacy checks them. The other members are the test's own
-// knowledge. They are ordinary members, which order nothing: Relacy runs one thread at a time.
+// A posted operation, and how it ended.
 struct operation {
   plain<int> content{0};       // written by the thread that posts, then by the handler or the thread that cancelled
   plain<int> note_of_loop{0};  // written before the operation is to run; a thread that is told `ran` reads it
@@ -56,7 +53,7 @@ struct owning_callable : trivial_callable {
   }
 };
 
-// What the threads of a scenario share, and what only the test knows.
+// The data that the threads of a scenario share, and the data that only the test knows.
 struct scene {
   static constexpr int others = 2;  // threads besides the loop's
 
@@ -69,8 +66,8 @@ struct scene {
   int holds = 0;
   int queued = 0;  // accepted and not delivered
 
-  // True if the loop must not wait without a bell: nobody else goes on, and an operation has not been delivered.
-  bool waits_in_vain() const {
+  // Returns true if nothing wakes the loop without a request: no other thread goes on, and an operation has not been delivered.
+  bool needs_request() const {
     if (busy != 0) return false;
     for (const auto& of_one : operations)
       for (const operation& o : of_one)
@@ -135,8 +132,8 @@ class loop final : public driver {
 
   // --- driver ---
 
-  // loop_driver::ring and uv_async_send. libuv's flag is sequentially consistent except for the first read. Here all is
-  // relaxed, so the bell makes nothing visible to the loop.
+  // loop_driver::request_pass and uv_async_send. libuv's flag is sequentially consistent except for the first read. Here all is relaxed, so
+  // the request makes nothing visible to the loop.
   void request_pass() noexcept override {
     RL_ASSERT(handle_open_);
     if (pending_.load(rl::mo_relaxed, RL_INFO) != 0) return;
@@ -178,7 +175,7 @@ class loop final : public driver {
       if (descriptor_.exchange(0, rl::mo_relaxed, RL_INFO) != 0) break;
       if (!may_wait || has_deadline()) return;
       const bool wakeup_was_lost =
-          scene_.waits_in_vain() || (scene_.busy == 0 && (armed_count_ != 0 || (has_holds_ && scene_.holds == 0)));
+          scene_.needs_request() || (scene_.busy == 0 && (armed_count_ != 0 || (has_holds_ && scene_.holds == 0)));
       RL_ASSERT(!wakeup_was_lost);
     }
     if (pending_.exchange(0, rl::mo_relaxed, RL_INFO) != 0) pass_due_ = true;

@@ -32,7 +32,7 @@
 
 #include <relacy/context_base.hpp>
 
-// What Relacy allocates for its report outlives the run, to which that memory must not belong.
+// Memory that Relacy allocates for its report outlives the run, and must not belong to it.
 #undef RL_DEBUGBREAK_ON_FAILURE_IMPL
 #define RL_DEBUGBREAK_ON_FAILURE_IMPL disable_alloc_ += 1
 
@@ -95,7 +95,7 @@ inline const char* to_string(std::memory_order order) {
 /// The sites that were reached, and the one that is weakened.
 class site_list {
  public:
-  /// The order to be used where `order` stands.
+  /// Returns the order to use in place of `order`.
   static std::memory_order order_at(const std::source_location& at, const char* operation, std::memory_order order) {
     std::size_t i = 0;
     while (i != count_ && !all_[i].is_at(at, operation)) ++i;
@@ -142,8 +142,8 @@ inline rl::debug_info to_relacy(const std::source_location& at) {
   return rl::debug_info(at.function_name(), at.file_name(), at.line());
 }
 
-/// Plain data. Relacy reports a data race if a thread reads or writes it and need not see an earlier write by another thread,
-/// or writes it and need not see an earlier read.
+/// Plain data. Relacy reports a data race in two cases. A thread reads it and need not see an earlier write by another thread. Or a thread
+/// writes it and need not see an earlier access.
 template <class T>
 class plain {
  public:
@@ -227,9 +227,8 @@ class atomic {
     return static_cast<T>(value_.load(ordered(at, operation, order), to_relacy(at)));
   }
 
-  // A failed compare-exchange is a load. If the load of a strong one finds the expected value, the exchange is tried after
-  // all. The load may have acquired what the exchange alone would not; that hides nothing, because other executions try the
-  // exchange at once.
+  // A failed compare-exchange is a load. If the load of a strong one finds the expected value, the exchange is tried after all. The load may
+  // have acquired more than the exchange would have. That hides nothing, because other executions try the exchange at once.
   bool compare_exchange(bool weak, T& expected, T desired, std::memory_order success, std::memory_order failure,
                         const where& at) {
     const rl::memory_order on_success = ordered(at, "exchange", success);

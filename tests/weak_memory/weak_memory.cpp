@@ -172,7 +172,7 @@ struct against_close : scenario<against_close> {
 };
 
 struct live_cancels : scenario<live_cancels> {
-  static constexpr const char* name = "who cancels against a live loop wins or is late, and a notice wakes the loop";
+  static constexpr const char* name = "a cancel against a live loop wins or is late, and its notice wakes the loop";
   live_cancels() { open(2); }
   void loop_thread() {
     service->run();
@@ -318,9 +318,9 @@ struct sleeping_loop : scenario<sleeping_loop> {
   }
 };
 
-struct ring_against_close : scenario<ring_against_close> {
-  static constexpr const char* name = "producers that ring while the service closes meet no closed handle";
-  ring_against_close() { open(4, false); }
+struct wake_against_close : scenario<ring_against_close> {
+  static constexpr const char* name = "producers that wake the loop while the service closes meet no closed handle";
+  wake_against_close() { open(4, false); }
   void loop_thread() {
     for (unsigned turns = rl::rand(3); turns != 0; --turns) service->turn(false);
     service->close();
@@ -346,7 +346,7 @@ std::vector<named_scenario> scenarios_of() {
 
 std::vector<named_scenario> scenarios() {
   return scenarios_of<live_loop, against_close, live_cancels, two_cancel, cancel_against_close, copies,
-                      asked_while_closing, sleeping_loop, ring_against_close>();
+                      asked_while_closing, sleeping_loop, wake_against_close>();
 }
 
 struct result {
