@@ -93,7 +93,7 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
         retry_timer::member_call{self},
         budget_{budget},
         backoff_{options.backoff, seed},
-        most_{options.max_attempts} {
+        max_attempts_{options.max_attempts} {
     const char* const why = options.problem();
     detail::require(why == nullptr, why);
   }
@@ -126,7 +126,7 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
   [[nodiscard]] retry_result retry(D at_least = D::zero()) noexcept {
     if (!going_on_ || !service().is_open()) return retry_result::not_started;
     if (timer::armed()) return retry_result::already_waiting;
-    if (most_ != retry_options::unlimited && attempts_ >= most_) return retry_result::out_of_attempts;
+    if (max_attempts_ != retry_options::unlimited && attempts_ >= max_attempts_) return retry_result::out_of_attempts;
     const auto now = service().read_clock();
     backoff next = backoff_;
     const auto when = detail::add_saturating(now, std::max(next.next(), detail::to_nanoseconds(at_least)));
@@ -177,7 +177,7 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
   retry_budget* budget_;
   backoff backoff_;
   tickwheel::deadline until_;
-  unsigned most_;
+  unsigned max_attempts_;
   unsigned attempts_ = 0;
   bool going_on_ = false;
 };

@@ -1,4 +1,4 @@
-// The bell by which other threads ask a driver for a pass.
+// Other threads request a pass from a driver.
 #include "../../support/allocation_probe.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
@@ -14,11 +14,11 @@ using tickwheel::timer_service;
 
 namespace {
 
-int answer_of_async_init = 0;  // what the next uv_async_init answers; 0: what it really does
+int answer_of_async_init = 0;  // the answer of the next uv_async_init; 0: its own
 
 }  // namespace
 
-// In front of libuv's own: descriptors cannot be made scarce at this point alone.
+// Replaces libuv's own, because descriptors cannot be made scarce at exactly this point.
 extern "C" __attribute__((visibility("default"))) int uv_async_init(uv_loop_t* loop, uv_async_t* async,
                                                                     uv_async_cb call) {
   if (answer_of_async_init != 0) return answer_of_async_init;
@@ -28,56 +28,56 @@ extern "C" __attribute__((visibility("default"))) int uv_async_init(uv_loop_t* l
 
 namespace {
 
-void ring(driver& bell) { bell.request_pass(); }  // manual_driver does not show it to its users
+void request(driver& d) { d.request_pass(); }  // manual_driver hides it from its users
 
-TEST(driver_ring, next_turn_of_manual_driver_is_a_pass) {
+TEST(request_pass, next_turn_of_manual_driver_is_a_pass) {
   manual_service service;
   EXPECT_FALSE(service.turn());
-  ring(service.time);
-  ring(service.time);
+  request(service.time);
+  request(service.time);
   EXPECT_TRUE(service.turn());
   EXPECT_FALSE(service.turn());
   EXPECT_EQ(service.timers.stats().passes, 1U);
   EXPECT_EQ(service.timers.stats().wakeups, 1U);
 }
 
-TEST(driver_ring, advance_by_nothing_answers_it) {
+TEST(request_pass, advance_by_nothing_answers_it) {
   manual_service service;
-  ring(service.time);
+  request(service.time);
   service.advance(0ns);
   EXPECT_EQ(service.timers.stats().passes, 1U);
 }
 
-TEST(driver_ring, close_forgets_it) {
+TEST(request_pass, close_forgets_it) {
   manual_service service;
-  ring(service.time);
+  request(service.time);
   service.timers.close();
   ASSERT_EQ(service.timers.open(service.time), 0);
   EXPECT_FALSE(service.turn());
 }
 
-TEST(driver_ring, does_not_hasten_timers) {
+TEST(request_pass, does_not_hasten_timers) {
   manual_service service;
   probe p{service.timers};
   p.arm(1ms);
-  ring(service.time);
+  request(service.time);
   EXPECT_TRUE(service.turn());
   EXPECT_EQ(p.fired, 0);
   service.advance(2ms);
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(driver_ring, does_not_hasten_timers_of_the_running_tick) {
+TEST(request_pass, does_not_hasten_timers_of_the_running_tick) {
   manual_service service;
   probe p{service.timers};
   p.arm(service.tick());
   service.time.block(service.tick() / 2);
-  ring(service.time);
+  request(service.time);
   EXPECT_TRUE(service.turn());
   EXPECT_EQ(p.fired, 0);
 }
 
-TEST(driver_ring, open_answers_error_of_uv_async_init) {
+TEST(request_pass, open_answers_error_of_uv_async_init) {
   live_loop loop;
   timer_service timers;
   const auto before = allocations::outstanding();
@@ -93,7 +93,7 @@ TEST(driver_ring, open_answers_error_of_uv_async_init) {
   EXPECT_TRUE(fires(timers, [&] { loop.run(); }));
 }
 
-TEST(driver_ring, does_not_hold_the_loop) {
+TEST(request_pass, does_not_hold_the_loop) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop), 0);

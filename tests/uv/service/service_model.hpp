@@ -72,7 +72,7 @@ class comparison {
       perform(all_[at_].first, all_[at_].then, {});
       compare();
     }
-    drain();
+    run_out();
     if (open_) close();
     return wrong_;
   }
@@ -497,8 +497,8 @@ class comparison {
     }
   }
 
-  // Whatever is armed comes to its end.
-  void drain() {
+  // Lets everything that is armed end.
+  void run_out() {
     for (step& s : then_) s = {};
     for (auto& [number, p] : posts_) p.then = {};
     for (std::size_t id = 0; id < timers && open_; ++id)
