@@ -98,9 +98,8 @@ struct alignas(cache_line) wheel_level {
 
   tick begin_of_span(tick t) const noexcept { return t >> shift << shift; }
 
-  /// Returns how long before its first visit a slot of `count` entries must be started. That is at most its own width:
-  /// from then on no entry of this round is linked to it, and its entries fit the level below. For a lone entry it is
-  /// 0.
+  /// Returns the lead: a slot of `count` entries must be started that long before its first visit. At most its width.
+  /// From the start on no entry of this round is linked to the slot, and its entries fit the level below. 0 for a lone entry.
   tick lead(std::size_t count) const noexcept {
     return shift == 0 ? 0 : std::min<tick>((count - 1) / pace.entries_per_tick, tick{1} << shift);
   }

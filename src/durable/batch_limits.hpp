@@ -37,7 +37,7 @@ struct batch_limits {
   /// How long after a start SQLite expects others.
   std::chrono::nanoseconds starts_last = std::chrono::milliseconds{100};
 
-  /// Rows that a purge of SQLite deletes until it looks whether starts wait.
+  /// Rows that a purge of SQLite deletes until it checks whether starts wait.
   std::size_t purge_step = 16;
 
   /// Pages that SQLite's writer copies at most to complete a checkpoint, unless it commits faster than the reader copies.

@@ -60,9 +60,9 @@ class store_call {
 
   answer on_answer;         ///< the store calls it on the loop, never within the verb
   store_status status{};    ///< out: whether it took effect
-  clock::time_point now{};  ///< out: the store's clock when the call was carried out; only if `status` is ok
-  /// out: so many elements of a put, cancel or revive, from the first on, were carried out and have their results, although `status` is
-  /// not ok. A store that carries out all of a call or nothing leaves it alone.
+  clock::time_point now{};  ///< out: the store's clock at the call; only if `status` is ok
+  /// out: how many elements of a put, cancel or revive were carried out although `status` is not ok. They are the first ones, and have
+  /// their results. A store that carries out all of a call or nothing leaves it alone.
   std::size_t carried_out = 0;
 
  protected:

@@ -20,8 +20,9 @@ namespace tickwheel::durable::detail {
 
 /// Joins, renews, shares and recovers, one call of each verb at a time.
 ///
-/// A node that stops renewing starts nothing once 80 % of its lease have passed. Others bury it when they have seen no renewal of it
-/// for half of its lease and the lease has run out, or for the whole lease: the store's clock may have been set back.
+/// A node that stops renewing starts nothing once 80 % of its lease have passed. Others bury it when its lease has expired and they have
+/// seen no renewal of it for half of that lease. A whole lease without one also suffices, because the store's clock may have been set
+/// back.
 class membership {
  public:
   using steady_time = tickwheel::clock::time_point;

@@ -61,9 +61,9 @@ class starter {
   void close() noexcept;
 
   bool has_starts() const noexcept { return !ready_.empty(); }
-  /// Calls the handler with the oldest start, or drops it if its session was lost, or if too much of the lease has passed since it was
-  /// begun, or since the last renewal: the node may have been stopped or cut off, and does not know what others did meanwhile. The
-  /// handler may destroy the starter.
+  /// Calls the handler with the oldest start. Drops the start if its session was lost, or if too much of the lease has passed since its
+  /// begin or the last renewal. The node may have been stopped or cut off then, and does not know what others did meanwhile. The handler
+  /// may destroy the starter.
   void hand_out_one(start_handler&);
   /// The store has confirmed the end of `s`.
   void end(start& s) noexcept;

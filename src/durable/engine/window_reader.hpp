@@ -1,4 +1,4 @@
-// The window reader looks into the store: it reads what is due soon into the window.
+// The window reader reads the tasks that are due soon from the store into the window.
 #pragma once
 
 #include "arrivals.hpp"
@@ -21,8 +21,8 @@ namespace tickwheel::durable::detail {
 /// are late comers. A look ends early if it fails or the window is full. The next one goes on where it ended.
 ///
 /// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
-/// of that. So it reads the first pages of a few partitions at a time. A round does it in steps: a look ends with the next partitions
-/// of the round, unless the last step was a short time ago in comparison with how long it took.
+/// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
+/// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
 class window_reader {
  public:
   /// The part of the engine that it calls.

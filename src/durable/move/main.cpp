@@ -3,7 +3,7 @@
 //   tickwheel-durable-move orders.db "host=db.example.com dbname=shop" [SCHEMA]
 //
 // No scheduler may have the file. The database must have none of its ids. All tasks keep their state, times, attempts and tokens.
-// A task that was running when its process died is recovered by the first node, as that of a lost node. At the end the file is
+// The first node recovers a task that was running when its process died, like a task of a lost node. At the end the file is
 // renamed, so that no program starts its tasks a second time.
 //
 //   exit code 0   all tasks are in the database

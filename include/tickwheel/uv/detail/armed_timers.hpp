@@ -18,7 +18,7 @@
 
 namespace tickwheel::detail {
 
-/// What it means to arm a timer for a time that has passed.
+/// The meaning of arming a timer for a time that has passed.
 enum class past_time {
   zero_delay,  ///< it is due in the next pass, and does not wait for input
   verdict,     ///< it is due as of that time, and waits for input after a block

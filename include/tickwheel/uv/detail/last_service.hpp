@@ -15,7 +15,7 @@ namespace tickwheel::detail {
 /// each module may have its own. The model spares a module that was loaded a function call.
 inline constinit thread_local std::uintptr_t last_service [[gnu::tls_model("initial-exec")]] = 0;
 
-/// Returns `service`, which was read from a timer. The timer is often not in the cache. What depends on the address of the service
+/// Returns `service`, which was read from a timer. The timer is often not in the cache. All data behind the address of the service
 /// would then wait for it, and be fetched one after the other. Here the processor predicts the comparison, and goes on with the
 /// address that the thread used last. A wrong guess costs a mispredicted branch. A `service` with one of the bits `tags` is
 /// returned, but is no guess for others.

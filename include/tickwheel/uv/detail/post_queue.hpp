@@ -80,8 +80,8 @@ class TICKWHEEL_API basic_post_queue {
   void add_hold() noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
   /// Wakes the loop if this was the last hold.
   void drop_hold() noexcept {
-    // release: the pass that finds no hold left takes what was posted before. acquire: as for a push that wakes the loop, the
-    // flag of uv_async_send is seen as the loop left it
+    // Release: the pass that finds no hold left takes all earlier posts. Acquire: the flag of uv_async_send is seen as the loop left
+    // it, as for a push that wakes the loop.
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) wake_loop();
   }
   /// Called by the loop. Acquires, releases and is a read-modify-write, because it does for holds what `take_all` and `sleep`

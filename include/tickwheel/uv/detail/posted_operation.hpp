@@ -60,8 +60,8 @@ struct basic_posted_operation {
   atomic<std::uint32_t> references{1};  // the loop's
   plain<clock::time_point> due{};       // time_point::min(): as soon as it is taken
   plain<void (*)(void* callable, callable_use) noexcept> operate{nullptr};
-  // Each of the two lines is mostly used by one thread: the thread that posts writes the first, with four words of the
-  // callable, and the loop makes the timer in the second. The other way round a burst took a fifth longer.
+  // Each of the two lines is mostly used by one thread. The thread that posts writes the first, with four words of the callable.
+  // The loop makes the timer in the second. The other way round a burst took a fifth longer.
   alignas(std::max_align_t) std::byte callable[callable_size];
   // A `timer` while the operation is armed. The loop makes it, and destroys it before it drops its reference, so a thread that
   // frees an operation never unlinks anything from the wheel. Once the service is closed, `next_ended`.

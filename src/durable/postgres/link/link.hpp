@@ -51,7 +51,7 @@ class link {
 
   /// Connects. Null-terminated keywords and values, as PQconnectStartParams has them. Requires: it is closed.
   void connect(uv_loop_t& loop, const char* const* keywords, const char* const* values) noexcept;
-  /// Ends the connection at once, and calls nobody. What was sent may still take effect.
+  /// Ends the connection at once, and calls nobody. A statement that was sent may still take effect.
   void close() noexcept;
 
   bool is_open() const noexcept { return connection_ != nullptr; }

@@ -2,8 +2,8 @@
 
 namespace tickwheel::durable::postgres {
 
-// A caller may have any search path, so each function sets its own. A parameter is named with its function: its name alone is the
-// column's. Bad input raises 22023, invalid_parameter_value.
+// A caller may have any search path, so each function sets its own. A parameter is named with its function, because its name
+// without that is the column's. Bad input raises 22023, invalid_parameter_value.
 const char* const client_functions = R"(
 create function check_id(what text, id text) returns void language plpgsql immutable as $$
 begin

@@ -199,7 +199,7 @@ std::string advice_on_rights(const postgres_options& options) {
 }
 
 std::string settings_script(const postgres_options& options, link_role role) {
-  // A client's settings, and those of its role, may stand in the way of the store.
+  // The settings of a client or of its role may obstruct the store.
   std::string script =
       "set client_encoding = 'UTF8'; set client_min_messages = error; set search_path = " +
       quoted_name(options.schema) +

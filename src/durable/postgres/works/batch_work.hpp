@@ -14,8 +14,8 @@ namespace tickwheel::durable::postgres {
 /// Writes its elements in one transaction. If the server refuses one of them, or the transaction waits for a lock, it splits the
 /// batch until that element is alone.
 ///
-/// A write passes over elements that need none, and rows that another client holds. So it then looks at those that it passed
-/// over: each is answered by the state of its row, or written again.
+/// A write passes over elements that need none, and rows that another client holds. So it then reads the rows that it
+/// passed over: each element is answered by the state of its row, or written again.
 class batch_work : public work {
  public:
   using indices = std::vector<std::size_t>;
@@ -39,7 +39,7 @@ class batch_work : public work {
   virtual const std::string& id(std::size_t) const = 0;
   /// Answers an element by the state of its row. Returns false if it shall be written again.
   virtual bool decide(std::size_t, const known_row&) = 0;
-  /// The server refuses this element alone.
+  /// The server refuses only this element.
   virtual void refuse(std::size_t) = 0;
   /// Answers an element that was not written. Returns false if there is no such answer.
   virtual bool leave(std::size_t) { return false; }

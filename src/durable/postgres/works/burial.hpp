@@ -38,7 +38,7 @@ class burial {
  private:
   burial(session_number session, std::uint64_t beat) noexcept : session_{session}, beat_{beat} {}
 
-  // A backend of another role cannot be ended without the right to. What it has begun still excludes the burial.
+  // A backend of another role cannot be ended without the right to. A transaction that it has begun still excludes the burial.
   static constexpr int most_looks = 100;
 
   session_number session_ = 0;

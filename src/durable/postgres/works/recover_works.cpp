@@ -25,7 +25,7 @@ constexpr std::chrono::nanoseconds longest_step = std::chrono::seconds{2};
 
 // Gives the doubted ids back, and then recovers a page of tasks after the other, a few partitions at a time. It reads tasks that were
 // due. While an old snapshot is open, a statement passes over all tasks of its partitions that were due since then. So renewals and
-// looks have their turn between two statements, and a recovery that is not urgent leaves most of the time of the server to others.
+// the window reader have their turn between two statements, and a recovery that is not urgent leaves most of the time of the server to others.
 class recover_work final : public work {
  public:
   recover_work(recover_call& c, node_state& of) : work{store_verb::recover, &c}, state_{of} {

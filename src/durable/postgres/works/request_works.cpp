@@ -13,7 +13,7 @@ namespace tickwheel::durable::postgres {
 
 namespace {
 
-// looks after which a row that is not there was refused: a trigger ignores the insert
+// a row that is missing after this many checks was refused: a trigger ignores the insert
 constexpr std::size_t looks_for_a_new_row = 3;
 
 // the first column of a `task_info`
@@ -54,7 +54,7 @@ class put_work final : public batch_work {
  private:
   put_call& asked() const { return as<put_call>(); }
 
-  // Most tasks are new. Those that were passed over are written again by the statement that looks at their rows.
+  // Most tasks are new. The statement that reads the rows of the others writes them again.
   void write(transaction& to, const indices& which) override {
     using array = parameters::array;
     const std::size_t n = which.size();

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds longest_wait = 1s;
 constexpr std::chrono::milliseconds one_wait = 1ms;
 
-// steps of a read between two looks at `give_up`
+// steps of a read between two checks of `give_up`
 constexpr int steps_per_look = 10'000;
 
 // 0: there is no such file

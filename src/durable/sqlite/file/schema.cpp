@@ -14,7 +14,7 @@ namespace {
 // a look at the others does not read it.
 //
 // The indexes: `due` is for load, `other` for list, recover and the number of the dead, `gone` for purge. SQLite uses a partial
-// index only if its condition stands in the query.
+// index only if the query contains its condition.
 constexpr const char* tables = R"(
 create table tasks(
   id text not null unique,

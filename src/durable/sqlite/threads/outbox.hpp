@@ -61,7 +61,7 @@ class outbox final : public std::enable_shared_from_this<outbox>, private loop_p
   bool has_pipe_ = false;
   const remote_handle service_;
 
-  // of the loop thread, but for `loop_pipe::wake`
+  // of the loop thread, except `loop_pipe::wake`
   loop_pipe::owner pipe_;
   std::vector<std::unique_ptr<queued_call[]>> blocks_;
   call_list free_;

@@ -29,7 +29,7 @@ struct queued_call {
   }
 };
 
-/// The call goes no further, or its last transaction may have done so. What was committed before is answered.
+/// The call goes no further, or its last transaction may have done so. Elements that were committed before are answered.
 inline void end(const queued_call& queued, store_status status) noexcept {
   queued.call->status = only_reads(queued.kind) ? store_status::unavailable : status;
   queued.call->carried_out = only_reads(queued.kind) ? 0 : queued.done;
