@@ -1,6 +1,6 @@
 // The C interface beside libuv's own timers: the same calls at the same times give the same answers, and as many callbacks.
 //
-// On a loop that is turned by hand, in both orders of libuv's phases, so that every difference is one of meaning. Operations
+// On a manual loop, in both orders of libuv's phases, so that every difference is one of meaning. Operations
 // happen when nothing is due for some milliseconds: libuv may be a millisecond early, and tickwheel a tick and a millisecond late.
 #include "../support/allocation_probe.hpp"
 #include "../uv/support/turned_loop.hpp"
@@ -24,7 +24,7 @@ namespace {
 
 using time_point = tickwheel::clock::time_point;
 
-// What a callback does with its own timer, and with the other of the pair when that comes up.
+// A callback's operations on its own timer, and on the other of the pair when that expires.
 struct in_callback {
   enum { nothing, stop, start, again, set_repeat } what = nothing;
   std::uint64_t time = 0;

@@ -1,4 +1,4 @@
-// What a program that has tickwheel from elsewhere uses of it: something of each layer, inline, template and linked.
+// A program that uses an installed tickwheel: something of each layer, inline, template and linked.
 #include <tickwheel/tickwheel.hpp>
 
 #include <uv.h>

@@ -1,5 +1,5 @@
-// What a code block of the documentation that is no program finds: durations as literals, `assert` as a check of the test, and
-// within a function a service on a clock turned by hand.
+// The declarations for a code block of the documentation that is no program: durations as literals, and `assert` as a check of the test. A
+// block within a function also has a service on manual time.
 #pragma once
 
 #include <tickwheel/tickwheel.hpp>

@@ -1,4 +1,4 @@
-// What http_server answers, without a socket: whole requests, pieces, rows, and what is none.
+// The answers of http_server, without a socket: to whole requests, pieces, rows, and to input that is no request.
 #include "http/http_exchange.hpp"
 #include "http_pieces.hpp"
 

@@ -1,4 +1,4 @@
-// What must hold for whatever a peer sends: a check for the fuzzer, and for what it has found.
+// Invariants for any input of a peer: a check for the fuzzer, and for the inputs that it has found.
 #pragma once
 
 #include "http/http_exchange.hpp"
@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-/// Has one exchange take the bytes as a whole and another in pieces, whose lengths the first two bytes decide. What is
-/// wrong then; empty when nothing is.
+/// One exchange takes the bytes as a whole and another in pieces, whose lengths the first two bytes decide. Returns the first difference;
+/// empty if there is none.
 inline std::string what_is_wrong_with(std::string_view input) {
   constexpr http_limits limits{.header = 256, .body = 512, .out = 1024};
   if (input.size() < 2) return {};
@@ -38,8 +38,8 @@ inline std::string what_is_wrong_with(std::string_view input) {
     input.remove_prefix(piece.size());
   }
 
-  // What is refused may be so earlier or with another status: for one, the parser counts a chunk twice against the
-  // limit when it has to come back to an extension that is malformed in a certain way.
+  // An input may be refused earlier or with another status. For one, the parser counts a chunk twice against the limit if it must return to an
+  // extension that is malformed in a certain way.
   if (whole.refused() + pieces.refused() == 0 && whole.at() != pieces.at()) return "pieces led to another stage";
   whole.end(of_whole);
   pieces.end(of_pieces);

@@ -44,14 +44,14 @@ void* allocate_or_throw(std::size_t size, std::size_t alignment = 0) {
 #endif
 }
 
-// Volatile, as filling what is freed next is dead code to a compiler; unchecked, as a block may begin with a count of
+// Volatile, because filling a block before it is freed is dead code to a compiler. Unchecked, because a block may begin with a count of
 // elements that AddressSanitizer lets nobody write.
 __attribute__((no_sanitize("address"))) void fill(void* block, std::size_t size) noexcept {
   auto* const bytes = static_cast<volatile unsigned char*>(block);
   for (std::size_t i = 0; i < size; ++i) bytes[i] = 0xdd;
 }
 
-// What is freed is spoilt, so that libuv, which no sanitizer looks into, cannot go on using it unnoticed.
+// Freed memory is overwritten, so that libuv, which no sanitizer checks, cannot use it unnoticed.
 void release(void* block) noexcept {
   if (block != nullptr) {
     ++freed_count;

@@ -17,13 +17,13 @@ namespace {
 
 using read_clock = int (*)(clockid_t, timespec*);
 
-// The C library's own clock_gettime, which needs no system call. Null until main looks it up: an allocator may read the
-// clock before, and looking a symbol up may allocate.
+// The C library's own clock_gettime, which needs no system call. Null until main finds it: an allocator may read the clock before, and
+// finding a symbol may allocate.
 read_clock true_clock = nullptr;
 
 }  // namespace
 
-// Shared libraries call this one in place of the C library's, since a program's own symbols come first.
+// Shared libraries call this one in place of the C library's, because a program's own symbols come first.
 extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
   const int error = true_clock != nullptr ? true_clock(id, out) : static_cast<int>(syscall(SYS_clock_gettime, id, out));
   if (simulated_clock::running && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
@@ -34,7 +34,7 @@ extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
   return error;
 }
 
-// A poll that does not wait is what is left of a wait: it costs a system call, and sees what is ready.
+// Replaces a wait by a poll that does not wait: it costs a system call, and sees what is ready.
 extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout_ms, const sigset_t* mask) {
   const bool simulated = simulated_clock::running && timeout_ms != 0;
   const long ready = syscall(SYS_epoll_pwait, epoll, events, most, simulated ? 0 : timeout_ms, mask, _NSIG / 8);
@@ -50,7 +50,7 @@ extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout_
   return epoll_pwait(epoll, events, most, timeout_ms, nullptr);
 }
 
-// The kernel's own timers know no simulated time. Who finds that there are none, as Asio does, waits by epoll's timeout.
+// The kernel's own timers know no simulated time. A program that finds none, such as Asio, waits by epoll's timeout.
 extern "C" int timerfd_create(int, int) noexcept {
   errno = ENOSYS;
   return -1;

@@ -1,12 +1,11 @@
-// A clock for the whole process that a test or a benchmark moves by hand, so that a minute of timers takes no minute.
+// A manual clock for the whole process, for tests and benchmarks, so that a minute of timers takes no minute.
 //
-// While a `simulated_clock::scope` lives, the steady clock shows what `set` was told last: to this program, to
-// libstdc++ and to libuv alike, since all of them read it through clock_gettime, which the program replaces. A read
-// costs what it costs without the simulation, as the true clock is read first. Google Benchmark reads the same clock to
-// measure: no scope may live while it does.
+// While a `simulated_clock::scope` lives, the steady clock shows the last time that `set` was given: to this program, to libstdc++ and to
+// libuv. All of them read it through clock_gettime, which the program replaces. A read costs as much as without the simulation, because the
+// true clock is read first. Google Benchmark measures by the same clock: no scope may live while it does.
 //
-// Loops that wait by epoll wait in simulated time, too: such a wait that finds nothing ready moves the clock by its
-// timeout, and returns at once. So a loop whose next timeout cannot be asked for can be left to itself.
+// Loops that wait by epoll also wait in simulated time. A wait that finds nothing ready moves the clock by its timeout, and returns at once.
+// So a loop that does not tell its next timeout can be left to itself.
 #pragma once
 
 #include <chrono>
@@ -24,7 +23,7 @@ class simulated_clock {
     scope& operator=(const scope&) = delete;
   };
 
-  /// What the steady clock shows from now on, since its epoch.
+  /// Sets the time that the steady clock shows from now on, since its epoch.
   static void set(std::chrono::nanoseconds now) noexcept { shown = now; }
   static std::chrono::nanoseconds now() noexcept { return shown; }
   /// Waits do not move the clock beyond this.

@@ -1,4 +1,4 @@
-// What is due and when: the model that a wheel is compared with. A tree of minima, as it is too simple to be wrong and fast
+// The model that a wheel is compared with: the due timers, and their times. It is a tree of minima, which is too simple to be wrong and fast
 // enough for a billion operations.
 #pragma once
 

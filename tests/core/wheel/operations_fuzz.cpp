@@ -1,5 +1,5 @@
-// The libFuzzer target: what the fuzzer comes up with is carried out as operations on a wheel. `./dev fuzz` builds and
-// runs it; what it finds is kept in tests/core/corpus, which wheel_operations_test runs.
+// The libFuzzer target: the inputs of the fuzzer are carried out as operations on a wheel. `./dev fuzz` builds and runs
+// it. Inputs that it finds are kept in tests/core/corpus, which wheel_operations_test runs.
 #include "../support/operations.hpp"
 
 #include <cstdio>

@@ -21,7 +21,7 @@ class small_wheel : public wheel_fixture {
     counter timer{timers};
   };
 
-  // the wheel looks the same after a turn of its highest level; two turns of delay see each slot in two rounds
+  // the wheel is the same after a turn of its highest level; two turns of delay see each slot in two rounds
   const tick period = turn_of(geometry, geometry.levels - 1);
   const tick longest = 2 * period + 1;
 };

@@ -1,4 +1,4 @@
-// What every wheel does, whatever its shape and whatever the time.
+// The behaviour of every wheel, of any shape and at any time.
 #include "../support/wheel_cases.hpp"
 
 namespace tickwheel::test {

@@ -1,4 +1,4 @@
-// What all retries together may be, counted exactly.
+// The number of all retries together, counted exactly.
 #include <tickwheel/net/retry_budget.hpp>
 
 #include <gmock/gmock.h>

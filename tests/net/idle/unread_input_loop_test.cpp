@@ -38,7 +38,7 @@ void block_until(tickwheel::clock::time_point end) {
   }
 }
 
-/// What a socket received last, in a buffer of the test's.
+/// The last input of a socket, in a buffer of the test.
 struct reader {
   explicit reader(std::size_t buffer_size, std::function<void(const char*, std::size_t)> use)
       : buffer(buffer_size, '\0'), on_bytes{std::move(use)} {}

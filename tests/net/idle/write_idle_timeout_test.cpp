@@ -1,4 +1,4 @@
-// Slow and stuck readers on a clock turned by hand.
+// Slow and stuck readers on manual time.
 #include <tickwheel/net/write_idle_timeout.hpp>
 
 #include "../../support/allocation_probe.hpp"

@@ -1,4 +1,4 @@
-// A class in an unnamed namespace whose name, and whose handlers' names, are those of another source file's, too. Each file
+// A class in an unnamed namespace, with the same name and the same names of handlers in two source files. Each file
 // that includes this says first which one it is: `constexpr int here = 1;` in an unnamed namespace.
 #include <tickwheel/net/all_idle_timeout.hpp>
 #include <tickwheel/net/deadline_timer.hpp>

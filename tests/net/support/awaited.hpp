@@ -1,4 +1,4 @@
-// A peer that is to be heard of in time, by each means there is to say so.
+// A peer that must report in time, by each means of doing so.
 #pragma once
 
 #include <tickwheel/net/deadline_timer.hpp>
@@ -11,7 +11,7 @@
 #include <optional>
 #include <ostream>
 
-/// What ends a wait for a byte.
+/// The end of a wait for a byte.
 enum class means { idle_timeout, deadline_timer, member_timer, pending_call };
 inline constexpr means all_means[] = {means::idle_timeout, means::deadline_timer, means::member_timer,
                                       means::pending_call};

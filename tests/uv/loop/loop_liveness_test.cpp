@@ -1,4 +1,4 @@
-// What keeps a loop alive, how often it wakes, and how it is driven.
+// Liveness of a loop, how often it wakes, and how it is driven.
 #include "../support/live_test.hpp"
 
 #include <gtest/gtest.h>
@@ -323,7 +323,7 @@ TEST_F(loop_liveness, run_once_returns_as_often_as_documented) {
 }
 
 TEST_F(loop_liveness, run_once_lasts_until_timer_despite_wakeups) {
-  // libuv's time is a floored millisecond, so its timer may come up a little before ours is due
+  // libuv's time is a floored millisecond, so its timer may expire a little before ours is due
   open();
   live_loop::hook& other = loop.after(1ms, [] {}).unref();
   uv_timer_set_repeat(&other.handle.timer, 1);

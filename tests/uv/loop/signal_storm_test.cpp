@@ -1,5 +1,5 @@
-// A thousand signals a second, whose handler does nothing and restarts no call, on whatever thread they meet: nothing is
-// early, nothing is lost. (The timers of a loop alone: never_early in loop_time_test.)
+// A thousand signals per second, whose handler does nothing and restarts no call, on whatever thread they meet: nothing is
+// early, nothing is lost. (Timers without signals: never_early in loop_time_test.)
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"

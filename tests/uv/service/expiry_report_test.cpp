@@ -1,4 +1,4 @@
-// What timer_service::why() answers. The tick divides every time here, so that all of it is exact.
+// The answers of timer_service::why(). The tick divides every time here, so that all of it is exact.
 #include "../support/probe.hpp"
 
 #include <tickwheel/uv/remote.hpp>

@@ -1,4 +1,4 @@
-// What goes before a verdict: input after a block, and what other threads posted before. On manual time.
+// The input after a block, and the posts of other threads, that precede a verdict. On manual time.
 #include "../support/probe.hpp"
 
 #include <tickwheel/uv/remote.hpp>

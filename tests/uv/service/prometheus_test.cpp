@@ -1,4 +1,4 @@
-// What a scrape reads.
+// The text that a scrape reads.
 #include "../support/probe.hpp"
 
 #include <tickwheel/uv/prometheus.hpp>

@@ -1,4 +1,4 @@
-// A model of a timer_service, from its contract alone, and a comparison of the two.
+// A model of a timer_service, made only from its contract, and a comparison of the two.
 //
 // The model keeps maps and knows no wheel. It follows the rules for stamps, blocks and batches. In each handler it says
 // whether that handler may run, and after each turn which ones must have run. Within a pass, timers, posts and zero
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using time_point = tickwheel::clock::time_point;
 
-// What the test does, and what a handler does. `again` arms the handler's own timer at a time after its deadline.
+// The operations of the test and of handlers. `again` arms the handler's own timer at a time after its deadline.
 enum class act {
   none,
   arm,
@@ -65,7 +65,7 @@ class comparison {
     for (std::size_t id = 0; id < timers; ++id) make(id);
   }
 
-  // What went wrong first; nothing if nothing did.
+  // Returns the first difference; nothing if there is none.
   std::optional<std::string> run() {
     open();
     for (at_ = 0; at_ < all_.size() && !wrong_; ++at_) {
@@ -204,7 +204,7 @@ class comparison {
   std::size_t remote_armed() const {
     return posts([](const posted& p) { return p.delivered; });
   }
-  // Posts are delivered in order. How many of those with a delay stand in the wheel, the service says itself.
+  // Posts are delivered in order. The service itself says how many of those with a delay are in the wheel.
   void note_delivered() {
     std::size_t in_wheel = service_.stats().pending - own_armed();
     for (auto& [number, p] : posts_) {
@@ -359,7 +359,7 @@ class comparison {
     if (!v_.read) ++waits_;
   }
 
-  // What goes before the verdicts has been done.
+  // Returns true if everything that precedes the verdicts has been done.
   bool may_judge() const {
     return v_.waiting && v_.read && std::none_of(posts_.begin(), posts_.end(), [this](const auto& p) {
              return !p.second.delivered && p.first < v_.batch_end;

@@ -26,7 +26,7 @@ using namespace service_model;
 
 namespace {
 
-// What has failed once. Those of it that the service still does are excused in service_model.hpp.
+// Operations that have failed once. Failures that are left in the service are excused in service_model.hpp.
 struct replay {
   service_options options;
   operations all;
@@ -141,7 +141,7 @@ class generator {
   std::mt19937_64 random_;
 };
 
-// What went wrong, without where.
+// Returns the difference without its place.
 std::string kind_of(const std::optional<std::string>& wrong) { return wrong ? wrong->substr(wrong->find(':')) : ""; }
 
 // Leaves out what is not needed to fail in that way.

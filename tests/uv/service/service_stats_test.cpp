@@ -1,4 +1,4 @@
-// What a service counts.
+// The counters of a service.
 #include "../support/probe.hpp"
 
 #include <gtest/gtest.h>

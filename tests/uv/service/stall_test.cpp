@@ -1,4 +1,4 @@
-// What the loop's own stalls do to the clock that idle peers are judged by.
+// The effect of the loop's own stalls on the clock by which idle peers are judged.
 #include "../support/probe.hpp"
 
 #include <gtest/gtest.h>

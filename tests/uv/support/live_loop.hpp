@@ -1,6 +1,6 @@
 // A libuv loop for a test, with callbacks in each of its phases. It must close cleanly in the end.
 //
-// What holds on a live loop holds whatever wakes it. A test therefore opens its service `with_wakeup(options)`, and its
+// All that holds on a live loop holds for each kind of wakeup. A test therefore opens its service `with_wakeup(options)`, and its
 // program is run once for each.
 #pragma once
 
@@ -23,7 +23,7 @@
 #include <thread>
 #include <utility>
 
-/// What wakes the loop in this run: TICKWHEEL_TEST_WAKEUP says, uv_timer by default.
+/// Returns the kind of wakeup of this run: TICKWHEEL_TEST_WAKEUP names it; uv_timer by default.
 inline tickwheel::wake_by wakeup_of_this_run() {
   const char* const asked = std::getenv("TICKWHEEL_TEST_WAKEUP");  // nothing sets the environment while tests run
   const std::string_view name = asked != nullptr ? asked : "uv_timer";
@@ -36,7 +36,7 @@ inline tickwheel::service_options with_wakeup(tickwheel::service_options options
   return options;
 }
 
-/// What a callback that blocks the loop does.
+/// Blocks the loop, in a callback.
 inline void block_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
 
 /// Two connected stream sockets.

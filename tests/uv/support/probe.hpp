@@ -1,4 +1,4 @@
-// What most tests need: a timer that notes that it fired, and a service whose invariants are checked at each step.
+// For most tests: a timer that records that it fired, and a service whose invariants are checked at each step.
 #pragma once
 
 #include <tickwheel/testing.hpp>

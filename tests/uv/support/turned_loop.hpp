@@ -1,9 +1,9 @@
-// A libuv loop that a test turns itself, on a clock turned by hand: exact to the nanosecond, and in either of the orders
-// in which libuv runs its phases, whichever libuv is installed.
+// A libuv loop that a test turns itself, on manual time: exact to the nanosecond, and in either of the orders in which libuv
+// runs its phases, whichever libuv is installed.
 //
-// The loop, its handles and what starts and stops them are libuv's; only uv_run is done here, in public terms: callbacks
-// of active handles are called phase by phase, and what would be waited for at the poll, as uv_backend_timeout says, moves
-// the clock. The program is to be linked with simulated_clock.cpp.
+// The loop, its handles and the functions that start and stop them are libuv's. Only uv_run is replaced, in public terms: it
+// calls the callbacks of active handles phase by phase, and at the poll moves the clock by uv_backend_timeout. The program
+// must be linked with simulated_clock.cpp.
 #pragma once
 
 #include "../../support/simulated_clock.hpp"
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-/// Up to 1.44 an iteration begins with the timers; from 1.45 on it ends with them, after the poll.
+/// Up to 1.44, iterations begin with the timers. From 1.45 on they end with them, after the poll.
 enum class loop_order { timers_first, timers_last };
 inline constexpr loop_order both_orders[] = {loop_order::timers_first, loop_order::timers_last};
 inline const char* name_of(loop_order order) {
@@ -69,7 +69,7 @@ class turned_loop {
   operator uv_loop_t&() { return loop_; }
 
   static time_point now() { return tickwheel::clock::now(); }
-  /// What a callback that blocks does.
+  /// Blocks, in a callback.
   static void block(nanoseconds time) { simulated_clock::set(simulated_clock::now() + time); }
 
   /// From `when` on there is something to read; `call` is what the next poll then calls, in the order of the times.
@@ -133,7 +133,7 @@ class turned_loop {
     callbacks();
     run_hooks(where, place::after);
   }
-  // What they make runs in the next iteration.
+  // Hooks that they add run in the next iteration.
   void run_hooks(phase where, place side) {
     const auto is_due = [=](const hook& h) { return h.where == where && h.side == side && h.when <= now(); };
     std::vector<hook> due;
@@ -201,7 +201,7 @@ class turned_loop {
     uv_update_time(&loop_);
     polled_at_ = now();
   }
-  // What was there when the poll returned: what comes while its callbacks run waits for the next.
+  // Reads the input that was there when the poll returned. Input that comes while its callbacks run waits for the next poll.
   void read() {
     for (std::size_t left = most_; left != 0 && has_event(polled_at_); --left) {
       const auto next = events_.extract(events_.begin());

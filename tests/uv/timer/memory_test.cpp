@@ -1,4 +1,4 @@
-// What a service costs in memory, and that it allocates when it opens and never later.
+// The memory of a service: it allocates when it opens, and never later.
 #include "../../support/allocation_probe.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
