@@ -1,5 +1,5 @@
-// Linked to a program of the documentation, so that one which waits a minute does not take a minute: a poll that finds
-// nothing for two milliseconds moves the steady clock by the rest of its timeout, for the whole process.
+// Is linked to a program of the documentation, so that a program that waits a minute does not take a minute. A poll that finds nothing for
+// two milliseconds moves the steady clock by the rest of its timeout, for the whole process.
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@ std::atomic<std::int64_t> skipped_ns{0};
 
 }  // namespace
 
-// Shared libraries call these in place of the C library's, since a program's own symbols come first.
+// Shared libraries call these in place of the C library's, because a program's own symbols come first.
 extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
   const auto error = static_cast<int>(syscall(SYS_clock_gettime, id, out));
   if (error == 0 && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {

@@ -1,8 +1,8 @@
 // Random operations on a wheel of hundreds of timers that crowd a few slots, compared with a model.
 //
-// `operations.hpp` has the operations that a fuzzer spells, on few entries of any geometry. Here a seed decides, and the
-// deadlines are aimed at where a wheel has to keep pace: neighbouring slots of which one is crowded, slots of the next
-// round, and the time in which a slot is emptied. With fewer entries to a tick than the library has (pace.hpp) a few are
+// `operations.hpp` has the operations that a fuzzer spells, on few entries of any geometry. Here a seed decides. The
+// deadlines are where a wheel must keep pace: in neighbouring slots of which one is crowded, in slots of the next round, and
+// in the time in which a slot is emptied. With fewer entries to a tick than the library has (pace.hpp) a few are
 // a crowd.
 #pragma once
 

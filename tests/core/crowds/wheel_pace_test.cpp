@@ -1,5 +1,5 @@
-// A crowded slot is emptied ahead of its time, at a pace, and nothing else waits for that: neither an earlier timer of the same
-// ring, nor a jump of time. Visits are counted, never time.
+// A crowded slot is emptied ahead of its time, at a pace. Nothing else waits for that: neither an earlier timer of the same ring,
+// nor a jump of time. Visits are counted, never time.
 #include "../support/probe.hpp"
 
 #include <algorithm>

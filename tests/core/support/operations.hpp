@@ -1,8 +1,8 @@
 // An interpreter of operations on a wheel, which are compared with a model.
 //
-// The bytes of an input say the geometry, the origin and then operation after operation: arm, re-arm, cancel, destroy,
-// advance by any amount with any work bound; and what each callback does in its turn. The same interpreter runs a small
-// corpus as a test, random input for as long as one likes, and what a fuzzer finds.
+// The bytes of an input are the geometry, the origin and then operation after operation: arm, re-arm, cancel, destroy, and advance by any
+// amount with any work bound. They also decide what each callback does. The same interpreter runs a small corpus as a test, random input for
+// as long as one likes, and the inputs that a fuzzer finds.
 #pragma once
 
 #include "compared_wheel.hpp"

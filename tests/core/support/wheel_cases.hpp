@@ -51,7 +51,7 @@ inline std::vector<tick> delays_of_interest(const wheel_geometry& g) {
   return delays;
 }
 
-/// Ticks at which the time of a wheel can start: an arbitrary one, just before the turn of each level, just before a carry into
+/// Ticks at which the time of a wheel can start. One is arbitrary. Others are just before the turn of each level, just before a carry into
 /// the upper half or the highest bit, and close to the last tick.
 inline std::vector<tick> all_origins(const wheel_geometry& g) {
   std::vector<tick> all{0, 0x1234'5678'9ABC, (tick{1} << 32) - 2, (tick{1} << 63) - 3};

@@ -408,7 +408,7 @@ struct large_answer_test : connection_test {
     turn_until([&] { return database->size() == 1000; });
   }
 
-  /// The service's sockets have this buffer, too.
+  /// The service's sockets also have this buffer.
   void take_small_buffers() {
     int size = small_buffer;
     ASSERT_EQ(uv_send_buffer_size(reinterpret_cast<uv_handle_t*>(&listener), &size), 0);

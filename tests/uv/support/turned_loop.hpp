@@ -1,5 +1,5 @@
-// A libuv loop that a test turns itself, on manual time: exact to the nanosecond, and in either of the orders in which libuv
-// runs its phases, whichever libuv is installed.
+// A libuv loop that a test turns itself, on manual time. It is exact to the nanosecond. It runs its phases in either of libuv's
+// orders, whichever libuv is installed.
 //
 // The loop, its handles and the functions that start and stop them are libuv's. Only uv_run is replaced, in public terms: it
 // calls the callbacks of active handles phase by phase, and at the poll moves the clock by uv_backend_timeout. The program
