@@ -32,7 +32,7 @@ class post_floor {
 
   /// Requires: `max_queued` is a power of two. All posted items have run before more than `max_queued` further ones are posted.
   post_floor(uv_loop_t& loop, timer_service& timers, std::size_t max_queued)
-      : records_(max_queued), mask_{max_queued - 1}, bell_{loop, *this} {
+      : records_(max_queued), mask_{max_queued - 1}, waker_{loop, *this} {
     for (record& r : records_) timers_.emplace_back(timers, *this, r);
   }
 
@@ -44,7 +44,7 @@ class post_floor {
     ++next_;
     if ((pushed_.fetch_add(one, std::memory_order_acq_rel) & asleep) != 0) {
       pushed_.fetch_sub(asleep, std::memory_order_relaxed);
-      bell_.ring();
+      waker_.wake();
     }
     return 0;
   }
@@ -52,7 +52,7 @@ class post_floor {
   std::uint64_t wakeups() const noexcept { return wakeups_; }
 
  private:
-  friend class doorbell<post_floor>;
+  friend class loop_waker<post_floor>;
 
   struct record {
     posted& what() noexcept { return *std::launder(reinterpret_cast<posted*>(at)); }
@@ -89,7 +89,7 @@ class post_floor {
   std::vector<record> records_;
   std::deque<record_timer> timers_;
   const std::uint64_t mask_;
-  doorbell<post_floor> bell_;
+  loop_waker<post_floor> waker_;
   // written by the loop: once all items are taken; then with each item
   alignas(64) std::atomic<std::uint64_t> ended_{0};
   alignas(64) std::uint64_t taken_ = 0;

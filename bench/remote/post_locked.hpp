@@ -18,21 +18,21 @@
 
 namespace tickwheel::bench {
 
-/// The uv_async_t, and how often it called back. The loop must run one more iteration after it is destroyed.
+/// The uv_async_t that wakes the loop to take from `Queue`. The loop must run one more iteration after it is destroyed.
 template <class Queue>
-class doorbell {
+class loop_waker {
  public:
-  doorbell(uv_loop_t& loop, Queue& queue) : async_{new uv_async_t} {
+  loop_waker(uv_loop_t& loop, Queue& queue) : async_{new uv_async_t} {
     if (uv_async_init(&loop, async_, [](uv_async_t* h) { static_cast<Queue*>(h->data)->take(); }) != 0) std::abort();
     async_->data = &queue;
   }
-  ~doorbell() {
+  ~loop_waker() {
     uv_close(reinterpret_cast<uv_handle_t*>(async_), [](uv_handle_t* h) { delete reinterpret_cast<uv_async_t*>(h); });
   }
-  doorbell(const doorbell&) = delete;
-  doorbell& operator=(const doorbell&) = delete;
+  loop_waker(const loop_waker&) = delete;
+  loop_waker& operator=(const loop_waker&) = delete;
 
-  void ring() const noexcept { uv_async_send(async_); }
+  void wake() const noexcept { uv_async_send(async_); }
 
  private:
   uv_async_t* async_;
@@ -44,7 +44,7 @@ class post_mutex_vector {
   static constexpr std::string_view name = "mutex_vector";
 
   post_mutex_vector(uv_loop_t& loop, timer_service& timers, std::size_t max_queued)
-      : timers_{timers}, max_queued_{max_queued}, bell_{loop, *this} {}
+      : timers_{timers}, max_queued_{max_queued}, waker_{loop, *this} {}
 
   template <class F>
   int post_at(clock::time_point when, F call) {
@@ -56,14 +56,14 @@ class post_mutex_vector {
       first = queue_.empty();
       queue_.push_back(what);
     }
-    if (first) bell_.ring();
+    if (first) waker_.wake();
     return 0;
   }
 
   std::uint64_t wakeups() const noexcept { return wakeups_; }
 
  private:
-  friend class doorbell<post_mutex_vector>;
+  friend class loop_waker<post_mutex_vector>;
 
   void take() {
     ++wakeups_;
@@ -81,7 +81,7 @@ class post_mutex_vector {
   std::vector<posted> taken_;
   alignas(64) std::mutex mutex_;
   std::vector<posted> queue_;  // under mutex_
-  doorbell<post_mutex_vector> bell_;
+  loop_waker<post_mutex_vector> waker_;
 };
 
 /// A queue of which the loop takes one item at a time, each under the lock. Each push wakes the loop.
@@ -90,7 +90,7 @@ class post_uv_async_each {
   static constexpr std::string_view name = "uv_async_each";
 
   post_uv_async_each(uv_loop_t& loop, timer_service& timers, std::size_t max_queued)
-      : timers_{timers}, max_queued_{max_queued}, bell_{loop, *this} {}
+      : timers_{timers}, max_queued_{max_queued}, waker_{loop, *this} {}
 
   template <class F>
   int post_at(clock::time_point when, F call) {
@@ -100,14 +100,14 @@ class post_uv_async_each {
       if (queue_.size() >= max_queued_) return UV_EAGAIN;
       queue_.push_back(what);
     }
-    bell_.ring();
+    waker_.wake();
     return 0;
   }
 
   std::uint64_t wakeups() const noexcept { return wakeups_; }
 
  private:
-  friend class doorbell<post_uv_async_each>;
+  friend class loop_waker<post_uv_async_each>;
 
   void take() {
     ++wakeups_;
@@ -124,7 +124,7 @@ class post_uv_async_each {
   std::uint64_t wakeups_ = 0;
   alignas(64) std::mutex mutex_;
   std::deque<posted> queue_;  // under mutex_
-  doorbell<post_uv_async_each> bell_;
+  loop_waker<post_uv_async_each> waker_;
 };
 
 }  // namespace tickwheel::bench

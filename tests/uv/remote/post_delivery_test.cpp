@@ -146,7 +146,7 @@ TEST_F(post_delivery_test, needs_loop_while_a_hold_is_left) {
   posts.take();
   EXPECT_TRUE(posts.needs_loop());
   queue->drop_hold();
-  EXPECT_EQ(loop.rings, 1);
+  EXPECT_EQ(loop.passes_requested, 1);
   posts.take();
   EXPECT_FALSE(posts.needs_loop());
 }

@@ -19,7 +19,7 @@ struct still_driver final : tickwheel::driver {
   std::optional<time_point> wakeup;  // the one that is asked for
   int wakeups_asked = 0;
   int passes_asked = 0;
-  int rings = 0;
+  int passes_requested = 0;
   bool held = false;
 
   /// The loop comes back from a poll that took so long.
@@ -41,7 +41,7 @@ struct still_driver final : tickwheel::driver {
     wakeup = when;
   }
   void continue_pass() noexcept override { ++passes_asked; }
-  void request_pass() noexcept override { ++rings; }
+  void request_pass() noexcept override { ++passes_requested; }
   void cancel_wakeup() noexcept override { wakeup.reset(); }
   void hold_loop(bool alive) noexcept override { held = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
