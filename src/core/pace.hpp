@@ -8,11 +8,11 @@ namespace tickwheel {
 
 struct wheel_pace {
   /// A slot that is being emptied loses at least this many entries per tick until its time comes. A faster pace starts
-  /// later, so that more of the moved entries are still in the cache when they are due.
+  /// later, so that more of the moved entries are still in the cache when they are due. A dense slot has a slower pace.
   std::size_t entries_per_tick = 64;
 
   /// Each visit to a slot that is emptied ahead of its time moves at least this many entries. Smaller steps would
-  /// themselves become wakeups.
+  /// themselves become wakeups. A dense slot has smaller steps.
   std::size_t smallest_step = 128;
 
   /// A level examines at most this many occupied slots to find its next visit. If they do not decide, it examines more
@@ -32,6 +32,17 @@ struct wheel_pace {
 
   /// Interval at which the wheel checks a sample of a waiting crowd for entries that were cancelled or moved later.
   std::uint64_t ticks_between_samples = 32;
+
+  /// A slot is dense if it has at least as many entries as ticks. Timers expire in nearly every tick then, so small steps
+  /// cause no wakeups. A dense slot loses this many entries per tick for each entry per tick that it has: it is started
+  /// at most an eighth of its width ahead.
+  std::size_t dense_factor = 8;
+
+  /// A dense slot loses at least this many entries per tick, and never more than `entries_per_tick`.
+  std::size_t dense_entries_per_tick = 32;
+
+  /// The smallest step of a dense slot.
+  std::size_t dense_step = 64;
 };
 
 // Tests also compile the wheel with other constants, so that a few entries are a crowd. They count the slots it

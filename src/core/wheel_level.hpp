@@ -48,6 +48,7 @@ struct alignas(cache_line) wheel_level {
     tick due = never;            // tick of the next step
     std::size_t left = 0;        // upper bound of the entries that are left
     std::size_t rate = 1;        // at tick t, at most rate * (at - t) entries may be left
+    std::size_t step = 1;        // a visit moves at least as many
     std::size_t may_remain = 0;  // number of entries that the current step leaves
     bool in_step = false;        // the work bound cut the current step
 
@@ -63,7 +64,7 @@ struct alignas(cache_line) wheel_level {
       } else if (!in_step) {
         const tick room = at - now - 1;
         may_remain = room >= left / rate ? left : static_cast<std::size_t>(room) * rate;
-        may_remain = std::min(may_remain, left - std::min(left, pace.smallest_step));
+        may_remain = std::min(may_remain, left - std::min(left, step));
       }
       in_step = true;
       return may_remain == 0 ? ~std::size_t{0} : left - may_remain;
@@ -98,10 +99,22 @@ struct alignas(cache_line) wheel_level {
 
   tick begin_of_span(tick t) const noexcept { return t >> shift << shift; }
 
+  /// Returns how many entries a slot of `count` entries has for each tick of its width, rounded down.
+  std::size_t density_of(std::size_t count) const noexcept {
+    return static_cast<std::size_t>(std::uint64_t{count} >> shift);
+  }
+
+  /// Returns how many entries a slot of `count` entries loses at least per tick while it is emptied.
+  std::size_t pace_of(std::size_t count) const noexcept {
+    const std::size_t density = density_of(count);
+    return density == 0 ? pace.entries_per_tick
+                        : std::clamp(density * pace.dense_factor, pace.dense_entries_per_tick, pace.entries_per_tick);
+  }
+
   /// Returns the lead: a slot of `count` entries must be started that long before its first visit. At most its width.
   /// From the start on no entry of this round is linked to the slot, and its entries fit the level below. 0 for a lone entry.
   tick lead(std::size_t count) const noexcept {
-    return shift == 0 ? 0 : std::min<tick>((count - 1) / pace.entries_per_tick, tick{1} << shift);
+    return shift == 0 ? 0 : std::min<tick>((count - 1) / pace_of(count), tick{1} << shift);
   }
 
   /// Returns true if the slot for `deadline` is less than one turn ahead.
@@ -253,7 +266,9 @@ struct alignas(cache_line) wheel_level {
     emptying.fill(from.chains);
     emptying.at = next.visit;
     emptying.left = from.count;
-    emptying.rate = std::max(pace.entries_per_tick, static_cast<std::size_t>(std::uint64_t{from.count} >> shift) + 1);
+    const std::size_t density = density_of(from.count);
+    emptying.rate = std::max(pace_of(from.count), density + 1);
+    emptying.step = density == 0 ? pace.smallest_step : pace.dense_step;
     emptying.due = emptying.due_by_pace();
     clear_slot(index);
     find_next(cursor, pace.look_ahead);

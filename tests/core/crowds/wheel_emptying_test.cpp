@@ -7,13 +7,23 @@
 namespace tickwheel::test {
 namespace {
 
-// docs/design.md, "Pace"
-constexpr std::size_t entries_per_tick = 64;
-constexpr std::size_t smallest_step = 128;
-
 // A slot of the second level is as wide as the level has slots. This one is crowded:
 constexpr tick width = 1024;
 constexpr tick begin = 4 * width;
+
+// docs/design.md, "Pace"
+struct expected_pace {
+  explicit expected_pace(std::size_t count) {
+    const std::size_t density = count / width;
+    if (density == 0) return;
+    per_tick = std::max(std::clamp<std::size_t>(8 * density, 32, 64), density + 1);
+    step = 64;
+  }
+  // The first visit also makes up for the tick before it.
+  std::size_t most_per_visit() const { return std::max(2 * per_tick, step); }
+
+  std::size_t per_tick = 64, step = 128;
+};
 
 // A wheel with entries in the slot, spread over its ticks from the first on.
 template <class Entry>
@@ -106,100 +116,116 @@ TEST_F(emptying, delays_no_timer_after_skipped_time) {
 
 TEST_F(emptying, continues_after_next_expiry_was_asked_amid_a_step) {
   const tick first = timers.next_expiry();
-  ASSERT_FALSE(timers.advance(first, 100).done);
+  ASSERT_FALSE(timers.advance(first, 10).done);
   EXPECT_LE(timers.next_expiry(), first);
   run_until(timers, begin + width);
   EXPECT_EQ(all.fired(), count);
   EXPECT_EQ(timers.lateness().max(), 0U);
 }
 
-class emptying_step : public testing::Test, protected crowded<counter> {
+// The number of entries: a slot with fewer than one per tick, and dense ones.
+class emptying_step : public testing::TestWithParam<std::size_t>, protected crowded<counter> {
  protected:
-  static constexpr std::size_t steps = 100;
-  static constexpr std::size_t count = steps * smallest_step;
-  emptying_step() : crowded{count} {}
+  emptying_step() : crowded{GetParam()} {}
+
+  const std::size_t count = GetParam();
+  const expected_pace pace{count};
 };
 
-TEST_F(emptying_step, is_first_taken_as_early_as_the_crowd_needs) {
-  for (const std::size_t size : {count, 3 * count}) {
-    const tick lead = begin - crowded<counter>{size}.timers.next_expiry();
-    EXPECT_GE(lead, size / entries_per_tick - 1);
-    EXPECT_LE(lead, size / entries_per_tick + 1);
-  }
+INSTANTIATE_TEST_SUITE_P(of, emptying_step,
+                         testing::Values(128, 1000, 1023, 1024, 1280, 4 * width, 5 * width - 1, 12'800, 16 * width,
+                                         40'000));
+
+TEST_P(emptying_step, is_first_taken_as_early_as_the_crowd_needs) {
+  const tick lead = begin - timers.next_expiry();
+  EXPECT_GE(lead, count / pace.per_tick - 1);
+  EXPECT_LE(lead, count / pace.per_tick + 1);
 }
 
-TEST_F(emptying_step, is_not_smaller_than_the_smallest_step) {
+TEST_P(emptying_step, is_not_smaller_than_the_smallest_step) {
   std::size_t wakeups = 0;
   for (tick next; (next = timers.next_expiry()) < begin; ++wakeups)
-    ASSERT_TRUE(timers.advance(next, smallest_step).done) << next;
-  EXPECT_GE(wakeups, steps - 1);
-  EXPECT_LE(wakeups, steps + 1);
+    ASSERT_TRUE(timers.advance(next, pace.most_per_visit()).done) << next;
+  const std::size_t a_visit = std::max(pace.per_tick, pace.step);
+  EXPECT_GE(wakeups + 1, count / a_visit);
+  EXPECT_LE(wakeups, count / a_visit + 2);
 }
 
-TEST_F(emptying_step, keeps_to_a_straight_line) {
+TEST_P(emptying_step, keeps_to_a_straight_line) {
   std::size_t moved = 0;
   for (tick t = 1; t < begin; ++t) {
     moved += visits_at(t);
-    ASSERT_LE(count - moved, entries_per_tick * (begin - t)) << t;
-    ASSERT_LE(moved,
-              count - std::min(count, entries_per_tick * static_cast<std::size_t>(begin - t - 1)) + smallest_step)
-        << t;
+    ASSERT_LE(count - moved, pace.per_tick * (begin - t)) << t;
+    ASSERT_LE(moved, count - std::min(count, pace.per_tick * static_cast<std::size_t>(begin - t - 1)) + pace.step) << t;
   }
   EXPECT_EQ(moved, count);
 }
 
-TEST_F(emptying_step, keeps_to_a_steeper_line_for_a_larger_crowd) {
-  constexpr std::size_t a_tick = 2 * entries_per_tick;
+// Timers that come later make a slot dense. Its line begins where the slower pace asks for it.
+TEST(emptying_pace, becomes_slower_when_a_slot_becomes_dense) {
+  checked_wheel timers{wheel_geometry::hierarchical(2, width)};
+  group<counter> all{timers, width};
+  for (std::size_t i = 0; i < width; ++i) {
+    timers.arm(all[i], begin + i);
+    const std::size_t rate = expected_pace{i + 1}.per_tick;
+    if (i > 0) {
+      ASSERT_EQ(timers.next_expiry(), begin - i / rate) << i;
+    }
+  }
+}
+
+TEST(emptying_pace, keeps_to_a_steeper_line_for_a_larger_crowd) {
+  constexpr std::size_t a_tick = 128;
   crowded<counter> large{a_tick * width};
   EXPECT_GE(large.timers.next_expiry(), begin - width);
   for (tick t = begin - width; t < begin; ++t) {
-    ASSERT_TRUE(large.timers.advance_unchecked(t, a_tick + smallest_step).done) << t;
+    ASSERT_TRUE(large.timers.advance_unchecked(t, 2 * a_tick).done) << t;
     if (t % 64 == 0) {
       ASSERT_TRUE(valid(large.timers)) << t;
     }
   }
-  EXPECT_EQ(large.timers.advance(begin, a_tick + smallest_step).ran, a_tick);
+  EXPECT_EQ(large.timers.advance(begin, 2 * a_tick).ran, a_tick);
 }
 
-TEST_F(emptying_step, of_a_late_call_only_catches_up_with_the_line) {
-  constexpr tick left = 50;
+TEST_P(emptying_step, of_a_late_call_only_catches_up_with_the_line) {
+  const std::size_t left = count / pace.per_tick / 2;
   const std::size_t moved = visits_at(begin - left);
-  EXPECT_GE(moved, count - entries_per_tick * left);
-  EXPECT_LE(moved, count - entries_per_tick * (left - 1) + smallest_step);
+  EXPECT_GE(moved, count - pace.per_tick * left);
+  EXPECT_LE(moved, count - pace.per_tick * (left - 1) + pace.step);
   EXPECT_GT(timers.next_expiry(), timers.now());
   EXPECT_TRUE(valid(timers));
 }
 
-TEST_F(emptying_step, of_the_last_tick_leaves_nothing) {
+TEST_P(emptying_step, of_the_last_tick_leaves_nothing) {
   EXPECT_EQ(visits_at(begin - 1), count);
   EXPECT_EQ(timers.next_expiry(), begin);
 }
 
-TEST_F(emptying_step, resumed_in_its_tick_moves_its_rest) {
+TEST_P(emptying_step, resumed_in_its_tick_moves_its_rest) {
   const tick first = timers.next_expiry();
-  ASSERT_FALSE(timers.advance(first, smallest_step - 1).done);
+  ASSERT_FALSE(timers.advance(first, 1).done);
   EXPECT_LE(timers.next_expiry(), first);
-  ASSERT_TRUE(timers.advance(first, 1).done);
+  ASSERT_TRUE(timers.advance(first, pace.most_per_visit() - 1).done);
   EXPECT_GT(timers.next_expiry(), first);
 }
 
-TEST_F(emptying_step, resumed_later_moves_as_much_as_one_never_cut) {
+TEST_P(emptying_step, resumed_later_moves_as_much_as_one_never_cut) {
   crowded<counter> whole{count};
   const tick first = timers.next_expiry();
-  constexpr std::size_t some = smallest_step / 2;
+  const std::size_t some = pace.step / 2;
   ASSERT_FALSE(timers.advance(first, some).done);
   const std::size_t at_first = whole.visits_at(first);
   EXPECT_EQ(some + visits_at(first + 1), at_first + whole.visits_at(first + 1));
   EXPECT_EQ(timers.next_expiry(), whole.timers.next_expiry());
 }
 
-TEST_F(emptying_step, resumed_in_the_last_tick_leaves_nothing) {
+TEST_P(emptying_step, resumed_in_the_last_tick_leaves_nothing) {
   ASSERT_FALSE(timers.advance(timers.next_expiry(), 1).done);
   EXPECT_EQ(visits_at(begin - 1), count - 1);
   EXPECT_TRUE(valid(timers));
 }
 
-TEST_F(emptying_step, counts_cancelled_entries_like_others) {
+TEST_P(emptying_step, counts_cancelled_entries_like_others) {
   all.cancel(1);
   std::size_t dropped = 0;
   while (timers.next_expiry() < begin) dropped += visits_at(timers.next_expiry());
