@@ -198,40 +198,40 @@ TEST_F(cluster, burial_follows_within_lease_and_two_polls) {
   }
 }
 
-TEST(cluster_burial, spares_a_node_with_a_longer_lease) {
-  manual_world world;
-  manual_node patient{world, {.name = "patient", .lease = 10s}};
-  manual_node hasty{world, {.name = "hasty", .lease = 1s}};
+TEST_F(cluster, burial_spares_a_node_with_a_longer_lease) {
+  manual_world another;
+  manual_node patient{another, {.name = "patient", .lease = 10s}};
+  manual_node hasty{another, {.name = "hasty", .lease = 1s}};
   std::vector<execution> kept;
   patient.on_start = hasty.on_start = [&](execution run) { kept.push_back(std::move(run)); };
   patient.open();
-  const auto session = world.database->session_of("patient");
+  const auto session = another.database->session_of("patient");
   for (int i = 0; i != 8; ++i) patient.schedule("t" + std::to_string(i), 100ms);
   patient.advance(200ms);
   ASSERT_EQ(kept.size(), 8U);
   hasty.open();
   hasty.advance(1min);
-  EXPECT_EQ(world.database->session_of("patient"), session);
+  EXPECT_EQ(another.database->session_of("patient"), session);
   EXPECT_EQ(hasty.scheduler.stats().recovered, 0U);
   EXPECT_EQ(kept.size(), 8U);
   EXPECT_EQ(patient.scheduler.stats().partitions, 2U);
   EXPECT_EQ(hasty.scheduler.stats().partitions, 2U);
 }
 
-TEST(cluster_burial, follows_the_lease_of_the_dead_node) {
+TEST_F(cluster, burial_follows_the_lease_of_the_dead_node) {
   const std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds> leases[] = {{10s, 1s}, {1s, 10s}};
   for (const auto& [of_living, of_dead] : leases) {
     for (auto phase = 0ms; phase < 2500ms; phase += 130ms) {
-      manual_world world;
-      manual_node living{world, {.name = "living", .lease = of_living}};
-      manual_node dead{world, {.name = "dead", .lease = of_dead}};
+      manual_world another;
+      manual_node living{another, {.name = "living", .lease = of_living}};
+      manual_node dead{another, {.name = "dead", .lease = of_dead}};
       dead.open();
       living.open();
       living.advance(12500ms + phase);
       ASSERT_EQ(living.scheduler.stats().partitions, 2U);
-      world.database->outage("dead", true);
+      another.database->outage("dead", true);
       living.advance(of_dead * 7 / 10);
-      EXPECT_NE(world.database->session_of("dead"), 0U) << phase.count() << " ms: its lease has not run out";
+      EXPECT_NE(another.database->session_of("dead"), 0U) << phase.count() << " ms: its lease has not run out";
       living.advance(of_dead * 3 / 10 + 2 * 250ms);
       EXPECT_EQ(living.scheduler.stats().partitions, 4U) << phase.count() << " ms";
     }
