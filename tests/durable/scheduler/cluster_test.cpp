@@ -316,7 +316,8 @@ TEST_F(cluster, drain_waits_until_doubted_starts_are_given_back) {
   a.open();
   a.schedule("t", 1s);
   world.database->fail_next(store_verb::begin, memory_fault::unknown_done);
-  for (int i = 0; i != 2000 && a.state("t") != durable::task_state::running; ++i) advance(1ms);
+  advance(900ms);
+  for (int i = 0; i != 200 && a.state("t") != durable::task_state::running; ++i) advance(1ms);
   ASSERT_EQ(a.state("t"), durable::task_state::running);
   bool drained = false;
   EXPECT_EQ(a.scheduler.drain([&]() noexcept {
