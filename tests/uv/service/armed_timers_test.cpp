@@ -152,7 +152,7 @@ TEST_F(armed_timers_test, arm_before_any_open_stops_debug_build) {
 #ifndef NDEBUG
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   armed_timers fresh;
-  EXPECT_DEATH(fresh.arm_after(a, 5ms, 0ns), "never opened");
+  EXPECT_DEATH((void)fresh.arm_after(a, 5ms, 0ns), "never opened");
 #endif
 }
 
