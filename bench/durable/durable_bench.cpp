@@ -18,7 +18,7 @@
 //
 // Only if --measure names them:
 //
-//   bulk              lateness at 500 starts per second, alone and while tasks are scheduled in bulk
+//   bulk              lateness at 500 starts per second, without and while tasks are scheduled in bulk
 //   memory            of a loaded task, and while tasks with payloads of 64 KiB start
 //   verbs             load, begin and finish of the store without a scheduler, a call of 1,000 tasks at a time
 //

@@ -107,7 +107,7 @@ void measure_bulk(const bench_options& o, team& nodes, bench_node& node, figure_
   is_over = true;
   node.run_until([&] { return in_flight == 0; });
   if (!nodes.is_first()) return;
-  out.add_times("lateness alone", alone);
+  out.add_times("lateness without bulk", alone);
   out.add_times("lateness beside bulk", beside);
   out.add_rate("bulk beside starts", {static_cast<double>(scheduled) / took});
   out.add_value("bulk, p99", seconds(p99_of(beside)) / seconds(p99_of(alone)), "times", 3);
