@@ -122,7 +122,7 @@ class world {
   std::string trace_;
   std::deque<std::string> events_;
   std::optional<std::string> mismatch_;
-  std::uint64_t operations_ = 0, starts_ = 0;
+  std::uint64_t operations_ = 0, starts_ = 0, checks_ = 0;
 
   tickwheel::manual_driver time_{tickwheel::clock::time_point{std::chrono::hours{1}}};
   tickwheel::timer_service timers_;
