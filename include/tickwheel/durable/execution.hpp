@@ -56,6 +56,8 @@ class TICKWHEEL_API execution {
   /// Returns when the task was due: of a periodic task, this period. The same in all attempts, so that (id, due) tells effects
   /// apart.
   clock::time_point due() const noexcept;
+  /// Returns the task's period. Zero: it starts once, and is dead if its last attempt fails.
+  std::chrono::nanoseconds period() const noexcept;
   unsigned attempt()
       const noexcept;  ///< 1 for the first start; grows with each start, those included whose node was lost
   /// Returns a number that no other start in this store has. Grows for each id.

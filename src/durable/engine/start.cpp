@@ -4,6 +4,7 @@
 
 #include <tickwheel/core/detail/check.hpp>
 
+#include <chrono>
 #include <utility>
 
 namespace tickwheel::durable {
@@ -28,6 +29,7 @@ const detail::start& execution::started() const noexcept {
 std::string_view execution::id() const noexcept { return started().id; }
 std::string_view execution::payload() const noexcept { return started().payload; }
 clock::time_point execution::due() const noexcept { return started().due; }
+std::chrono::nanoseconds execution::period() const noexcept { return started().period; }
 unsigned execution::attempt() const noexcept { return started().attempt; }
 std::uint64_t execution::token() const noexcept { return started().token; }
 

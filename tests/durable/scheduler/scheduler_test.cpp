@@ -74,10 +74,20 @@ TEST_F(scheduler, hands_out_the_task_as_it_was_scheduled) {
   EXPECT_EQ(kept->id(), "id");
   EXPECT_EQ(kept->payload(), std::string_view("pay\0load", 8));
   EXPECT_EQ(kept->due(), due);
+  EXPECT_EQ(kept->period(), 0ns);
   EXPECT_EQ(kept->attempt(), 1U);
   EXPECT_EQ(kept->token(), world.database->row("id")->rev);
   kept->done();
   EXPECT_FALSE(*kept);
+}
+
+TEST_F(scheduler, execution_of_a_periodic_task_has_its_period) {
+  open();
+  std::chrono::nanoseconds period{};
+  node.on_start = [&](execution run) { period = run.period(), run.done(); };
+  node.schedule("p", 1s, on_conflict::keep, 500ms);
+  node.advance(1s + 5ms);
+  EXPECT_EQ(period, 500ms);
 }
 
 TEST_F(scheduler, starts_again_at_each_period) {
