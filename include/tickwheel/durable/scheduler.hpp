@@ -181,14 +181,23 @@ class TICKWHEEL_API scheduler {
   /// Returns true if it keeps the loop alive while it is open; true at first.
   bool has_ref() const noexcept;
 
-  /// Returns the store's time as this node knows it. The store decides by this clock what is due, so count relative times from it:
-  /// "in 30 minutes" is `*store_now() + 30min`. No value: the store has not answered since `open`, or the scheduler is closed.
+  /// Returns the store's time as this node knows it. The store decides by this clock what is due. No value: the store has not answered
+  /// since `open`, or the scheduler is closed.
   ///
   /// It is estimated from the answers of the last minute. It is behind the store's clock by the time that the fastest of them took on its
   /// way. It is ahead only after that clock was set back: by as much, for at most a minute.
   ///
   /// Reads the loop's clock. O(1). Does not fail.
   std::optional<clock::time_point> store_now() const noexcept;
+
+  /// Returns the store's time, or a little more. Count relative times from it, so that nothing is early: "in 30 minutes" is
+  /// `*latest_store_now() + 30min`. No value: the node's session was not renewed since `open`, or the scheduler is closed.
+  ///
+  /// It is ahead of the store's clock by at most the round trip of the last renewal; after that clock was set back also as `store_now`
+  /// says. It is behind only after that clock was set forward, until the next answer.
+  ///
+  /// Reads the loop's clock. O(1). Does not fail.
+  std::optional<clock::time_point> latest_store_now() const noexcept;
 
   /// Returns counters and gauges as of this call. Copies 4 KB. O(1).
   scheduler_stats stats() const;

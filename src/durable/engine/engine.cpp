@@ -382,6 +382,12 @@ std::optional<clock::time_point> engine::store_now() const noexcept {
   return clock_.at(timers_.read_clock());
 }
 
+std::optional<clock::time_point> engine::latest_store_now() const noexcept {
+  check_thread();
+  if (!is_open_ || !timers_.is_open()) return std::nullopt;
+  return clock_.at_most(timers_.read_clock());
+}
+
 scheduler_stats engine::stats() const {
   scheduler_stats s;
   const request_desk::counts& asked = desk_.count();

@@ -62,6 +62,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void set_ref(bool on) noexcept;
   bool has_ref() const noexcept { return has_ref_; }
   std::optional<clock::time_point> store_now() const noexcept;
+  std::optional<clock::time_point> latest_store_now() const noexcept;
   scheduler_stats stats() const;
   bool validate(std::string* why) const;
   void check_thread() const noexcept;
@@ -88,6 +89,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_answer(const store_call&) noexcept override;
   void on_arrived(arrival& answered) noexcept override { arrivals_.push(answered); }
   // for the members
+  void on_renewed(clock::time_point store_now, tickwheel::clock::time_point sent) noexcept override {
+    clock_.record_sent(store_now, sent);
+  }
   void on_joined(int error) noexcept override;
   void on_session_lost() noexcept override;
   void on_partitions_gained() noexcept override { reader_.look(true); }

@@ -119,6 +119,7 @@ void membership::on_renew_answered() noexcept {
     return;
   }
   retry_.reset();
+  client_.on_renewed(renew_.now, sent_at_);
   if (renew_.is_buried) {
     session_ = 0;
     owned_.clear();

@@ -31,6 +31,8 @@ class membership {
   class client {
    public:
     virtual void on_answer(const store_call&) noexcept = 0;
+    /// A renewal that was sent at `sent` has found the store's clock at `store_now`.
+    virtual void on_renewed(clock::time_point store_now, steady_time sent) noexcept = 0;
     /// It has joined, or never can (a UV_ code).
     virtual void on_joined(int error) noexcept = 0;
     /// Another node has buried this one. It joins again.

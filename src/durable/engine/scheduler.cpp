@@ -86,6 +86,7 @@ void scheduler::ref() noexcept { engine_->set_ref(true); }
 void scheduler::unref() noexcept { engine_->set_ref(false); }
 bool scheduler::has_ref() const noexcept { return engine_->has_ref(); }
 std::optional<clock::time_point> scheduler::store_now() const noexcept { return engine_->store_now(); }
+std::optional<clock::time_point> scheduler::latest_store_now() const noexcept { return engine_->latest_store_now(); }
 scheduler_stats scheduler::stats() const { return engine_->stats(); }
 bool scheduler::validate(std::string* why) const { return engine_->validate(why); }
 

@@ -33,6 +33,11 @@ class store_clock {
     largest_ = std::max(*largest_, ahead);
   }
 
+  /// An answer with the time `store_now` has arrived, and was asked for at `sent`.
+  void record_sent(durable::clock::time_point store_now, steady_time sent) noexcept {
+    most_ = since_epoch(store_now) - sent.time_since_epoch();
+  }
+
   /// Forgets all answers. Until the next one the estimate stays as it is.
   void discard() noexcept {
     if (is_known()) last_ = offset();
@@ -45,8 +50,15 @@ class store_clock {
 
   /// Returns the store's time at `now`, or a little less.
   durable::clock::time_point at(steady_time now) const noexcept {
-    return durable::clock::time_point{std::chrono::duration_cast<durable::clock::duration>(
-        tickwheel::detail::add_saturating(std::chrono::nanoseconds{now.time_since_epoch()}, offset()))};
+    return durable::clock::time_point{std::chrono::duration_cast<durable::clock::duration>(sum(now, offset()))};
+  }
+
+  /// Returns the store's time at `now`, or a little more; none before `record_sent`. Not less than `at`, which notices sooner that the
+  /// store's clock was set forward.
+  std::optional<durable::clock::time_point> at_most(steady_time now) const noexcept {
+    if (!most_) return std::nullopt;
+    return durable::clock::time_point{
+        std::chrono::ceil<durable::clock::duration>(sum(now, std::max(*most_, offset())))};
   }
 
   /// Returns when the store's clock surely shows `when`.
@@ -61,6 +73,10 @@ class store_clock {
     return std::chrono::nanoseconds{when.time_since_epoch()};
   }
 
+  static std::chrono::nanoseconds sum(steady_time now, std::chrono::nanoseconds offset) noexcept {
+    return tickwheel::detail::add_saturating(std::chrono::nanoseconds{now.time_since_epoch()}, offset);
+  }
+
   std::chrono::nanoseconds offset() const noexcept {
     if (!largest_) return last_.value_or(std::chrono::nanoseconds{});
     return before_ ? std::max(*largest_, *before_) : *largest_;
@@ -70,6 +86,7 @@ class store_clock {
   std::optional<std::chrono::nanoseconds> before_;   // of the half before
   steady_time since_{};                              // the begin of the running half
   std::optional<std::chrono::nanoseconds> last_;     // the estimate before `discard`
+  std::optional<std::chrono::nanoseconds> most_;     // of the last round trip: not smaller than the true difference
 };
 
 }  // namespace tickwheel::durable::detail

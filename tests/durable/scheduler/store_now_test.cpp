@@ -47,6 +47,43 @@ TEST_F(store_now, is_behind_by_the_way_of_the_fastest_answer) {
   is_behind_by(3ms);
 }
 
+TEST_F(store_now, latest_has_no_value_before_the_first_renewal) {
+  world.database->answer_after(durable::store_verb::renew, 1s);
+  node.open();
+  EXPECT_NE(node.scheduler.store_now(), std::nullopt);
+  EXPECT_EQ(node.scheduler.latest_store_now(), std::nullopt);
+  node.advance(2s);
+  EXPECT_NE(node.scheduler.latest_store_now(), std::nullopt);
+  node.scheduler.close();
+  EXPECT_EQ(node.scheduler.latest_store_now(), std::nullopt);
+}
+
+TEST_F(store_now, latest_is_never_behind_and_ahead_by_the_way_of_the_renewal) {
+  using durable::store_verb;
+  for (const auto verb : {store_verb::join, store_verb::renew, store_verb::acquire, store_verb::load,
+                          store_verb::recover, store_verb::purge}) {
+    world.database->carry_out_after(verb, 20ms);
+    world.database->answer_after(verb, 60ms);
+  }
+  node.open(1s);
+  for (int i = 0; i < 100; ++i) {
+    node.advance(99ms);
+    const std::chrono::nanoseconds ahead = node.scheduler.latest_store_now().value() - world.database->now();
+    EXPECT_GE(ahead, 0ns);
+    EXPECT_LE(ahead, 60ms);
+    EXPECT_LT(node.scheduler.store_now().value(), world.database->now());
+  }
+}
+
+TEST_F(store_now, latest_follows_a_clock_that_was_set_forward_before_the_next_renewal) {
+  node.open();
+  const std::size_t renewals = world.database->calls(durable::store_verb::renew);
+  world.database->shift_clock(5h);
+  node.advance(300ms);
+  EXPECT_EQ(world.database->calls(durable::store_verb::renew), renewals);
+  EXPECT_GE(node.scheduler.latest_store_now(), world.database->now());
+}
+
 TEST_F(store_now, follows_a_clock_that_was_set_forward) {
   node.open();
   world.database->shift_clock(5h);
