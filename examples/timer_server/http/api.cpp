@@ -165,7 +165,8 @@ void api::put(const api_request& request, std::string id, std::string_view query
                                .field = mistake->field}));
   const auto& asked = std::get<timer_request>(document);
   const auto now = scheduler_.store_now();
-  if (!now && (!asked.due || strict))
+  const auto latest = scheduler_.latest_store_now();  // what counts from it is late rather than early
+  if (asked.due ? strict && !now : !latest)
     return answer(unavailable("The store has not told its time yet. Nothing was changed."));
   if (strict && asked.due && *asked.due < *now)
     return answer(answer_with({.status = 422,
@@ -174,7 +175,7 @@ void api::put(const api_request& request, std::string id, std::string_view query
                                .field = "due"}));
   durable::task_info timer;
   timer.what = {.id = std::move(id),
-                .due = asked.due ? *asked.due : *now + std::chrono::ceil<durable::clock::duration>(asked.in),
+                .due = asked.due ? *asked.due : *latest + std::chrono::ceil<durable::clock::duration>(asked.in),
                 .payload = write_payload(asked.callback),
                 .period = asked.every};
   if (timer.what.payload.size() > options_.max_payload)

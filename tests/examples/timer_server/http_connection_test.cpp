@@ -45,7 +45,7 @@ struct connection_test : testing::Test {
   void SetUp() override {
     ASSERT_EQ(loop.open(), 0);
     ASSERT_EQ(scheduler.open([](int) noexcept {}), 0);
-    turn_until([&] { return scheduler.store_now().has_value(); });
+    turn_until([&] { return scheduler.latest_store_now().has_value(); });
     peers.requests = &requests;
     peers.framing = {.header = 1024, .body = 4096};
     ASSERT_EQ(uv_tcp_init(&loop.uv(), &listener), 0);
