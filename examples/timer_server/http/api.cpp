@@ -60,13 +60,14 @@ bool is_address_or_localhost(std::string_view host) {
   return inet_pton(AF_INET, std::string{host}.c_str(), &address) == 1;
 }
 
-// Reads the timer that is there already, so that the answer has its state.
+// Reads the timer that is there already, so that the answer has its state. Without it the client sends the request again: that of a
+// `keep` is safe.
 void answer_exists(durable::scheduler& scheduler, const std::string& id, const answer_function& answer) {
-  const auto read = [answer, id](durable::read_result result, const durable::task_info& timer) noexcept {
+  const auto read = [answer](durable::read_result result, const durable::task_info& timer) noexcept {
     if (result == durable::read_result::ok) return answer(answer_of(schedule_result::exists, timer, {}));
-    answer(with_json(200, {{"id", id}, {"result", "exists"}}));
+    answer(unavailable("A timer of this id was there, and could not be read. Nothing was changed."));
   };
-  if (scheduler.get(id, read) != 0) answer(with_json(200, {{"id", id}, {"result", "exists"}}));
+  if (const int error = scheduler.get(id, read)) answer(not_taken(error));
 }
 
 }  // namespace

@@ -220,6 +220,15 @@ TEST_F(api_test, replace_takes_the_place_of_the_timer) {
   const http_answer answer = put("/v1/timers/a", replacing);
   EXPECT_EQ(answer.status, 200U);
   EXPECT_EQ(document_of(answer)["result"], "replaced");
+TEST_F(api_test, timer_that_exists_and_cannot_be_read_is_unavailable) {
+  put("/v1/timers/a", in_an_hour);
+  database->fail_next(durable::store_verb::get, durable::memory_fault::unavailable);
+  const http_answer again = put("/v1/timers/a", in_an_hour);
+  EXPECT_EQ(code_of(again), "503 unavailable");
+  EXPECT_EQ(again.retry_after, 1s);
+  EXPECT_EQ(document_of(put("/v1/timers/a", in_an_hour))["state"], "pending");
+}
+
   advance(90min);
   EXPECT_TRUE(called.empty());
   advance(1h);
