@@ -41,7 +41,9 @@ std::string bearer_tokens::read(std::string_view list) {
     if (line.size() < least_length) return where + "the token is shorter than 16 characters";
     if (!std::all_of(line.begin(), line.end(), is_of_tokens))
       return where + "the token has a character other than letters, digits and -._~+/=";
-    known.push_back({.hash = hash_of(line), .left = rate_.burst, .since = tickwheel::clock::time_point::min()});
+    const auto hash = hash_of(line);
+    if (!hash) return "libcrypto cannot compute SHA-256; see openssl list -digest-algorithms";
+    known.push_back({.hash = *hash, .left = rate_.burst, .since = tickwheel::clock::time_point::min()});
   }
   if (known.empty()) return "it has no token";
   known_ = std::move(known);
@@ -49,16 +51,18 @@ std::string bearer_tokens::read(std::string_view list) {
 }
 
 bearer_tokens::answer bearer_tokens::admit(std::string_view authorization, tickwheel::clock::time_point now) noexcept {
-  const digest given = hash_of(token_in(authorization));
+  const auto given = hash_of(token_in(authorization));
+  if (!given) return {verdict::unknown};
   token* found = nullptr;
   for (token& each : known_)
-    if (CRYPTO_memcmp(each.hash.data(), given.data(), given.size()) == 0) found = &each;
+    if (CRYPTO_memcmp(each.hash.data(), given->data(), given->size()) == 0) found = &each;
   return found == nullptr ? answer{verdict::unknown} : take(*found, now);
 }
 
-bearer_tokens::digest bearer_tokens::hash_of(std::string_view text) noexcept {
+std::optional<bearer_tokens::digest> bearer_tokens::hash_of(std::string_view text) noexcept {
   digest hash{};
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
+  if (SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data()) == nullptr)
+    return std::nullopt;
   return hash;
 }
 

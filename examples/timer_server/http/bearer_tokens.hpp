@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,7 @@ class bearer_tokens {
   explicit bearer_tokens(token_rate rate) noexcept : rate_{rate} {}
 
   /// Reads a list: a token a line. Empty lines, and lines that begin with #, are left out. A token has at least 16 characters: letters,
-  /// digits and -._~+/=. Returns an empty text, or which line is wrong and why; no token stands in it.
+  /// digits and -._~+/=. Returns an empty text, or which line is wrong and why, or that libcrypto has no SHA-256; no token stands in it.
   std::string read(std::string_view list);
 
   /// Judges an Authorization header; empty: there is none.
@@ -54,7 +55,8 @@ class bearer_tokens {
     tickwheel::clock::time_point since{};
   };
 
-  static digest hash_of(std::string_view) noexcept;
+  /// No value: libcrypto fails. All texts would have the same hash then, and each token would be valid.
+  static std::optional<digest> hash_of(std::string_view) noexcept;
   answer take(token&, tickwheel::clock::time_point now) const noexcept;
 
   token_rate rate_;

@@ -1,8 +1,10 @@
 #include "service_options.hpp"
 
+#include "../callbacks/message/signature.hpp"
 #include "secret_file.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -102,6 +104,8 @@ std::string read_options(service_options& o, std::optional<bearer_tokens>& token
       o.callbacks.secret.pop_back();
     constexpr std::size_t least_secret = 16;
     if (o.callbacks.secret.size() < least_secret) return "--secret " + o.secret_file + ": it is shorter than 16 bytes";
+    if (!signature_of({}, o.callbacks.secret, std::chrono::system_clock::now()))
+      return "--secret " + o.secret_file + ": libcrypto cannot compute HMAC-SHA256; see openssl list -mac-algorithms";
   }
   if (!o.allow.empty()) o.callbacks.allowed = address_rules::none();
   for (const std::string& range : o.allow)

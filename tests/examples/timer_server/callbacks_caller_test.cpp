@@ -5,11 +5,14 @@
 
 #include <tickwheel/uv/timer.hpp>
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +23,16 @@ using namespace timer_server;
 using kind = callback_outcome::kind;
 using peer = scripted_callee::peer;
 using testing::HasSubstr;
+
+namespace {
+bool libcrypto_fails = false;
+}
+
+// Instead of libcrypto's.
+extern "C" int EVP_MAC_final(EVP_MAC_CTX* context, unsigned char* out, std::size_t* written, std::size_t size) {
+  static const auto of_libcrypto = reinterpret_cast<decltype(&EVP_MAC_final)>(::dlsym(RTLD_NEXT, "EVP_MAC_final"));
+  return libcrypto_fails ? 0 : of_libcrypto(context, out, written, size);
+}
 
 namespace {
 
@@ -125,6 +138,22 @@ TEST_F(callback_caller_test, signs_the_body) {
   ASSERT_NE(at, std::string::npos);
   const auto time = std::chrono::system_clock::from_time_t(std::stol(seen.substr(at + 19)));
   EXPECT_THAT(seen, HasSubstr("Timer-Signature: " + signature_of("{}", "secret", time).value() + "\r\n"));
+}
+
+TEST_F(callback_caller_test, call_that_cannot_be_signed_fails_and_is_not_sent) {
+  options.secret = "secret";
+  serve([](peer& p) { p.write(ok); });
+  EXPECT_EQ(outcome().what, kind::done);
+  libcrypto_fails = true;
+  for (int i = 0; i < 2; ++i) {  // on a connection that was kept, and on a new one
+    const callback_outcome o = outcome();
+    EXPECT_EQ(o.what, kind::failed);
+    EXPECT_THAT(o.error, HasSubstr("signed"));
+  }
+  libcrypto_fails = false;
+  EXPECT_EQ(callee->requests, 1);
+  EXPECT_EQ(outcome().what, kind::done);
+  EXPECT_EQ(stats().running, 0U);
 }
 
 TEST_F(callback_caller_test, reuses_connection_and_does_not_hold_the_loop) {

@@ -1,10 +1,12 @@
 #include "callback.hpp"
 
+#include "../message/signature.hpp"
 #include "callback_dispatcher.hpp"
 #include "host_pool.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace timer_server {
@@ -96,7 +98,11 @@ void callback::on_connected(int error) noexcept {
 
 void callback::send() noexcept {
   step_ = step::exchanging;
-  connection_->send(*this);
+  const std::string& secret = host_.dispatcher().options().secret;
+  if (secret.empty()) return connection_->send(*this, std::nullopt);
+  const auto signature = signature_of(request_.body, secret, std::chrono::system_clock::now());
+  if (!signature) return end(failed_with("the body could not be signed"));
+  connection_->send(*this, signature);
 }
 
 void callback::on_response(const response_reader& response) noexcept {

@@ -1,14 +1,12 @@
 #include "connection.hpp"
 
 #include "../message/request_text.hpp"
-#include "../message/signature.hpp"
 #include "callback.hpp"
 #include "callback_dispatcher.hpp"
 #include "host_pool.hpp"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <utility>
 
 namespace timer_server {
@@ -56,16 +54,13 @@ void connection::on_connected(int error) noexcept {
   user->on_connected(error);
 }
 
-void connection::send(callback& user) {
+void connection::send(callback& user, const std::optional<std::string>& signature) {
   user_ = &user;
   unlink_idle();
   uv_ref(handle());
   const callback_options& options = on_->options();
   const response_limits limits{.header = options.max_header_bytes, .body = options.max_response_bytes};
   reader_.emplace(limits, user.request().method == "HEAD");
-  const auto signature = options.secret.empty()
-                             ? std::nullopt
-                             : signature_of(user.request().body, options.secret, std::chrono::system_clock::now());
   write_request_head(head_, user.request(), user.url(), signature);
   if (has_served_) ++on_->counted_.reused;
   // libuv does not write to them

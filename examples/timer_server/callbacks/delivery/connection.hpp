@@ -38,7 +38,7 @@ class connection : public auto_hook<idle_in_host>, public auto_hook<idle_in_all>
 
   /// Sends the request of `user`, who is told by `on_response` or `on_lost`, never within this call. Requires: connected, and
   /// there is no other request.
-  void send(callback& user);
+  void send(callback& user, const std::optional<std::string>& signature);
 
   /// Its user, if there is any, is told nothing more. Idempotent.
   void close() noexcept;

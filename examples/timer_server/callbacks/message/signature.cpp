@@ -30,6 +30,7 @@ bool add(EVP_MAC_CTX& to, std::string_view text) noexcept {
 std::optional<std::string> signature_of(std::string_view body, std::string_view secret,
                                         std::chrono::system_clock::time_point now) {
   static const std::unique_ptr<EVP_MAC, free_mac> hmac{EVP_MAC_fetch(nullptr, "HMAC", nullptr)};
+  if (hmac == nullptr) return std::nullopt;
   const std::unique_ptr<EVP_MAC_CTX, free_mac> context{EVP_MAC_CTX_new(hmac.get())};
   if (context == nullptr) return std::nullopt;
   std::string digest_name = "SHA256";

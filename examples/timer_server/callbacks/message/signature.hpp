@@ -25,7 +25,8 @@
 
 namespace timer_server {
 
-/// Returns the value of the header Timer-Signature; none if libcrypto fails, for instance because it has no memory.
+/// Returns the value of the header Timer-Signature; none if libcrypto fails, for instance because it has no memory. Call it once at the
+/// start: if libcrypto has no HMAC, or no SHA-256, each call returns none.
 std::optional<std::string> signature_of(std::string_view body, std::string_view secret,
                                         std::chrono::system_clock::time_point now);
 

@@ -36,7 +36,31 @@ class Documents(unittest.TestCase):
         self.assertEqual(metrics, named)
 
 
+# OpenSSL without an algorithm
+NO_ALGORITHMS = """openssl_conf = all
+[all]
+providers = providers
+[providers]
+null = null
+[null]
+activate = 1
+"""
+
+
 class WrongOptions(unittest.TestCase):
+    def test_file_of_secrets_is_refused_if_openssl_lacks_what_it_needs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            secret, configuration = f"{folder}/secret", f"{folder}/openssl.cnf"
+            with open(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600), "w") as out:
+                out.write("0123456789abcdef\n")
+            with open(configuration, "w") as out:
+                out.write(NO_ALGORITHMS)
+            for option, expected in (("--tokens", "SHA-256"), ("--secret", "HMAC-SHA256")):
+                done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", option, secret], cwd=folder, capture_output=True,
+                                      env={**os.environ, "OPENSSL_CONF": configuration}, text=True, timeout=20)
+                self.assertEqual(done.returncode, 2, option)
+                self.assertRegex(done.stderr, rf"^timer_server: {option} .*: libcrypto cannot compute {expected}.*\n$")
+
     def test_wrong_option_is_named_in_one_line(self):
         with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
