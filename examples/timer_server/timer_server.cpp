@@ -22,6 +22,7 @@
 #include "service/service_metrics.hpp"
 #include "service/service_options.hpp"
 #include "service/store_location.hpp"
+#include "text/times.hpp"
 #include "timers/executor.hpp"
 
 #include <tickwheel/durable/durable.hpp>
@@ -72,6 +73,7 @@ class service {
     loop_.close();
   }
   service(const service&) = delete;
+    executor_.close();
   service& operator=(const service&) = delete;
 
   /// Serves until it is told to stop. Returns what the program ends with.
@@ -110,8 +112,12 @@ class service {
     log_.write("ready");
   }
 
-  void on_dead(std::string_view id, const callback_outcome& outcome) {
-    log_.write("dead", {{"id", std::string{id}}, {"status", std::to_string(outcome.status)}, {"error", outcome.error}});
+  void on_last(const durable::execution& run, const callback_outcome& outcome) {
+    const bool is_dead = run.period() == 0s || outcome.what == callback_outcome::kind::dead;
+    log_.write(is_dead ? "dead" : "period_failed", {{"id", std::string{run.id()}},
+                                                    {"due", write_moment(run.due())},
+                                                    {"status", std::to_string(outcome.status)},
+                                                    {"error", outcome.error}});
   }
 
   // Accepts nothing more, starts no timer, and waits for the requests and the calls that have begun.
@@ -151,6 +157,7 @@ class service {
     log_.write("stopped", {{"scheduled", std::to_string(s.scheduled)},
                            {"started", std::to_string(s.started)},
                            {"finished", std::to_string(s.finished)},
+    executor_.close();
                            {"failed", std::to_string(s.failed)},
                            {"recovered", std::to_string(s.recovered)},
                            {"left_running", std::to_string(left)}});
@@ -180,6 +187,7 @@ class service {
   }
 
   void close_listener() noexcept {
+    executor_.close();
     auto* const handle = reinterpret_cast<uv_handle_t*>(&listener_);
     if (handle->data != nullptr && uv_is_closing(handle) == 0) uv_close(handle, nullptr);
   }
@@ -199,7 +207,8 @@ class service {
   executor executor_{[this](callback_request request, std::function<void(const callback_outcome&)> answered) {
                        callbacks_->call(std::move(request), std::move(answered));
                      },
-                     [this](std::string_view id, const callback_outcome& outcome) { on_dead(id, outcome); }};
+                     [this](const durable::execution& run, const callback_outcome& outcome) { on_last(run, outcome); },
+                     asked_.scheduler.max_attempts};
   std::optional<callback_caller> callbacks_;  // while the loop is open
   durable::scheduler timers_;
   api api_;

@@ -32,7 +32,7 @@ void executor::start(tickwheel::durable::execution run) noexcept {
   if (!callback) {
     const callback_outcome unreadable{.what = callback_outcome::kind::dead,
                                       .error = "the payload of the task is no callback"};
-    on_dead_(run.id(), unreadable);
+    on_last_(run, unreadable);
     return run.bury(unreadable.error);
   }
   callback_request request = request_of(std::move(*callback), run);
@@ -50,11 +50,18 @@ void executor::end(std::uint64_t token, const callback_outcome& outcome) noexcep
   if (outcome.what == kind::not_called) return run.retry_after(until_called_again);
   waits_.erase(std::string{run.id()});
   if (outcome.what == kind::done) return run.done();
+  if (outcome.what == kind::failed) return fail(std::move(run), outcome);
   if (outcome.what == kind::asked_to_wait)
-    return run.fail("the callee asked to be called later too often: " + outcome.error);
-  if (outcome.what == kind::failed) return run.fail(outcome.error);
-  on_dead_(run.id(), outcome);
+    return fail(std::move(run), {.what = kind::failed,
+                                 .status = outcome.status,
+                                 .error = "the callee asked to be called later too often: " + outcome.error});
+  on_last_(run, outcome);
   run.bury(outcome.error);
+}
+
+void executor::fail(tickwheel::durable::execution run, const callback_outcome& outcome) {
+  if (run.attempt() >= max_attempts_) on_last_(run, outcome);
+  run.fail(outcome.error);
 }
 
 // The counts are not durable: after a restart a callee may ask as often again.

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace timer_server {
 
@@ -22,22 +23,32 @@ inline constexpr unsigned most_waits_in_a_row = 100;
 class executor {
  public:
   using call_function = std::function<void(callback_request, std::function<void(const callback_outcome&)>)>;
-  /// Is told of each timer that is dead by the answer of its callee.
-  using dead_function = std::function<void(std::string_view id, const callback_outcome&)>;
+  /// Is told of each execution that its callee has made the last one: of the timer, which is dead, or, if the outcome is not `dead` and
+  /// the timer is periodic, of this period.
+  using last_function = std::function<void(const tickwheel::durable::execution&, const callback_outcome&)>;
 
-  executor(call_function call, dead_function on_dead) : call_{std::move(call)}, on_dead_{std::move(on_dead)} {}
+  /// `max_attempts` is that of the scheduler.
+  executor(call_function call, last_function on_last, unsigned max_attempts)
+      : call_{std::move(call)}, on_last_{std::move(on_last)}, max_attempts_{max_attempts} {}
+
 
   /// Calls the callee of a timer. The execution ends when that has answered.
   void start(tickwheel::durable::execution) noexcept;
+
+  /// Forgets the calls that run: what becomes of them changes nothing any more. Requires: the scheduler is closed. The store recovers their
+  /// timers.
+  void close() noexcept { running_.clear(); }
 
   std::size_t running() const noexcept { return running_.size(); }
 
  private:
   void end(std::uint64_t token, const callback_outcome&) noexcept;
+  void fail(tickwheel::durable::execution, const callback_outcome&);
   bool may_wait(std::string_view id);
 
   call_function call_;
-  dead_function on_dead_;
+  last_function on_last_;
+  unsigned max_attempts_;
   std::unordered_map<std::uint64_t, tickwheel::durable::execution> running_;  // by their tokens
   std::unordered_map<std::string, unsigned> waits_;                           // in a row, by the timers' ids
 };

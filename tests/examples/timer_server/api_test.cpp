@@ -38,7 +38,7 @@ struct api_test : testing::Test {
   tickwheel::manual_service manual;
   std::shared_ptr<durable::memory_database> database = std::make_shared<durable::memory_database>();
   std::vector<callback_request> called;
-  std::vector<std::string> dead;
+  std::vector<std::string> last;  // executions that the executor calls the last, with their errors
   /// The answer of a callee; none: it never answers.
   std::optional<callback_outcome> outcome = callback_outcome{callback_outcome::kind::done, {}, 200, {}};
   std::vector<std::function<void(const callback_outcome&)>> unanswered;
@@ -47,7 +47,10 @@ struct api_test : testing::Test {
                    unanswered.push_back(std::move(answered));
                    if (outcome) posted.push_back(unanswered.size() - 1);
                  },
-                 [this](std::string_view id, const callback_outcome&) { dead.emplace_back(id); }};
+                 [this](const durable::execution& run, const callback_outcome& of) {
+                   last.push_back(std::string{run.id()} + ": " + of.error);
+                 },
+                 two_attempts().max_attempts};
   std::vector<std::size_t> posted;  // calls whose answer comes in the next step
   bearer_tokens tokens{{.per_second = 1, .burst = 2}};
   durable::scheduler scheduler{manual.timers, durable::memory_store(database), two_attempts()};
@@ -271,7 +274,8 @@ TEST_F(api_test, timer_that_waits_for_a_connection_does_not_fail) {
   advance(10min);
   EXPECT_GE(called.size(), 120U) << "once in each step of 5 s";
   EXPECT_EQ(document_of(get("/v1/timers/a"))["state"], "pending");
-  EXPECT_TRUE(dead.empty());
+  EXPECT_EQ(document_of(get("/v1/timers/a"))["attempts"], 0U);
+  EXPECT_TRUE(last.empty());
   outcome = callback_outcome{callback_outcome::kind::done, {}, 200, {}};
   advance(10s);
   EXPECT_EQ(document_of(get("/v1/timers/a"))["state"], "finished");
@@ -362,7 +366,7 @@ TEST_F(api_test, dead_timers_are_listed_and_revived) {
   put("/v1/timers/b", at_once);
   put("/v1/timers/c", in_an_hour);
   advance(2s);
-  EXPECT_EQ(dead, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(last, (std::vector<std::string>{"a: the callee answered 404", "b: the callee answered 404"}));
   const json page = document_of(get("/v1/timers?state=dead&limit=1"));
   ASSERT_EQ(page["timers"].size(), 1U);
   EXPECT_EQ(page["timers"][0]["id"], "a");
@@ -494,6 +498,32 @@ TEST_F(api_test, outage_is_unavailable_and_nothing_is_half_done) {
   EXPECT_EQ(code_of(get("/readyz")), "503 not-ready");
   EXPECT_EQ(get("/healthz").status, 200U);
   database->outage(false);
+  EXPECT_EQ(last, std::vector<std::string>{"a: the callee answered 500"});
+}
+
+TEST_F(api_test, last_failure_of_a_period_is_told_and_the_next_period_comes) {
+  outcome = callback_outcome{callback_outcome::kind::failed, {}, 500, "the callee answered 500"};
+  put("/v1/timers/a", R"({"in":"0s","every":"PT1M","callback":"http://127.0.0.1:9/due"})");
+  advance(50s);
+  EXPECT_EQ(called.size(), 2U);
+  EXPECT_EQ(last, std::vector<std::string>{"a: the callee answered 500"});
+  EXPECT_EQ(document_of(get("/v1/timers/a"))["state"], "pending");
+  advance(1min);
+  EXPECT_EQ(called.size(), 4U);
+  EXPECT_EQ(last.size(), 2U);
+}
+
+TEST_F(api_test, call_that_ends_after_the_scheduler_is_nobodys_last) {
+  outcome.reset();
+  put("/v1/timers/a", at_once);
+  advance(2s);
+  ASSERT_EQ(unanswered.size(), 1U);
+  EXPECT_EQ(calls.running(), 1U);
+  scheduler.close();
+  calls.close();
+  EXPECT_EQ(calls.running(), 0U);
+  unanswered[0]({callback_outcome::kind::dead, {}, 404, "the callee answered 404"});
+  EXPECT_TRUE(last.empty());
   advance(5s);
   EXPECT_EQ(get("/v1/timers/a").status, 404U);
   EXPECT_EQ(get("/readyz").status, 200U);
