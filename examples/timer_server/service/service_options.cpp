@@ -75,7 +75,7 @@ void add_options(CLI::App& to, service_options& into) {
       ->type_name("CIDR");
   duration("--callback-timeout", into.callbacks.attempt_timeout, "how long a call may take [30s]");
   duration("--callback-wait", into.callbacks.wait_timeout,
-           "how long a call may wait for a connection; then it is put off for a second [2s]");
+           "how long a call may wait for a connection; then it is put off [2s]");
   duration("--callback-total-timeout", into.callbacks.total_timeout, "the same, with the time in which it waits [60s]");
   to.add_option("--connections-per-host", into.callbacks.connections_per_host, "of a host that is called")
       ->capture_default_str()

@@ -4,14 +4,17 @@
 #include "../text/times.hpp"
 #include "timer_payload.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace timer_server {
 namespace {
 
-constexpr std::chrono::seconds until_called_again{1};  // if no connection became free
-constexpr std::size_t most_counted = 100'000;          // timers whose callees ask to wait
+constexpr std::size_t most_delayed = 100'000;  // timers whose delays are remembered; one more ousts another
+
+// The due time differs if a timer took the place of another, and in each period. No id has a newline.
+std::string key_of(const tickwheel::durable::execution& run) {
+  return std::string{run.id()} + '\n' + std::to_string(run.due().time_since_epoch().count());
+}
 
 }  // namespace
 
@@ -45,10 +48,15 @@ void executor::end(std::uint64_t token, const callback_outcome& outcome) noexcep
   auto found = running_.extract(token);
   if (found.empty()) return;
   tickwheel::durable::execution& run = found.mapped();
+  const std::string key = key_of(run);
   using kind = callback_outcome::kind;
-  if (outcome.what == kind::asked_to_wait && may_wait(run.id())) return run.retry_after(outcome.delay);
-  if (outcome.what == kind::not_called) return run.retry_after(until_called_again);
-  waits_.erase(std::string{run.id()});
+  if (outcome.what == kind::not_called) return run.retry_after(delays_of(key).when_not_called.next());
+  if (outcome.what == kind::asked_to_wait) {
+    delays& all = delays_of(key);
+    all.when_not_called.reset();
+    if (++all.asked_for <= most_waits_in_a_row) return run.retry_after(outcome.delay);
+  }
+  delays_.erase(key);
   if (outcome.what == kind::done) return run.done();
   if (outcome.what == kind::failed) return fail(std::move(run), outcome);
   if (outcome.what == kind::asked_to_wait)
@@ -64,16 +72,9 @@ void executor::fail(tickwheel::durable::execution run, const callback_outcome& o
   run.fail(outcome.error);
 }
 
-// The counts are not durable: after a restart a callee may ask as often again.
-bool executor::may_wait(std::string_view id) {
-  unsigned& count = waits_[std::string{id}];
-  if (++count > most_waits_in_a_row) return false;
-  if (waits_.size() > most_counted) {
-    auto other = waits_.begin();
-    if (other->first == id) ++other;
-    waits_.erase(other);
-  }
-  return true;
+executor::delays& executor::delays_of(const std::string& key) {
+  if (delays_.size() >= most_delayed && !delays_.contains(key)) delays_.erase(delays_.begin());
+  return delays_[key];
 }
 
 }  // namespace timer_server

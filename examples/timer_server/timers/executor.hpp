@@ -5,12 +5,13 @@
 #include "../callbacks/callback_request.hpp"
 
 #include <tickwheel/durable/execution.hpp>
+#include <tickwheel/net/backoff.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +19,11 @@ namespace timer_server {
 
 /// A callee may ask to be called later so often in a row. Then that counts as a failure.
 inline constexpr unsigned most_waits_in_a_row = 100;
+
+/// The delays of a timer that was not called, because no connection became free. They grow, so that the timers of a slow callee seldom
+/// disturb those of the others.
+inline constexpr tickwheel::backoff_options until_called_again{
+    .base = std::chrono::seconds{1}, .cap = std::chrono::seconds{30}, .jitter = 0.5};
 
 /// *Thread safety:* the loop's thread only. *Lifetime:* outlives the calls that it has made: close the caller first.
 class executor {
@@ -31,7 +37,6 @@ class executor {
   executor(call_function call, last_function on_last, unsigned max_attempts)
       : call_{std::move(call)}, on_last_{std::move(on_last)}, max_attempts_{max_attempts} {}
 
-
   /// Calls the callee of a timer. The execution ends when that has answered.
   void start(tickwheel::durable::execution) noexcept;
 
@@ -42,15 +47,21 @@ class executor {
   std::size_t running() const noexcept { return running_.size(); }
 
  private:
+  /// What a timer has waited for since its callee took or refused it. In memory only: a restart begins anew.
+  struct delays {
+    unsigned asked_for = 0;                                  // by the callee, in a row
+    tickwheel::backoff when_not_called{until_called_again};  // since it was called
+  };
+
   void end(std::uint64_t token, const callback_outcome&) noexcept;
   void fail(tickwheel::durable::execution, const callback_outcome&);
-  bool may_wait(std::string_view id);
+  delays& delays_of(const std::string& key);
 
   call_function call_;
   last_function on_last_;
   unsigned max_attempts_;
   std::unordered_map<std::uint64_t, tickwheel::durable::execution> running_;  // by their tokens
-  std::unordered_map<std::string, unsigned> waits_;                           // in a row, by the timers' ids
+  std::unordered_map<std::string, delays> delays_;                            // by the ids and due times of the timers
 };
 
 /// Returns what is sent for a timer: its callback, and the headers that tell which timer, due time and attempt it is. Timer-Id and
