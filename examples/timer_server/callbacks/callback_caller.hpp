@@ -30,7 +30,8 @@ struct callback_options {
   address_rules allowed;  // loopback, unless more is allowed
   /// From the moment at which the call gets a connection or begins to open one: resolution, connecting, request and response.
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds{30};
-  /// How long a call waits for its turn. Then it is `not_called`, so that a slow callee does not keep other timers from starting.
+  /// How long a call waits for its turn. Then it is `not_called`, so that a slow callee does not keep other timers from starting. For ten
+  /// times as long at most twice `connections_per_host` calls of this host wait, and one more is `not_called` at once.
   std::chrono::milliseconds wait_timeout = std::chrono::seconds{2};
   /// The attempt, with the time in which the call waits for its turn.
   std::chrono::milliseconds total_timeout = std::chrono::seconds{60};
@@ -38,7 +39,7 @@ struct callback_options {
   std::chrono::milliseconds idle_timeout = std::chrono::seconds{20};
   std::size_t connections_per_host = 16;   // a host and port
   std::size_t connections = 256;           // in all
-  std::size_t max_waiting = 65536;         // calls without a connection; one more fails
+  std::size_t max_waiting = 65536;         // calls without a connection; one more is `not_called`
   std::size_t max_header_bytes = 16384;    // of a response
   std::size_t max_response_bytes = 65536;  // of a response's body, which is not kept
   std::string secret;                      // of the HMAC (signature.hpp); empty: no signature
@@ -72,7 +73,8 @@ class callback_caller {
   /// do anything else, such as call, close and destroy the caller.
   ///
   /// If `max_armed` timers of the loop are armed, the outcome is `failed`; the answer may then wait for another call's, or for
-  /// `close` and the destructor. An invalid request is `dead`. After `close`, and if too many calls wait, the outcome is `failed`.
+  /// `close` and the destructor. An invalid request is `dead`. After `close` the outcome is `failed`. If too many calls wait, or those of
+  /// a slow host, it is `not_called`.
   void call(callback_request request, std::function<void(const callback_outcome&)> answered);
 
   /// Ends all calls: each is answered as `failed` before this returns. Whether its callee has seen it is unknown. Closes all

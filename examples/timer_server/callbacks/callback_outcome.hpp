@@ -13,7 +13,7 @@ struct callback_outcome {
   enum class kind {
     done,           // the callee has taken it
     asked_to_wait,  // the callee wants it again after `delay`
-    not_called,     // no connection became free; try again, for the callee has not failed
+    not_called,     // too many calls wait for a connection; try again, for the callee has not failed
     failed,         // try again, with a delay that grows
     dead,           // it makes no sense to try again
   };

@@ -457,6 +457,48 @@ TEST_F(callback_caller_test, call_behind_a_slow_callee_is_put_off) {
   slow.clear();
 }
 
+TEST_F(callback_caller_test, calls_of_a_silent_callee_are_put_off_at_once_after_some_waited_in_vain) {
+  options.connections_per_host = 2;
+  options.wait_timeout = 500ms;
+  serve([](peer&) {});
+  constexpr std::size_t backlog = 100;
+  constexpr std::size_t most = 2 + 4;  // that run, and that wait
+  for (std::size_t i = 0; i < backlog; ++i) call();
+  EXPECT_EQ(stats().waiting, backlog - 2) << "the callee may be a fast one";
+  while (answered < backlog - 2) loop.run(UV_RUN_ONCE);
+  EXPECT_EQ(stats().timed_out, backlog - 2);
+
+  for (std::size_t i = 0; i < backlog; ++i) call();
+  EXPECT_EQ(stats().waiting, most - 2);
+  for (int i = 0; i < 3; ++i) loop.run(UV_RUN_NOWAIT);
+  EXPECT_EQ(stats().not_called, 2 * backlog - most) << "without waiting";
+  EXPECT_EQ(stats().timed_out, backlog - 2);
+  EXPECT_THAT(answers.back()->error, HasSubstr("too many calls of this host"));
+}
+
+TEST_F(callback_caller_test, callee_that_keeps_up_again_may_have_any_number_of_calls_that_wait) {
+  options.connections_per_host = 1;
+  options.wait_timeout = 100ms;
+  bool is_silent = true;
+  peer* first = nullptr;
+  serve([&](peer& p) {
+    first = &p;
+    if (!is_silent) p.write(ok);
+  });
+  for (int i = 0; i < 2; ++i) call();
+  while (answered < 1) loop.run(UV_RUN_ONCE);
+  EXPECT_EQ(stats().not_called, 1U);
+  is_silent = false;
+  first->write(ok);
+  bool is_over = false;
+  const later end{loop, 11 * options.wait_timeout, [&] { is_over = true; }};
+  while (!is_over) loop.run(UV_RUN_ONCE);
+  for (int i = 0; i < 20; ++i) call();
+  EXPECT_EQ(stats().waiting, 19U);
+  loop.run();
+  EXPECT_EQ(stats().done, 21U);
+}
+
 TEST_F(callback_caller_test, call_without_a_timer_is_answered_at_the_end_at_latest) {
   loop.close();
   ASSERT_EQ(loop.open({.max_armed = 1}), 0);

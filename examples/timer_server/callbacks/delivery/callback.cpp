@@ -146,6 +146,7 @@ void callback::on_timeout() noexcept {
   ++host_.dispatcher().counted_.timed_out;
   switch (step_) {
     case step::waiting:
+      host_.on_waited_in_vain();
       return end(not_called_with("timed out: no connection became free"));
     case step::starting:
     case step::resolving:
@@ -162,10 +163,12 @@ bool callback::limit(deadline until) noexcept {
   const int error = timeout_.start(until);
   if (error == 0) return true;
   if (error == UV_ETIMEDOUT) ++host_.dispatcher().counted_.timed_out;
-  if (error == UV_ETIMEDOUT && step_ == step::starting)
+  if (error == UV_ETIMEDOUT && step_ == step::starting) {
+    host_.on_waited_in_vain();
     end(not_called_with("timed out: no connection became free"));  // one did, but too late
-  else
+  } else {
     end(failed_with(error == UV_ETIMEDOUT ? "timed out" : uv_strerror(error)));
+  }
   return false;
 }
 

@@ -25,10 +25,14 @@ void callback_dispatcher::call(callback_request request, callback::answer answer
     std::string key = url.host + ' ' + std::to_string(url.port);
     auto& host = hosts_[key];
     if (host == nullptr) host = std::make_unique<host_pool>(*this, std::move(key));
-    auto* const c = new callback{*host, std::move(request), std::move(url), std::move(answered)};
-    calls_.push_back(*c);
-    c->wait();
-    start_waiting();
+    if (host->is_overrun()) {
+      ended(std::move(answered), not_called_with("too many calls of this host wait for a connection"));
+    } else {
+      auto* const c = new callback{*host, std::move(request), std::move(url), std::move(answered)};
+      calls_.push_back(*c);
+      c->wait();
+      start_waiting();
+    }
   }
   answer_later();
 }

@@ -3,6 +3,12 @@
 #include "callback_dispatcher.hpp"
 
 namespace timer_server {
+namespace {
+
+constexpr std::size_t most_waiting = 2;  // of a slow callee, times `connections_per_host`
+constexpr int slow_for = 10;             // after a call has waited in vain, times `wait_timeout`
+
+}  // namespace
 
 void host_pool::enqueue(callback& c) noexcept {
   queue_.push_back(c);
@@ -41,6 +47,14 @@ void host_pool::leave_place() noexcept {
 void host_pool::remove_call() noexcept {
   --calls_;
   refile();
+}
+
+void host_pool::on_waited_in_vain() noexcept {
+  slow_until_ = on_.timers().now() + slow_for * on_.options().wait_timeout;
+}
+
+bool host_pool::is_overrun() const noexcept {
+  return calls_ >= (1 + most_waiting) * on_.options().connections_per_host && on_.timers().now() < slow_until_;
 }
 
 void host_pool::refile() noexcept {

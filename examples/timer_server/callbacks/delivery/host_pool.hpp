@@ -4,6 +4,8 @@
 #include "callback.hpp"
 #include "connection.hpp"
 
+#include <tickwheel/uv/driver.hpp>
+
 #include <cstddef>
 #include <string>
 
@@ -35,6 +37,13 @@ class host_pool : public auto_hook<host_in_turn> {
   /// are not needed any more, or nowhere. Called after each change. Stays where it is if that is right.
   void refile() noexcept;
 
+  /// A call of this host has waited for a connection in vain.
+  void on_waited_in_vain() noexcept;
+  /// Returns true if one call more would most likely wait in vain: some did lately, and enough of them wait. Each call that waits keeps the
+  /// caller's caller from other calls, so the waiting calls of a slow callee are few. Those of one that has kept up are any number:
+  /// many timers may be due at the same moment.
+  bool is_overrun() const noexcept;
+
   std::size_t places() const noexcept { return places_; }
   bool is_unused() const noexcept { return places_ == 0 && queue_.empty() && calls_ == 0; }
 
@@ -49,6 +58,7 @@ class host_pool : public auto_hook<host_in_turn> {
   auto_list<connection, idle_in_host> idle_;
   std::size_t places_ = 0;  // open connections, and calls that are about to open one
   std::size_t calls_ = 0;
+  tickwheel::clock::time_point slow_until_ = tickwheel::clock::time_point::min();
   auto_list<host_pool, host_in_turn>* filed_in_ = nullptr;
 };
 

@@ -188,6 +188,20 @@ class Callbacks(unittest.TestCase):
             dead = json.loads(service.ask("GET", "/v1/timers?state=dead")[1])
             self.assertEqual(dead["timers"], [])
 
+    def test_backlog_of_a_silent_callee_does_not_hold_up_the_timers_of_others(self):
+        # 50 times the places: each time that they all wait takes two seconds
+        options = ["--max-running", "20", "--connections-per-host", "4"]
+        with socket.socket() as silent, Callee() as callee, Service(*options) as service:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            for i in range(1000):
+                service.ask("PUT", f"/v1/timers/silent-{i}", {"in": "0s", "callback": f"http://127.0.0.1:{silent.getsockname()[1]}/"})
+            service.ask("PUT", "/v1/timers/good", {"in": "0s", "callback": f"http://{callee.address}/good"})
+            callee.wait_for("/good")
+            states = [json.loads(service.ask("GET", f"/v1/timers/silent-{i}")[1]) for i in range(0, 1000, 50)]
+            self.assertEqual({timer["state"] for timer in states} - {"pending", "running"}, set())
+            self.assertLessEqual(max(timer["attempts"] for timer in states), 1, "those that were not called have all their attempts")
+
 
 class Tokens(unittest.TestCase):
     def test_only_the_exact_token_is_taken(self):
