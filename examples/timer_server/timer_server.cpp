@@ -22,6 +22,7 @@
 #include "service/service_metrics.hpp"
 #include "service/service_options.hpp"
 #include "service/store_location.hpp"
+#include "service/store_watch.hpp"
 #include "text/times.hpp"
 #include "timers/executor.hpp"
 
@@ -48,6 +49,10 @@ using namespace std::chrono_literals;
 using namespace timer_server;
 namespace durable = tickwheel::durable;
 
+void write_of_store(const event_log& log, std::string_view line) {
+  log.write("store", {{"message", std::string{line}}});
+}
+
 class service {
  public:
   service(const service_options& asked, std::unique_ptr<durable::store> store, std::optional<bearer_tokens> tokens)
@@ -69,11 +74,11 @@ class service {
   }
   ~service() {
     timers_.close();
+    executor_.close();
     callbacks_.reset();
     loop_.close();
   }
   service(const service&) = delete;
-    executor_.close();
   service& operator=(const service&) = delete;
 
   /// Serves until it is told to stop. Returns what the program ends with.
@@ -89,6 +94,7 @@ class service {
     callbacks_.emplace(loop_, asked_.callbacks);
     if (const int error = signals_.start(loop_.uv())) return error;
     if (const int error = listen(at)) return problem_ = "--listen " + asked_.listen + ": " + uv_strerror(error), error;
+    if (const int error = is_file(asked_.store) ? watch_.start() : 0) return error;
     timers_.on_due([this](durable::execution run) noexcept { executor_.start(std::move(run)); });
     return timers_.open([this](int error) noexcept { on_ready(error); });
   }
@@ -152,12 +158,12 @@ class service {
     deadline_.cancel();
     const std::size_t left = executor_.running();
     timers_.close();
+    executor_.close();
     callbacks_->close();
     const durable::scheduler_stats s = timers_.stats();
     log_.write("stopped", {{"scheduled", std::to_string(s.scheduled)},
                            {"started", std::to_string(s.started)},
                            {"finished", std::to_string(s.finished)},
-    executor_.close();
                            {"failed", std::to_string(s.failed)},
                            {"recovered", std::to_string(s.recovered)},
                            {"left_running", std::to_string(left)}});
@@ -182,12 +188,12 @@ class service {
     close_listener();
     deadline_.cancel();
     timers_.close();
+    executor_.close();
     if (callbacks_) callbacks_->close();
     if (peers_.open != 0) (void)drain_.start({.hard_stop = 1ms, .spread = 0s, .seed = 0});
   }
 
   void close_listener() noexcept {
-    executor_.close();
     auto* const handle = reinterpret_cast<uv_handle_t*>(&listener_);
     if (handle->data != nullptr && uv_is_closing(handle) == 0) uv_close(handle, nullptr);
   }
@@ -211,6 +217,7 @@ class service {
                      asked_.scheduler.max_attempts};
   std::optional<callback_caller> callbacks_;  // while the loop is open
   durable::scheduler timers_;
+  store_watch watch_{loop_.timers(), timers_, [this](std::string_view line) { write_of_store(log_, line); }};
   api api_;
   connections peers_{loop_, drain_};
 };
@@ -235,7 +242,8 @@ int main(int argc, char** argv) {
   if (!tokens && !address->is_loopback())
     return refuse("--listen " + o.listen + ": without --tokens the service listens on loopback only");
   std::string why;
-  auto store = open_store(o.store, why);
+  auto store = open_store(
+      o.store, [log = event_log{o.log}](std::string_view line) { write_of_store(log, line); }, why);
   if (store == nullptr) return refuse("--store: " + why);
 
   ::umask(S_IRWXG | S_IRWXO);  // the store's files have the headers and bodies of callbacks, which may be secret

@@ -84,12 +84,12 @@ TEST_F(secret_file_test, is_refused_if_it_is_none) {
 
 TEST(server_options, store_names_what_is_wrong_and_no_password) {
   std::string why;
-  EXPECT_NE(open_store({.url = "sqlite:x.db"}, why), nullptr);
-  EXPECT_EQ(open_store({.url = "sqlite:"}, why), nullptr);
+  EXPECT_NE(open_store({.url = "sqlite:x.db"}, {}, why), nullptr);
+  EXPECT_EQ(open_store({.url = "sqlite:"}, {}, why), nullptr);
   EXPECT_NE(why.find("file"), std::string::npos);
-  EXPECT_EQ(open_store({.url = "mysql://user:password@host"}, why), nullptr);
+  EXPECT_EQ(open_store({.url = "mysql://user:password@host"}, {}, why), nullptr);
   EXPECT_EQ(why.find("password"), std::string::npos);
-  EXPECT_EQ(open_store({.url = "postgresql://host/shop", .schema = std::string(64, 'x')}, why), nullptr);
+  EXPECT_EQ(open_store({.url = "postgresql://host/shop", .schema = std::string(64, 'x')}, {}, why), nullptr);
 }
 
 /// Returns the line of a log for one event.

@@ -1,4 +1,6 @@
-"""What the operator reads in the log: each dead timer."""
+"""What the operator reads in the log: each dead timer, and the problems of the store."""
+import json
+import sqlite3
 import unittest
 
 from service import Callee, Service, wait_for
@@ -25,6 +27,22 @@ class Dead(unittest.TestCase):
             service.ask("PUT", "/v1/timers/a", {"in": "0s", "every": "1s", "callback": refused()})
             wait_for(lambda: service.lines().count(" period_failed id=a ") >= 2, "a line is missing")
             self.assertNotIn(" dead ", service.lines())
+
+
+class Store(unittest.TestCase):
+    def test_outage_has_a_line_and_each_line_is_json(self):
+        with Service("--log", "json") as service:
+            other = sqlite3.connect(f"{service.folder}/timers.db", isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            document = {"in": "1h", "callback": "http://127.0.0.1:9/"}
+            self.assertIn(service.ask("PUT", "/v1/timers/a", document)[0], (503, 504))
+            wait_for(lambda: '"event":"store"' in service.lines(), "the outage has no line")
+            other.execute("ROLLBACK")
+            other.close()
+            service.stop()
+            lines = [json.loads(line) for line in service.lines().splitlines()]
+            self.assertEqual({line["event"] for line in lines}, {"listening", "ready", "store", "draining", "stopped"})
+            self.assertRegex(lines[2]["message"], "timers.db: .*locked")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,16 @@ class Postgres(unittest.TestCase):
                 wait_for(lambda: len({path for path, _, _ in list(callee.calls)}) == 100, "a timer was not called")
                 self.assertEqual(second.stop(), 0)
 
+    def test_lost_connection_has_a_line_and_each_line_is_json(self):
+        with Database() as database, Service("--store", database.url, "--log", "json") as service:
+            end_others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            subprocess.run(["psql", "-q", "-d", database.url, "-c", end_others], check=True, stdout=subprocess.DEVNULL)
+            wait_for(lambda: '"postgres_store: connected"' in service.lines(), "it is not connected again")
+            lines = [json.loads(line) for line in service.lines().splitlines()]
+            self.assertEqual([line["event"] for line in lines[:2]], ["listening", "ready"])
+            self.assertEqual({line["event"] for line in lines[2:]}, {"store"})
+            self.assertIn("the connection is lost", lines[2]["message"])
+
     def test_requests_are_unavailable_while_the_server_is_stopped(self):
         document = {"in": "1h", "callback": "http://127.0.0.1:9/"}
         with Callee() as callee, Database() as database, Service("--store", database.url, "--lease", "2s") as service:

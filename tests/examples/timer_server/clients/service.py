@@ -53,7 +53,7 @@ class Service:
     def _listening(self):
         if self.process.poll() is not None:
             raise RuntimeError("timer_server ended: " + self.lines())
-        found = re.search(r" listening address=.*:(\d+)\n", self.lines())
+        found = re.search(r'\blistening(?: address=|","address":").*:(\d+)["\n]', self.lines())
         return found and found[1]
 
     def lines(self):
