@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -74,8 +75,11 @@ class callee {
 
    private:
     bool on_request(const http_framing::request& r) override {
-      const auto id = r["Timer-Id"];
-      of_.book_.call({id.data(), id.size()});
+      const auto header = [&](const char* name) { return std::string_view{r[name].data(), r[name].size()}; };
+      of_.book_.call({.id = header("Timer-Id"),
+                      .due = header("Timer-Due"),
+                      .key = header("Idempotency-Key"),
+                      .token = header("Timer-Token")});
       std::string answer = "HTTP/1.1 204 No Content\r\n\r\n";
       uv_buf_t buffer = uv_buf_init(answer.data(), static_cast<unsigned>(answer.size()));
       // a socket takes so little at once, unless its peer is gone

@@ -1,9 +1,8 @@
-// One connection to the server: a PUT at a time.
+// One connection to the server: a request at a time.
 #pragma once
 
 #include "../text/times.hpp"
-#include "ledger.hpp"
-#include "load_options.hpp"
+#include "context.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
@@ -11,11 +10,11 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,37 +23,12 @@ namespace timer_load {
 
 namespace http = boost::beast::http;
 
-/// All clients share this.
-struct context {
-  const load_options& asked;
-  ledger& book;
-  tickwheel::event_loop& loop;
-  std::string callback;
-  tickwheel::clock::time_point began{};
-  std::size_t next = 0;  // timer
-  std::uint64_t state = 0x9E3779B97F4A7C15U;
-
-  /// Returns true if it is time to schedule the next timer.
-  bool may_schedule() const {
-    const std::chrono::duration<double> passed = tickwheel::clock::now() - began;
-    return asked.rate == 0 || static_cast<double>(next) < passed.count() * static_cast<double>(asked.rate);
-  }
-  std::chrono::nanoseconds limit() {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    const auto span = static_cast<std::uint64_t>((asked.longest - asked.shortest).count()) + 1;
-    return asked.shortest + std::chrono::milliseconds{static_cast<std::int64_t>((state >> 33U) % span)};
-  }
-};
-
-/// Schedules one timer after the other, and sends a request again that had no answer.
+/// Does one work after the other, and sends a request again that had no answer.
 class client {
  public:
   explicit client(context& in) : in_{in} {}
-  client(const client&) = delete;
-  client& operator=(const client&) = delete;
 
   void connect() noexcept {
-    if (is_stopped_) return;
     sockaddr_in at{};
     uv_ip4_addr("127.0.0.1", in_.asked.port, &at);
     uv_tcp_init(&in_.loop.uv(), &socket_);
@@ -77,28 +51,33 @@ class client {
   }
 
  private:
-  // The same timer again if the last request had no answer.
+  // The same request again if the last one had no answer.
   void send() noexcept {
-    if (!timer_) {
-      if (in_.next == in_.asked.timers) return;  // the connection stays, to see an outage
-      if (!in_.may_schedule()) {
-        (void)again_.arm(std::chrono::milliseconds{5});
-        return;
-      }
-      timer_ = in_.next++;
-      in_.book.timers[*timer_].due = std::chrono::ceil<std::chrono::milliseconds>(now() + in_.limit());
+    if (!work_) work_ = in_.take_work();
+    if (!work_) {
+      // else the connection stays, to see an outage
+      if (in_.may_have_work()) (void)again_.arm(std::chrono::milliseconds{5});
+      return;
     }
-    const std::string body = R"({"due":")" + timer_server::write_moment(in_.book.timers[*timer_].due) +
-                             R"(","callback":")" + in_.callback + R"("})";
-    request_ = "PUT /v1/timers/" + in_.book.id_of(*timer_) +
-               " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: " +
-               std::to_string(body.size()) + "\r\n\r\n" + body;
+    request_ = text_of(*work_);
     answer_.emplace();
     uv_buf_t buffer = uv_buf_init(request_.data(), static_cast<unsigned>(request_.size()));
     const auto on_written = [](uv_write_t* w, int error) {
       if (error != 0 && error != UV_ECANCELED) static_cast<client*>(w->handle->data)->lose();
     };
     if (uv_write(&write_, reinterpret_cast<uv_stream_t*>(&socket_), &buffer, 1, on_written) != 0) lose();
+  }
+
+  std::string text_of(const work& what) const {
+    const std::string method = what.what == work::kind::cancel ? "DELETE" : "PUT";
+    const std::string head = method + " /v1/timers/" + in_.book.id_of(what.timer) + " HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+    if (what.what == work::kind::cancel) return head + "\r\n";
+    const std::string time = what.is_relative ? R"({"in":")" + timer_server::write_duration(what.in)
+                                              : R"({"due":")" + timer_server::write_moment(what.due);
+    const char* const end = what.what == work::kind::replace ? R"(","on_conflict":"replace"})" : R"("})";
+    const std::string body = time + R"(","callback":")" + in_.callback + end;
+    return head + "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+           body;
   }
 
   static void give_buffer(uv_handle_t* h, std::size_t, uv_buf_t* buffer) noexcept {
@@ -123,21 +102,77 @@ class client {
     if (error == http::error::need_more) return;
     if (error) return lose();
     if (!answer_->is_done()) return;
-    const auto status = answer_->get().result_int();
     const bool goes_on = answer_->get().keep_alive();
+    const bool is_final = note(answer_->get());
     answer_.reset();
-    // 409: it has been called already, after an answer was lost
-    if (status == 201 || status == 200 || status == 409) {
-      in_.book.confirm(*timer_);
-      timer_.reset();
-      return goes_on ? send() : lose();
+    if (!is_final) return (void)again_.arm(std::chrono::milliseconds{50});
+    work_.reset();
+    goes_on ? send() : lose();
+  }
+
+  // Writes the answer into the ledger. Returns false if the request is to be sent again.
+  bool note(const http::response<http::string_body>& answer) {
+    const unsigned status = answer.result_int();
+    if (work_->what == work::kind::schedule) {
+      // 409: it has been called already, after an answer was lost
+      if (status != 201 && status != 200 && status != 409) return false;
+      in_.book.confirm(work_->timer, work_->is_relative ? due_of(answer.body()) : std::nullopt);
+      in_.plan_change(work_->timer);
+      return true;
     }
-    (void)again_.arm(std::chrono::milliseconds{50});
+    const auto meaning = work_->what == work::kind::cancel ? meaning_of_cancel(status) : meaning_of_replace(status);
+    if (meaning) in_.book.answer(work_->timer, *meaning);
+    if (status == 504) doubt();
+    return meaning.has_value();
+  }
+
+  static std::optional<change_answer> meaning_of_cancel(unsigned status) {
+    switch (status) {
+      case 204:
+        return change_answer::cancelled;
+      case 202:
+        return change_answer::cancelling;
+      case 409:
+        return change_answer::kept;
+      case 404:
+        return change_answer::missing;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  static std::optional<change_answer> meaning_of_replace(unsigned status) {
+    switch (status) {
+      case 200:
+        return change_answer::replaced;
+      case 409:
+        return change_answer::kept;
+      case 201:  // there was none to replace
+        return change_answer::missing;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  static std::optional<wall_time> due_of(const std::string& document) {
+    const auto parsed = nlohmann::json::parse(document, nullptr, false);
+    const auto due = parsed.is_object() ? parsed.find("due") : parsed.end();
+    wall_time when{};
+    if (due == parsed.end() || !due->is_string() ||
+        timer_server::read_moment(due->get_ref<const std::string&>(), when) != nullptr)
+      return std::nullopt;
+    return when;
+  }
+
+  // Nobody knows whether the request was carried out.
+  void doubt() {
+    if (work_->what == work::kind::replace) in_.book.doubt(work_->timer);
   }
 
   void lose() noexcept {
     if (!std::exchange(is_open_, false)) return;
     in_.book.lose_server();
+    if (work_ && answer_) doubt();
     kept_.clear();
     answer_.reset();
     uv_close(reinterpret_cast<uv_handle_t*>(&socket_),
@@ -155,7 +190,7 @@ class client {
   uv_connect_t connecting_{};
   uv_write_t write_{};
   bool is_open_ = false, is_stopped_ = false;
-  std::optional<std::size_t> timer_;
+  std::optional<work> work_;
   std::string request_;
   std::array<char, 4096> buffer_{};
   std::string kept_;
