@@ -1,5 +1,6 @@
 #include "http_connection.hpp"
 
+#include "addressee.hpp"
 #include "problem_document.hpp"
 
 #include <boost/beast/http/field.hpp>
@@ -22,24 +23,6 @@ std::string_view view(boost::beast::string_view text) { return {text.data(), tex
 // A field that stands there more than once has no value that we could trust.
 std::string_view only_value(const http_framing::request& request, http::field name) {
   return request.count(name) == 1 ? view(request[name]) : std::string_view{};
-}
-
-// Whom a request is for, and the path and query of its target.
-struct addressee {
-  std::string_view host;
-  std::string_view target;
-};
-
-// A target may be a whole URL, as proxies write it. Its host counts then, instead of the Host header (RFC 9112, 3.2.2).
-addressee addressee_of(const http_framing::request& request) {
-  const std::string_view target = view(request.target());
-  const std::size_t scheme = target.find("://");
-  if (target.starts_with('/') || scheme == std::string_view::npos) return {view(request[http::field::host]), target};
-  const std::string_view rest = target.substr(scheme + 3);
-  const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
-  const std::string_view authority = rest.substr(0, end);
-  const std::string_view host = authority.substr(authority.rfind('@') + 1);  // npos + 1 is 0
-  return {host, end == rest.size() ? "/" : rest.substr(end)};
 }
 
 problem problem_of(http_framing::status why) {
@@ -145,7 +128,7 @@ bool http_connection::on_request(const http_framing::request& request) {
   const auto answer = [to = weak_from_this()](const http_answer& a) {
     if (const auto self = to.lock()) self->answer_with(a);
   };
-  const auto [host, target] = addressee_of(request);
+  const auto [host, target] = addressee_of(view(request.target()), view(request[http::field::host]));
   on_.requests->ask({.method = view(request.method_string()),
                      .target = target,
                      .host = host,

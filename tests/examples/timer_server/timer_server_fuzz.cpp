@@ -1,7 +1,10 @@
-// The libFuzzer target of the timer server's input: the framing of requests, the documents in them, queries, and what callees answer.
+// The libFuzzer target of the timer server's input: the framing of requests, whom they are for, the documents in them, queries, and
+// what callees answer. And the address that an operator writes.
 #include "http/http_framing.hpp"
 #include "timer_server/callbacks/callback_outcome.hpp"
 #include "timer_server/callbacks/message/response_reader.hpp"
+#include "timer_server/http/addressee.hpp"
+#include "timer_server/service/listen_address.hpp"
 #include "timer_server/text/percent_encoding.hpp"
 #include "timer_server/text/query.hpp"
 #include "timer_server/text/times.hpp"
@@ -90,11 +93,38 @@ void check_answer(std::string_view bytes) {
           "a callee asks to wait for too short or too long a time");
 }
 
+bool is_part_of(std::string_view part, std::string_view whole) {
+  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
+}
+
+// The host and the target are parts of the request. A target without an authority never takes the place of the Host header.
+void check_addressee(std::string_view target) {
+  constexpr std::string_view header = "header.example:80";
+  const auto [host, rest] = addressee_of(target, header);
+  const bool is_whole_url = !target.starts_with('/') && target.find("://") != target.npos;
+  if (!is_whole_url) return require(host == header && rest == target, "a path is taken for a URL");
+  require(is_part_of(host, target), "the host is not from the URL");
+  require(host.find_first_of("/?@") == host.npos, "the host has what ends it");
+  require(rest == "/" || is_part_of(rest, target), "the target is not from the URL");
+  require(rest.starts_with('/') || rest.starts_with('?'), "a target has no path");
+}
+
+// An address that is taken is written in a form that is the same address.
+void check_listen_address(std::string_view text) {
+  const auto address = listen_address::read(text);
+  if (!address) return;
+  const std::string written = address->text();
+  const auto again = listen_address::read(written);
+  require(again && again->text() == written, "an address changes");
+  require(again->is_loopback() == address->is_loopback(), "another address is loopback");
+}
+
 class taker final : public http_framing::handler {
  public:
   bool on_request(const http_framing::request& request) override {
     check_document(request.body());
     const std::string_view target{request.target().data(), request.target().size()};
+    check_addressee(target);
     if (const auto decoded = percent_decode(target))
       require(percent_decode(percent_encode(*decoded)) == decoded, "an id changes");
     return ++requests_ % 3 != 0;
@@ -122,6 +152,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)read_payload(input);
   check_query(input);
   check_answer(input);
+  check_addressee(input);
+  check_listen_address(input);
 
   constexpr framing_limits limits{.header = 256, .body = 1024};
   http_framing framing{limits};
