@@ -1,20 +1,28 @@
 """Two services share a PostgreSQL server, which is started for the test. One is killed, and the server goes away for a while."""
+import concurrent.futures
+import http.client
 import json
 import os
 import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from service import Callee, Service, wait_for
 
-# Prints "ready" once the server serves. Ends it at the end of the input.
+# Prints "ready" once the server serves. Kills it, and runs it again, as the lines of the input say. Ends it at the end of the input.
 DATABASE = """source "$1"
-start_database "$2" || { echo "$database_problem"; exit 1; }
-echo "ready $database"
-read -r || true
-kill -CONT "$database"
-stop_database"""
+report() { [[ $1 == 0 ]] && echo "ready $database" || { echo "$database_problem"; exit 1; }; }
+start_database "$2"; report $?
+while read -r command; do
+  if [[ $command == run ]]; then run_database "$2"; report $?; continue; fi
+  kill -QUIT "$database"  # the immediate stop: nothing is written, and no client is told
+  wait "$database"
+  database=''
+  echo killed
+done
+[[ -z $database ]] || { kill -CONT "$database"; stop_database; }"""
 
 
 class Database:
@@ -22,12 +30,30 @@ class Database:
         self._folder = tempfile.TemporaryDirectory()
         self._process = subprocess.Popen(["bash", "-c", DATABASE, "bash", os.environ["DATABASE"], self._folder.name],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        answer = self._process.stdout.readline().split()
-        if answer[0] != "ready":
-            raise RuntimeError("PostgreSQL did not start: " + " ".join(answer))
-        self._server = int(answer[1])
+        self._take_server()
         self.url = f"postgresql://demo@/postgres?host={self._folder.name}"
         return self
+
+    def _take_server(self):
+        answer = self._process.stdout.readline().split()
+        if not answer or answer[0] != "ready":
+            raise RuntimeError("PostgreSQL did not start: " + " ".join(answer))
+        self._server = int(answer[1])
+
+    def _tell(self, command):
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+
+    def kill(self):
+        """Stops it at once, as a crash does."""
+        self._server = None
+        self._tell("kill")
+        self._process.stdout.readline()
+
+    def run(self):
+        """Starts it again."""
+        self._tell("run")
+        self._take_server()
 
     def backends(self):
         with open(f"/proc/{self._server}/task/{self._server}/children") as children:
@@ -42,7 +68,8 @@ class Database:
                 pass
 
     def __exit__(self, *_):
-        self.signal(signal.SIGCONT)
+        if self._server is not None:
+            self.signal(signal.SIGCONT)
         self._process.communicate()
         self._folder.cleanup()
 
@@ -89,6 +116,99 @@ class Postgres(unittest.TestCase):
             wait_for(lambda: service.ask("PUT", "/v1/timers/b", document)[0] in (200, 201), "it stays unavailable")
             self.assertEqual(service.ask("GET", "/v1/timers/a")[0], 200)
             wait_for(lambda: callee.calls, "what became due meanwhile was not called")
+            self.assertEqual(service.stop(), 0)
+
+
+
+IN_AN_HOUR = {"in": "1h", "callback": "http://127.0.0.1:9/"}
+LATE = {"due": "2100-01-01T00:00:00Z", "callback": "http://127.0.0.1:9/"}
+
+
+class Outage(unittest.TestCase):
+    """503 says that nothing was changed, and after which time to ask again. The process lives, and recovers by itself."""
+
+    def assert_unavailable(self, answer):
+        status, header, text = answer
+        self.assertEqual(status, 503, text)
+        self.assertGreaterEqual(int(header["Retry-After"]), 1)
+        self.assertEqual(json.loads(text)["status"], 503)
+
+    def assert_alive_and_not_ready(self, service):
+        self.assertEqual(service.ask("GET", "/healthz")[0], 200)
+        self.assert_unavailable(service.ask_whole("GET", "/readyz"))
+        self.assertEqual(service.ask("GET", "/metrics")[0], 200)
+
+    def test_service_that_was_started_without_its_server_waits_for_it(self):
+        with Callee() as callee, Database() as database:
+            database.kill()
+            with Service("--store", database.url, "--lease", "2s", is_ready=False) as service:
+                self.assert_alive_and_not_ready(service)
+                requests = [("PUT", "/v1/timers/in", IN_AN_HOUR), ("PUT", "/v1/timers/due", LATE), ("GET", "/v1/timers/due", None),
+                            ("DELETE", "/v1/timers/due", None), ("POST", "/v1/timers/due/revive", None),
+                            ("GET", "/v1/timers?state=pending", None)]
+                with concurrent.futures.ThreadPoolExecutor(len(requests)) as threads:
+                    answers = [threads.submit(service.ask_whole, *request) for request in requests]
+                    self.assert_alive_and_not_ready(service)  # while they wait
+                    for answer in answers:
+                        self.assert_unavailable(answer.result())
+                self.assert_alive_and_not_ready(service)
+                database.run()
+                service.wait_until_ready()
+                for name in ("in", "due"):
+                    self.assertEqual(service.ask("GET", f"/v1/timers/{name}")[0], 404, "503 says that nothing was changed")
+                soon = {"in": "0s", "callback": f"http://{callee.address}/soon"}
+                self.assertEqual(service.ask("PUT", "/v1/timers/soon", soon)[0], 201)
+                callee.wait_for("/soon")
+                self.assertEqual(service.stop(), 0)
+
+    def test_server_is_killed_while_clients_schedule_and_timers_are_due(self):
+        with Callee() as callee, Database() as database, Service("--store", database.url, "--lease", "2s") as service:
+            due_meanwhile = [f"meanwhile-{i}" for i in range(20)]
+            for name in due_meanwhile:
+                document = {"in": "1s", "callback": f"http://{callee.address}/{name}"}
+                self.assertEqual(service.ask("PUT", f"/v1/timers/{name}", document)[0], 201)
+            answers, ended = {}, threading.Event()
+
+            def schedule(client):
+                for i in range(1000000):
+                    if ended.wait(0.05):
+                        return
+                    name = f"client-{client}-{i}"
+                    try:
+                        answers[name] = service.ask_whole("PUT", f"/v1/timers/{name}", LATE)
+                    except (OSError, http.client.HTTPException) as error:  # an exception of a thread fails no test
+                        answers[name] = (repr(error), {}, "")
+
+            clients = [threading.Thread(target=schedule, args=(i,), daemon=True) for i in range(4)]
+            for client in clients:
+                client.start()
+            wait_for(lambda: len(answers) > 20, "no client is answered")
+            database.kill()
+            wait_for(lambda: service.ask("GET", "/readyz")[0] == 503, "it stays ready")
+            self.assert_alive_and_not_ready(service)
+            wait_for(lambda: 503 in {status for status, _, _ in list(answers.values())}, "no client is told")
+            for request in (("GET", "/v1/timers/client-0-0"), ("DELETE", "/v1/timers/client-0-0"), ("GET", "/v1/timers?state=dead")):
+                self.assert_unavailable(service.ask_whole(*request))
+            database.run()
+            service.wait_until_ready()
+            ended.set()
+            for client in clients:
+                client.join()
+
+            statuses = {status for status, _, _ in answers.values()}
+            self.assertLessEqual(statuses, {201, 503, 504})
+            self.assertLessEqual({201, 503}, statuses)
+            for name, answer in answers.items():
+                if answer[0] == 503:
+                    self.assert_unavailable(answer)
+                expected = {201: (200,), 503: (404,), 504: (200, 404)}[answer[0]]
+                self.assertIn(service.ask("GET", f"/v1/timers/{name}")[0], expected, f"{name} was answered {answer[0]}")
+                again = {201: (200,), 503: (201,), 504: (200, 201)}[answer[0]]
+                self.assertIn(service.ask("PUT", f"/v1/timers/{name}", LATE)[0], again, f"{name} was answered {answer[0]}")
+            wait_for(lambda: {path for path, _, _ in list(callee.calls)} == {"/" + name for name in due_meanwhile},
+                     "what became due meanwhile was not called")
+            keys = {(path, headers["Idempotency-Key"]) for path, headers, _ in list(callee.calls)}
+            self.assertEqual(len(keys), len(due_meanwhile), "a repeated call has another key")
             self.assertEqual(service.stop(), 0)
 
 

@@ -38,7 +38,7 @@ def wait_for(condition, what):
 class Service:
     """A timer_server with a file of its own, unless --store is given, from the first line of its log until it has ended."""
 
-    def __init__(self, *options, folder=None, environment=None):
+    def __init__(self, *options, folder=None, environment=None, is_ready=True):
         self._own_folder = None if folder else tempfile.TemporaryDirectory()
         self.folder = folder or self._own_folder.name
         self.log = os.path.join(self.folder, "log")
@@ -47,7 +47,15 @@ class Service:
             self.process = subprocess.Popen(
                 [PROGRAM, "--listen", "127.0.0.1:0", *store, *options],
                 stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
-        self.port = int(wait_for(self._listening, "timer_server did not start"))
+        try:
+            self.port = int(wait_for(self._listening, "timer_server did not start"))
+            if is_ready:
+                self.wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def wait_until_ready(self):
         wait_for(lambda: self.ask("GET", "/readyz")[0] == 200, "timer_server is not ready")
 
     def _listening(self):
@@ -66,13 +74,18 @@ class Service:
 
     def ask(self, method, target, document=None, headers=None):
         """Returns the status and the body of an answer."""
+        status, _, text = self.ask_whole(method, target, document, headers)
+        return status, text
+
+    def ask_whole(self, method, target, document=None, headers=None):
+        """Returns the status, the header and the body of an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONGEST)
-        body = None if document is None else json.dumps(document)
+        body = document if document is None or isinstance(document, str) else json.dumps(document)
         connection.request(method, target, body, {"Content-Type": "application/json", **(headers or {})})
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
-        return answer.status, text
+        return answer.status, answer.headers, text
 
     def metric(self, name):
         found = re.search(rf"^{re.escape(name)} (\S+)$", self.ask("GET", "/metrics")[1], re.M)
@@ -101,9 +114,10 @@ class Service:
 
 
 class Callee:
-    """An endpoint. It notes each call as (path, headers, body). `answer` returns the status."""
+    """An endpoint. It notes each call as (path, headers, body). `answer` returns the status. One that echoes answers with all that it
+    was sent."""
 
-    def __init__(self, answer=lambda path: 204):
+    def __init__(self, answer=lambda path: 204, keeps_alive=True, echoes=False):
         calls = self.calls = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -112,9 +126,16 @@ class Callee:
             def handle_any(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
                 calls.append((self.path, dict(self.headers), body))
-                self.send_response(answer(self.path))
-                self.send_header("Content-Length", "0")
+                echo = f"{self.path}\n{self.headers}\n{body}".encode() if echoes else b""
+                self.send_response(answer(self.path), self.headers.get("Authorization") if echoes else None)
+                if echoes:
+                    self.send_header("Location", f"http://{self.headers['Host']}{self.path}")
+                self.send_header("Content-Length", str(len(echo)))
+                if not keeps_alive:
+                    self.send_header("Connection", "close")
                 self.end_headers()
+                if echo:
+                    self.wfile.write(echo)
 
             do_POST = do_PUT = do_GET = do_DELETE = handle_any
 
