@@ -1,6 +1,8 @@
-"""The man page, the guide and the unit name what the program has: its options and its metrics. A wrong option is named in one line."""
+"""The man page, the guide and the unit name what the program has: its options and its metrics. man and systemd take them as they are.
+A wrong option is named in one line."""
 import os
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -45,6 +47,26 @@ null = null
 [null]
 activate = 1
 """
+
+
+class Installed(unittest.TestCase):
+    @unittest.skipIf(shutil.which("systemd-analyze") is None, "systemd-analyze is not installed")
+    def test_systemd_takes_the_unit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            unit = os.path.join(folder, "timer_server.service")
+            with open(unit, "w") as out:  # the program need not be installed
+                out.write(text_of("UNIT").replace("/usr/bin/timer_server", os.path.abspath(PROGRAM)))
+            done = subprocess.run(["systemd-analyze", "--man=no", "verify", unit], capture_output=True, text=True, timeout=20)
+            # it only warns of a line that it does not know, and ends with 0
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    @unittest.skipIf(shutil.which("man") is None or shutil.which("groff") is None, "man or groff is not installed")
+    def test_man_page_is_well_formed(self):
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100", "MANPAGER": "cat"}
+        done = subprocess.run(["man", "--warnings", "-l", os.environ["MANUAL"]], capture_output=True, text=True, env=environment, timeout=20)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for part in ("timer_server - calls HTTP endpoints at given times", "--listen ADDRESS:PORT", "EXIT STATUS"):
+            self.assertIn(part, re.sub(".\b", "", done.stdout))
 
 
 class WrongOptions(unittest.TestCase):
