@@ -3,17 +3,12 @@
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/core/detail/splitmix64.hpp>
 
-#include <gtest/gtest.h>
+#include "../support/prelude.hpp"
 
-#include <array>
-#include <chrono>
 #include <cmath>
-#include <cstdint>
 #ifndef _WIN32
 #include <csignal>
 #endif
-#include <limits>
-#include <utility>
 
 namespace tickwheel::detail {
 namespace {
@@ -21,7 +16,6 @@ namespace {
 using std::chrono::duration;
 using std::chrono::hours;
 using std::chrono::nanoseconds;
-using namespace std::chrono_literals;
 
 TEST(check, does_nothing_if_the_condition_holds) { require(true, "never said"); }
 

@@ -1,11 +1,9 @@
 // A histogram in a fixed array: how exact it is, and at its ends.
 #include <tickwheel/core/log_histogram.hpp>
 
-#include <gtest/gtest.h>
+#include "../support/prelude.hpp"
 
 #include <initializer_list>
-#include <limits>
-#include <random>
 
 namespace tickwheel::test {
 namespace {

@@ -1,10 +1,6 @@
 // The occupied slots of a level, compared with a search slot by slot.
 #include "../../src/core/slot_bitmap.hpp"
-
-#include <gtest/gtest.h>
-
-#include <random>
-#include <vector>
+#include "../support/prelude.hpp"
 
 namespace tickwheel::test {
 namespace {

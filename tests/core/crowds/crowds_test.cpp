@@ -2,13 +2,10 @@
 //
 // A seed repeats. TICKWHEEL_TEST_SEEDS=A..B runs those, a million operations each: `./dev test --long --seeds A..B`. A long
 // run without it takes the first hundred.
+#include "../../support/prelude.hpp"
 #include "crowd_machine.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 
 namespace tickwheel::test {
 namespace {

@@ -2,8 +2,6 @@
 // time do meanwhile.
 #include "../support/probe.hpp"
 
-#include <algorithm>
-
 namespace tickwheel::test {
 namespace {
 

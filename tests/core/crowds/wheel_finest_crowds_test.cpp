@@ -2,10 +2,6 @@
 // its time, so that a live timer of that slot does not wait for them. Calls and visits are counted, never time.
 #include "../support/probe.hpp"
 
-#include <algorithm>
-#include <sstream>
-#include <string>
-
 namespace tickwheel::test {
 namespace {
 

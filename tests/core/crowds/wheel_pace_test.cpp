@@ -2,8 +2,6 @@
 // nor a jump of time. Visits are counted, never time.
 #include "../support/probe.hpp"
 
-#include <algorithm>
-
 namespace tickwheel::test {
 namespace {
 

@@ -3,17 +3,9 @@
 
 #include <tickwheel/core/wheel.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <deque>
-#include <functional>
 #include <initializer_list>
-#include <ostream>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace tickwheel {
 

@@ -6,13 +6,6 @@
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_geometry.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <ostream>
-#include <string>
-#include <vector>
-
 namespace tickwheel {
 
 // in the namespace of the type, where GoogleTest looks for it

@@ -1,8 +1,6 @@
 // How much one call of advance does, and how time goes on if it may not do all of it.
 #include "../support/wheel_cases.hpp"
 
-#include <random>
-
 namespace tickwheel::test {
 namespace {
 

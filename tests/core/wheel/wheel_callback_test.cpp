@@ -1,8 +1,6 @@
 // Callbacks may do anything except advance the wheel that called them.
 #include "../support/wheel_cases.hpp"
 
-#include <memory>
-
 namespace tickwheel::test {
 namespace {
 

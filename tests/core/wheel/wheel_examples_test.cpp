@@ -1,11 +1,6 @@
 // The worked examples of the literature, with our numbers. They also explain the wheel.
 #include "../support/probe.hpp"
 
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace tickwheel::test {
 namespace {
 

@@ -1,8 +1,6 @@
 // The valid shapes of a wheel. Extreme ones keep time as well.
 #include "../support/wheel_cases.hpp"
 
-#include <limits>
-
 namespace tickwheel::test {
 namespace {
 

@@ -1,8 +1,6 @@
 // While nothing is armed: time skips, and dead links stay where they are.
 #include "../support/wheel_cases.hpp"
 
-#include <algorithm>
-
 namespace tickwheel::test {
 namespace {
 

@@ -1,9 +1,6 @@
 // Immediates: timers that wait for no tick, and run once the caller has collected them.
 #include "../support/probe.hpp"
 
-#include <memory>
-#include <vector>
-
 namespace tickwheel::test {
 namespace {
 

@@ -1,9 +1,7 @@
 // The lifetime of entries and wheels: either may be destroyed first.
 #include "../support/wheel_cases.hpp"
 
-#include <memory>
 #include <set>
-#include <type_traits>
 
 namespace tickwheel::test {
 namespace {

@@ -1,9 +1,6 @@
 // When the wheel asks to be advanced next: never too late, and not often.
 #include "../support/wheel_cases.hpp"
 
-#include <algorithm>
-#include <random>
-
 namespace tickwheel::test {
 namespace {
 

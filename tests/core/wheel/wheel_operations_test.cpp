@@ -1,17 +1,11 @@
 // Operations against the model in operations.cpp, on any geometry, from any origin, with callbacks that do anything. Some are random. Others
 // are a corpus that a fuzzer gathered, each input of which reaches code that the others do not. The seeds are fixed, so that a failure
 // repeats; TICKWHEEL_TEST_LONG=1 runs a hundred million operations.
+#include "../../support/prelude.hpp"
 #include "../support/operations.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <random>
-#include <vector>
 
 namespace tickwheel::test {
 namespace {

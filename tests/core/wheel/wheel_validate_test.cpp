@@ -2,9 +2,6 @@
 #include "../../../src/core/hierarchy.hpp"
 #include "../support/probe.hpp"
 
-#include <string>
-#include <utility>
-
 // Not an unnamed namespace: an explicit instantiation outside of it would have to name it.
 namespace tickwheel::test::corrupted {
 
