@@ -3,22 +3,12 @@
 // On a manual loop, in both orders of libuv's phases, so that every difference is one of meaning. Operations
 // happen when nothing is due for some milliseconds: libuv may be a millisecond early, and tickwheel a tick and a millisecond late.
 #include "../support/allocation_probe.hpp"
+#include "../uv/support/allocation_checks.hpp"
 #include "../uv/support/turned_loop.hpp"
 
 #include <tickwheel/tickwheel.h>
 
-#include <gtest/gtest.h>
 #include <uv.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <random>
-#include <sstream>
-#include <string>
-
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -355,10 +345,9 @@ TEST_P(tw_timer, due_in_rounds_up) {
 }
 
 TEST(memory, c_timers_allocate_nothing) {
-  uv_loop_t loop;
+  live_loop loop;
   tw_service_t service;
-  ASSERT_EQ(uv_loop_init(&loop), 0);
-  ASSERT_EQ(tw_service_init(&loop, &service), 0);
+  ASSERT_EQ(tw_service_init(loop.get(), &service), 0);
   const auto before = allocations::count();
   tw_timer_t timer;
   ASSERT_EQ(tw_timer_init(&service, &timer), 0);
@@ -366,42 +355,25 @@ TEST(memory, c_timers_allocate_nothing) {
     ASSERT_EQ(tw_timer_start(
                   &timer, [](tw_timer_t*) {}, 0, 1),
               0);
-    uv_run(&loop, UV_RUN_NOWAIT);
+    uv_run(loop.get(), UV_RUN_NOWAIT);
     ASSERT_EQ(tw_timer_touch(&timer), 0);
     ASSERT_EQ(tw_timer_again(&timer), 0);
     ASSERT_EQ(tw_timer_stop(&timer), 0);
   }
   tw_timer_close(&timer, nullptr);
   tw_service_close(&service, nullptr);
-  uv_run(&loop, UV_RUN_DEFAULT);
+  uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_EQ(allocations::count(), before);
-  EXPECT_EQ(uv_loop_close(&loop), 0);
 }
 
 TEST(memory, c_init_without_memory_leaves_nothing) {
-  uv_loop_t loop;
-  ASSERT_EQ(uv_loop_init(&loop), 0);
+  live_loop loop;
   const auto before = allocations::outstanding();
   tw_service_t service;
-  for (std::size_t spared = 0;; ++spared) {
-    int code;
-    bool struck;
-    {
-      const allocations::failure failing{spared};
-      code = tw_service_init(&loop, &service);
-      struck = failing.struck();
-    }
-    if (!struck) {
-      EXPECT_EQ(code, 0);
-      EXPECT_GE(spared, 3U);
-      tw_service_close(&service, nullptr);
-      break;
-    }
-    EXPECT_EQ(code, UV_ENOMEM);
-  }
-  uv_run(&loop, UV_RUN_DEFAULT);
+  EXPECT_GE(with_each_allocation_failing([&] { return tw_service_init(loop.get(), &service); }), 3U);
+  tw_service_close(&service, nullptr);
+  uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_EQ(allocations::outstanding(), before);
-  EXPECT_EQ(uv_loop_close(&loop), 0);
 }
 
 }  // namespace
