@@ -2,18 +2,10 @@
 #include <tickwheel/net/backoff.hpp>
 
 #include "../../support/allocation_probe.hpp"
+#include "../../support/prelude.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <vector>
-
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 namespace {

@@ -3,14 +3,7 @@
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <limits>
-#include <type_traits>
-
-using namespace std::chrono_literals;
+#include "../../support/prelude.hpp"
 
 namespace {
 

@@ -3,26 +3,11 @@
 
 #include "../support/subject_test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 using tickwheel::deadline;
 
 class deadline_timer : public subject_test<owner_of<tickwheel::deadline_timer<&owner::on_time>>> {};
-
-TEST_F(deadline_timer, fires_when_deadline_passes_and_not_before) {
-  const auto until = deadline::after(2s, service.timers);
-  ASSERT_EQ(c.timer.start(until), 0);
-  EXPECT_TRUE(c.timer.armed());
-  EXPECT_TRUE(fires_in(2s));
-  EXPECT_TRUE(until.passed(c.at));
-  EXPECT_FALSE(c.timer.armed());
-}
 
 TEST_F(deadline_timer, passed_deadline_is_refused) {
   EXPECT_EQ(c.timer.start(deadline::after(0s, service.timers)), UV_ETIMEDOUT);

@@ -3,15 +3,6 @@
 
 #include "../../uv/support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <deque>
-#include <limits>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 using std::chrono::nanoseconds;

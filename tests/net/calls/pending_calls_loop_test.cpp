@@ -1,15 +1,8 @@
 // Answers on real sockets: one that was there in time is in time, whatever the loop was blocked by.
 #include <tickwheel/net/pending_calls.hpp>
 
-#include "../../uv/support/live_loop.hpp"
-#include "../../uv/support/probe.hpp"
+#include "../../uv/support/live_test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-
-using namespace std::chrono_literals;
 using tickwheel::deadline;
 
 namespace {
@@ -39,12 +32,9 @@ struct call : tickwheel::pending_call {
   tickwheel::clock::time_point at{};
 };
 
-class pending_calls_loop : public testing::TestWithParam<phase> {
+class pending_calls_loop : public live_test, public testing::WithParamInterface<phase> {
  protected:
-  void SetUp() override { ASSERT_EQ(timers.open(loop, with_wakeup()), 0); }
-
-  live_loop loop;
-  tickwheel::timer_service timers;
+  void SetUp() override { open(); }
 };
 
 TEST_P(pending_calls_loop, answer_during_block_is_taken) {

@@ -1,16 +1,10 @@
 // The number of all retries together, counted exactly.
 #include <tickwheel/net/retry_budget.hpp>
 
+#include "../../support/prelude.hpp"
+
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdint>
-#include <limits>
-#include <random>
-#include <string>
-
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 namespace {

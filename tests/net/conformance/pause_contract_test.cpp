@@ -3,13 +3,6 @@
 #include "../support/subject_test.hpp"
 #include "subjects.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <memory>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 template <class Subject>
@@ -173,19 +166,22 @@ TYPED_TEST(pause_contract, may_be_destroyed_while_paused) {
 }
 
 TYPED_TEST(pause_contract, pauses_have_no_effect_after_service_is_gone) {
-  tickwheel::manual_driver time;
-  auto timers = std::make_unique<tickwheel::timer_service>();
-  ASSERT_EQ(timers->open(time), 0);
-  TypeParam orphan{*timers};
+  mortal_service own;
+  TypeParam orphan{*own.timers};
   ASSERT_EQ(orphan.start(1s), 0);
-  timers.reset();
+  own.timers.reset();
   orphan.timer.pause();
   orphan.timer.resume();
   EXPECT_FALSE(orphan.timer.paused());
 }
 
 TYPED_TEST(pause_contract, pauses_allocate_nothing) {
-  this->c.then = [this] { EXPECT_EQ(this->c.start(50ms), 0); };
+  this->c.then = [this] {
+    if constexpr (requires { this->c.timer.notify_again(); })
+      EXPECT_EQ(this->c.timer.notify_again(), 0);
+    else
+      EXPECT_EQ(this->c.start(50ms), 0);
+  };
   ASSERT_EQ(this->c.start(50ms), 0);
   const auto before = allocations::count();
   for (int i = 0; i < 1000; ++i) {

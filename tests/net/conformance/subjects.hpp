@@ -5,12 +5,6 @@
 
 #include "../support/owner.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-#include <type_traits>
-
 namespace subjects {
 
 using std::chrono::nanoseconds;
@@ -67,30 +61,80 @@ struct deadline_timer : owner_of<tickwheel::deadline_timer<&owner::on_time>> {
 struct idle_timeout : owner_of<tickwheel::idle_timeout<&owner::on_time>> {
   using owner_of::owner_of;
   int start(nanoseconds limit) { return timer.start(limit); }
+  void heard() { timer.touch(); }
 };
 
+/// Its peer takes a byte of many.
 struct write_idle_timeout : owner_of<tickwheel::write_idle_timeout<&owner::on_time>> {
   using owner_of::owner_of;
   int start(nanoseconds limit) {
     const int error = timer.start(limit);
-    if (error == 0) timer.add_queued(1);
+    if (error == 0) timer.add_queued(queued);
     return error;
   }
+  void heard() { timer.set_queued(--queued); }
+  std::size_t queued = 1'000'000;
 };
 
 struct all_idle_timeout : owner_of<tickwheel::all_idle_timeout<&owner::on_time>> {
   using owner_of::owner_of;
   int start(nanoseconds limit) { return timer.start(limit); }
+  void heard() { timer.touch(); }
 };
 
 struct minimum_rate : owner_of<tickwheel::minimum_rate<&owner::on_time>> {
   using owner_of::owner_of;
   int start(nanoseconds grace) { return timer.start({.grace = grace, .interval = grace}); }
+  void heard() { timer.progress(1'000'000'000); }
 };
 
+/// Waits for headers. Its peer sends one, is answered, and begins the next.
 struct phase_timeouts : owner_of<tickwheel::phase_timeouts<&owner::on_phase>> {
   using owner_of::owner_of;
   int start(nanoseconds header) { return timer.start({.header = header}); }
+  void heard() {
+    timer.on_request_end();
+    timer.on_response_end();
+    timer.on_bytes();
+  }
+};
+
+/// Has an answer within the time, or fails.
+struct pending_call : owner {
+  explicit pending_call(timer_service& service) : owner{service}, timer{service, *this} { EXPECT_EQ(calls.open(1), 0); }
+  int start(nanoseconds after) {
+    timer.cancel();
+    return calls.start(timer, 1, deadline::at(in(timers, after)));
+  }
+
+  /// A call that is pending on a closed service waits for no time.
+  struct call : tickwheel::pending_call {
+    call(timer_service& service, owner& self) : pending_call{service}, of{self} {}
+    void on_failed(int) noexcept { of.on_time(); }
+    bool armed() const { return expires_at() != tickwheel::clock::time_point::max(); }
+    bool cancel() {
+      const bool was_armed = armed();
+      pending_call::cancel();
+      return was_armed;
+    }
+    owner& of;
+  } timer;
+  tickwheel::pending_calls<&call::on_failed> calls;
+};
+
+/// On a closed pool, which refuses the work when it is due.
+struct offload : owner {
+  explicit offload(timer_service& service) : owner{service}, timer{service, pool, *this} {}
+  void on_done(int error) noexcept {
+    EXPECT_EQ(error, UV_ECANCELED);
+    on_time();
+  }
+  int start(nanoseconds after) {
+    return timer.arm(after, []() noexcept {});
+  }
+
+  tickwheel::offload_pool pool;
+  tickwheel::offload<&offload::on_done> timer;
 };
 
 /// Waits for its second attempt.
@@ -125,5 +169,9 @@ struct names {
 /// True for a timer that starts itself again.
 template <class Subject>
 inline constexpr bool repeats = std::is_same_v<Subject, interval_timer>;
+
+/// True for a timer that checks for activity once per limit, and so may be a limit late.
+template <class Subject>
+inline constexpr bool checks_per_limit = std::is_same_v<Subject, minimum_rate>;
 
 }  // namespace subjects

@@ -4,19 +4,6 @@
 
 #include <tickwheel/uv/timer_service.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <iterator>
-#include <random>
-#include <string>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {

@@ -1,18 +1,8 @@
 // Slow peers on a clock turned by hand.
 #include <tickwheel/net/minimum_rate.hpp>
 
-#include "../../support/allocation_probe.hpp"
 #include "../support/subject_test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <deque>
-#include <limits>
-#include <memory>
-#include <string>
-
-using namespace std::chrono_literals;
 using tickwheel::rate_limits;
 
 namespace {
@@ -137,22 +127,6 @@ TEST_F(minimum_rate, grace_shorter_than_interval_is_checked_in_time) {
   EXPECT_LE(c.at, begin + 100ms + 2 * tick());
 }
 
-TEST_F(minimum_rate, stall_does_not_count) {
-  reopen({.stall_grace = 10ms});
-  ASSERT_EQ(c.timer.start(usual), 0);
-  service.time.block(1h + 10ms);
-  EXPECT_TRUE(fires_in(usual.grace - 10ms, 2));
-}
-
-TEST_F(minimum_rate, stall_in_handler_of_same_pass_does_not_count) {
-  reopen({.stall_grace = 10ms});
-  probe blocker{service.timers, [&] { service.time.block(30s); }};
-  ASSERT_EQ(c.timer.start(usual), 0);
-  ASSERT_EQ(blocker.timeout.arm(4999ms), 0);
-  EXPECT_EQ(fired_after(5s), 0);
-  EXPECT_EQ(fired_after(1s), 1);
-}
-
 TEST_F(minimum_rate, bytes_during_pause_count) {
   ASSERT_EQ(c.timer.start(usual), 0);
   advance(4s);
@@ -160,37 +134,6 @@ TEST_F(minimum_rate, bytes_during_pause_count) {
   c.timer.progress(5000);
   c.timer.resume();
   EXPECT_EQ(fired_after(4s), 0);
-}
-
-TEST_F(minimum_rate, start_of_paused_one_begins_anew) {
-  ASSERT_EQ(c.timer.start(usual), 0);
-  advance(4s);
-  c.timer.pause();
-  c.timer.progress(1'000'000);
-  ASSERT_EQ(c.timer.start(usual), 0);
-  EXPECT_FALSE(c.timer.paused());
-  EXPECT_EQ(c.timer.credit(), 5s);
-  EXPECT_TRUE(fires_in(usual.grace, 2));
-}
-
-TEST_F(minimum_rate, progress_and_resume_do_not_start_cancelled_one) {
-  EXPECT_FALSE(c.timer.cancel());
-  ASSERT_EQ(c.timer.start(usual), 0);
-  EXPECT_TRUE(c.timer.cancel());
-  EXPECT_FALSE(c.timer.cancel());
-  c.timer.progress(1);
-  c.timer.pause();
-  c.timer.resume();
-  EXPECT_FALSE(c.timer.armed());
-  EXPECT_EQ(fired_after(1h), 0);
-}
-
-TEST_F(minimum_rate, pause_does_not_start_it) {
-  c.timer.progress(1);
-  c.timer.pause();
-  EXPECT_FALSE(c.timer.paused());
-  c.timer.resume();
-  EXPECT_FALSE(c.timer.armed());
 }
 
 TEST_F(minimum_rate, invalid_limits_are_refused_and_named) {
@@ -206,47 +149,9 @@ TEST_F(minimum_rate, invalid_limits_are_refused_and_named) {
   EXPECT_EQ(refused({.interval = 0s}), "rate_limits::interval is not positive");
   EXPECT_EQ(refused({.interval = std::chrono::nanoseconds::min()}), "rate_limits::interval is not positive");
   EXPECT_EQ(rate_limits{}.problem(), nullptr);
-}
-
-TEST_F(minimum_rate, refused_start_keeps_earlier_limits) {
   ASSERT_EQ(c.timer.start(usual), 0);
   EXPECT_EQ(c.timer.start({.grace = 0s}), UV_EINVAL);
   EXPECT_EQ(c.timer.limits().grace, usual.grace);
-  EXPECT_EQ(fired_after(usual.grace + 2 * tick()), 1);
-}
-
-TEST_F(minimum_rate, endless_grace_never_expires) {
-  ASSERT_EQ(c.timer.start({.grace = std::chrono::nanoseconds::max(), .interval = std::chrono::nanoseconds::max()}), 0);
-  advance(24h * 365 * 100);
-  c.timer.progress(1000);
-  EXPECT_EQ(fired_after(24h * 365 * 100), 0);
-  EXPECT_TRUE(c.timer.armed());
-}
-
-TEST_F(minimum_rate, progress_and_pauses_allocate_nothing) {
-  const auto before = allocations::count();
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_EQ(c.timer.start(usual), 0);
-    service.time.advance(2s);
-    c.timer.progress(1000);
-    c.timer.pause();
-    service.time.advance(2s);
-    c.timer.resume();
-    service.time.advance(2s);
-    c.timer.cancel();
-  }
-  EXPECT_EQ(allocations::count(), before);
-}
-
-TEST_F(minimum_rate, slow_half_of_ten_thousand_expires) {
-  std::deque<connection> all;
-  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(all.emplace_back(service.timers).timer.start(usual), 0);
-  for (int second = 0; second < 20; ++second) {
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].timer.progress(i % 2 == 0 ? 1000 : 500);
-    service.time.advance(1s);
-  }
-  service.check();
-  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].fired, static_cast<int>(i % 2)) << i;
 }
 
 }  // namespace

@@ -3,21 +3,12 @@
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>
 
-#include "../../uv/support/live_loop.hpp"
-#include "../../uv/support/probe.hpp"
-
-#include <gtest/gtest.h>
+#include "../../uv/support/live_test.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstddef>
-#include <functional>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
@@ -34,14 +25,14 @@ constexpr std::size_t much = 2 << 20;  // ten times what a socket's buffer holds
 /// Our end of a connection: one large write, of which libuv says nothing until all of it was taken.
 class sender {
  public:
-  sender(live_loop& loop, timer_service& timers) : stuck{timers, *this}, idle{timers, *this} {
+  sender(live_loop& loop, timer_service& timers)
+      : stuck{timers, *this}, idle{timers, *this}, watch_{loop.each_prepare([this] { watch(); })} {
     uv_pipe_init(loop.get(), &pipe_, 0);
     pipe_.data = this;
     EXPECT_EQ(uv_pipe_open(&pipe_, ::fcntl(sockets.ours(), F_DUPFD_CLOEXEC, 0)), 0);
     const auto buffer = [](uv_handle_t* h, std::size_t, uv_buf_t* b) {
       *b = uv_buf_init(of(h).read_, sizeof of(h).read_);
     };
-    loop.each_prepare([this] { watch(); });
     uv_read_start(stream(), buffer, [](uv_stream_t* s, ssize_t size, const uv_buf_t*) {
       if (size == UV_EOF) of(s).ended = true;
     });
@@ -55,9 +46,12 @@ class sender {
     EXPECT_EQ(uv_write(&write_, stream(), &b, 1, written), 0);
     sent_at = true_now();
   }
+  /// The peer sends no more.
+  void close_half() { EXPECT_EQ(::shutdown(sockets.theirs(), SHUT_WR), 0); }
   void close() {
     stuck.cancel();
     idle.cancel();
+    watch_.close();
     if (!uv_is_closing(reinterpret_cast<uv_handle_t*>(&pipe_)))
       uv_close(reinterpret_cast<uv_handle_t*>(&pipe_), nullptr);
   }
@@ -99,6 +93,9 @@ class sender {
  public:
   tickwheel::write_idle_timeout<&sender::on_idle, &sender::queued> stuck;
   tickwheel::all_idle_timeout<&sender::on_idle, &sender::queued> idle;
+
+ private:
+  live_loop::hook& watch_;
 };
 
 /// The peer's end: takes a little every now and then, up to `most`.
@@ -131,39 +128,41 @@ class slow_peer {
   std::size_t most_;
 };
 
-class slow_reader : public testing::Test {
- protected:
-  void open(const tickwheel::service_options& options = {}) { ASSERT_EQ(timers.open(loop, with_wakeup(options)), 0); }
-
-  live_loop loop;
-  timer_service timers;
-};
+using slow_reader = live_test;
 
 TEST_F(slow_reader, of_large_write_is_not_idle) {
   open();
-  sender s{loop, timers};
-  s.send(much);
-  ASSERT_EQ(s.stuck.start(limit), 0);
-  ASSERT_EQ(s.idle.start(limit), 0);
-  slow_peer peer{loop, s, much};
-  peer.then = [&] { s.close(); };
-  loop.run();
-  EXPECT_EQ(s.evicted, 0);
-  EXPECT_EQ(peer.taken, much);
-  EXPECT_GE(peer.took_last, s.sent_at + 2 * limit) << "it was too fast to prove anything";
+  for (const bool half_closed : {false, true}) {
+    sender s{loop, timers};
+    if (half_closed) s.close_half();
+    s.send(much);
+    ASSERT_EQ(s.stuck.start(limit), 0);
+    ASSERT_EQ(s.idle.start(limit), 0);
+    slow_peer peer{loop, s, much};
+    peer.then = [&] { s.close(); };
+    loop.run();
+    EXPECT_EQ(s.ended, half_closed);
+    EXPECT_EQ(s.evicted, 0);
+    EXPECT_EQ(peer.taken, much);
+    EXPECT_GE(peer.took_last, s.sent_at + 2 * limit) << "it was too fast to prove anything";
+  }
 }
 
 TEST_F(slow_reader, that_stops_is_evicted_a_limit_later) {
   open();
-  sender s{loop, timers};
-  s.send(much);
-  ASSERT_EQ(s.stuck.start(limit), 0);
-  slow_peer peer{loop, s, much / 2};
-  loop.run();
-  ASSERT_EQ(s.evicted, 1);
-  EXPECT_FALSE(s.sent);
-  EXPECT_GE(s.at, s.took_after + limit);
-  EXPECT_LE(s.at, peer.took_last + limit + limit / 4 + noise);
+  for (const bool half_closed : {false, true}) {
+    sender s{loop, timers};
+    if (half_closed) s.close_half();
+    s.send(much);
+    ASSERT_EQ(s.stuck.start(limit), 0);
+    slow_peer peer{loop, s, much / 2};
+    loop.run();
+    EXPECT_EQ(s.ended, half_closed);
+    ASSERT_EQ(s.evicted, 1);
+    EXPECT_FALSE(s.sent);
+    EXPECT_GE(s.at, s.took_after + limit);
+    EXPECT_LE(s.at, peer.took_last + limit + limit / 4 + noise);
+  }
 }
 
 TEST_F(slow_reader, that_takes_nothing_is_evicted_a_limit_after_write) {
@@ -180,39 +179,10 @@ TEST_F(slow_reader, that_takes_nothing_is_evicted_a_limit_after_write) {
   EXPECT_LE(s.at, s.sent_at + limit + limit / 4 + noise);
 }
 
-TEST_F(slow_reader, half_closed_that_takes_slowly_is_not_idle) {
-  open();
-  sender s{loop, timers};
-  ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
-  s.send(much);
-  ASSERT_EQ(s.stuck.start(limit), 0);
-  ASSERT_EQ(s.idle.start(limit), 0);
-  slow_peer peer{loop, s, much};
-  peer.then = [&] { s.close(); };
-  loop.run();
-  EXPECT_TRUE(s.ended);
-  EXPECT_EQ(s.evicted, 0);
-  EXPECT_EQ(peer.taken, much);
-}
-
-TEST_F(slow_reader, half_closed_that_stops_is_evicted) {
-  open();
-  sender s{loop, timers};
-  ASSERT_EQ(::shutdown(s.sockets.theirs(), SHUT_WR), 0);
-  s.send(much);
-  ASSERT_EQ(s.stuck.start(limit), 0);
-  slow_peer peer{loop, s, much / 2};
-  loop.run();
-  EXPECT_TRUE(s.ended);
-  ASSERT_EQ(s.evicted, 1);
-  EXPECT_GE(s.at, s.took_after + limit);
-}
-
 TEST_F(slow_reader, half_closed_with_empty_queue_expires_only_all_idle) {
   open();
   sender owed{loop, timers}, silent{loop, timers};
-  ASSERT_EQ(::shutdown(owed.sockets.theirs(), SHUT_WR), 0);
-  ASSERT_EQ(::shutdown(silent.sockets.theirs(), SHUT_WR), 0);
+  for (sender* const s : {&owed, &silent}) s->close_half();
   owed.send(100);
   silent.send(100);
   const auto begin = true_now();

@@ -4,16 +4,6 @@
 #include "../../uv/support/loopback.hpp"
 #include "../support/awaited.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <deque>
-#include <functional>
-#include <string>
-#include <tuple>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {

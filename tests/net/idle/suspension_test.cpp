@@ -2,22 +2,12 @@
 // who had sent meanwhile survives, who is silent is evicted, intervals skip, nothing is early, and the statistics say so.
 #include <tickwheel/net/idle_timeout.hpp>
 
+#include "../../uv/support/child.hpp"
 #include "../../uv/support/live_loop.hpp"
 #include "../../uv/support/probe.hpp"
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <memory>
-#include <thread>
-#include <vector>
 
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
@@ -139,35 +129,26 @@ class block_of_loop : public testing::TestWithParam<where> {
  protected:
   // Runs a loop in a child, stops that, has bytes wait for it, continues it, and takes what it found.
   void SetUp() override {
-    ASSERT_EQ(::pipe(report_.data()), 0);
-    child_ = fork();
-    ASSERT_GE(child_, 0);
-    if (child_ == 0) {
-      alarm(30);  // a child that hangs must not outlive the test
+    const child_process child{[this] {
       const findings mine = run();
-      _exit(::write(report_[1], &mine, sizeof mine) == sizeof mine && !HasFailure() ? 0 : 1);
-    }
+      EXPECT_EQ(::write(report_.writing(), &mine, sizeof mine), ssize_t{sizeof mine});
+    }};
     char ready = 0;
-    ASSERT_TRUE(ready_.reads(ready));
+    ASSERT_EQ(::read(ready_.reading(), &ready, 1), 1);
     std::this_thread::sleep_for(100ms);  // it has beaten by then
-    ASSERT_EQ(kill(child_, SIGSTOP), 0);
+    ASSERT_EQ(kill(child.id(), SIGSTOP), 0);
     int status = 0;
-    ASSERT_EQ(waitpid(child_, &status, WUNTRACED), child_);
+    ASSERT_EQ(waitpid(child.id(), &status, WUNTRACED), child.id());
     ASSERT_TRUE(WIFSTOPPED(status));
     stopped_at_ = now_ns();
     waiting_.peer_sends();
     std::this_thread::sleep_for(stop);
     continued_at_ = now_ns();
-    ASSERT_EQ(kill(child_, SIGCONT), 0);
+    ASSERT_EQ(kill(child.id(), SIGCONT), 0);
     std::this_thread::sleep_for(30ms);
     prompt_.peer_sends();
-    ASSERT_EQ(::read(report_[0], &found, sizeof found), static_cast<ssize_t>(sizeof found));
-    ASSERT_EQ(waitpid(child_, &status, 0), child_);
-    EXPECT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 0);
-  }
-  void TearDown() override {
-    for (const int end : report_) ::close(end);
+    ASSERT_EQ(::read(report_.reading(), &found, sizeof found), ssize_t{sizeof found});
+    EXPECT_EQ(child.exit_code(), 0);
   }
 
   findings run() {
@@ -186,7 +167,7 @@ class block_of_loop : public testing::TestWithParam<where> {
       if (GetParam() == where::in_a_callback) {
         EXPECT_EQ(busy.timeout.arm(60ms), 0);
       }
-      probe ready{timers, [this] { ready_.writes(); }};
+      probe ready{timers, [this] { EXPECT_EQ(::write(ready_.writing(), "x", 1), 1); }};
       EXPECT_EQ(ready.timeout.arm(10ms), 0);
       loop.run();  // until all three were evicted
       EXPECT_TRUE(is_valid(timers));
@@ -204,26 +185,8 @@ class block_of_loop : public testing::TestWithParam<where> {
   findings found;
 
  private:
-  /// A byte from the child to its parent.
-  class signal_pipe {
-   public:
-    signal_pipe() { EXPECT_EQ(::pipe(ends_.data()), 0); }
-    ~signal_pipe() {
-      for (const int end : ends_) ::close(end);
-    }
-    signal_pipe(const signal_pipe&) = delete;
-    signal_pipe& operator=(const signal_pipe&) = delete;
-    void writes() const { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
-    bool reads(char& byte) const { return ::read(ends_[0], &byte, 1) == 1; }
-
-   private:
-    std::array<int, 2> ends_{};
-  };
-
   socket_pair waiting_, prompt_, silent_;
-  signal_pipe ready_;
-  std::array<int, 2> report_{};
-  pid_t child_ = -1;
+  byte_pipe ready_, report_;
   moment stopped_at_ = 0, continued_at_ = 0;
 };
 

@@ -3,11 +3,9 @@
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/pending_calls.hpp>
 
-#include "../../uv/support/live_loop.hpp"
+#include "../../uv/support/live_test.hpp"
 #include "../../uv/support/long_runs.hpp"
-#include "../../uv/support/probe.hpp"
 
-#include <gtest/gtest.h>
 #include <uv.h>
 
 #include <arpa/inet.h>
@@ -16,17 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <string>
-#include <utility>
 
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
@@ -38,88 +27,83 @@ void block_until(tickwheel::clock::time_point end) {
   }
 }
 
-/// The last input of a socket, in a buffer of the test.
+/// The last input of a socket of libuv, in a buffer of the test; and its peer.
+template <class Handle>
 struct reader {
-  explicit reader(std::size_t buffer_size, std::function<void(const char*, std::size_t)> use)
-      : buffer(buffer_size, '\0'), on_bytes{std::move(use)} {}
+  using use = std::function<void(const char*, std::size_t)>;
+  reader(std::size_t buffer_size, use call) : buffer(buffer_size, '\0'), on_bytes{std::move(call)} {
+    handle.data = this;
+  }
+  ~reader() { ::close(peer); }
+  reader(const reader&) = delete;
+  reader& operator=(const reader&) = delete;
 
   static void give(uv_handle_t* h, std::size_t, uv_buf_t* into) {
     auto& self = *static_cast<reader*>(h->data);
     *into = uv_buf_init(self.buffer.data(), static_cast<unsigned>(self.buffer.size()));
   }
+  static void take(void* self, ssize_t count, const uv_buf_t* from) {
+    if (count > 0) static_cast<reader*>(self)->on_bytes(from->base, static_cast<std::size_t>(count));
+  }
+  void close() {
+    auto* const h = reinterpret_cast<uv_handle_t*>(&handle);
+    if (uv_is_closing(h) == 0) uv_close(h, nullptr);
+  }
 
+  Handle handle{};
+  int peer = -1;
   std::string buffer;
-  std::function<void(const char*, std::size_t)> on_bytes;
+  use on_bytes;
 };
 
-/// A UDP socket of libuv's, and a peer that sends to it.
-class udp_input : reader {
+/// A UDP socket, whose peer sends ids to it.
+class udp_input : public reader<uv_udp_t> {
  public:
-  udp_input(live_loop& loop, std::function<void(const char*, std::size_t)> use) : reader{2048, std::move(use)} {
-    EXPECT_EQ(uv_udp_init(loop.get(), &socket_), 0);
-    socket_.data = static_cast<reader*>(this);
+  udp_input(live_loop& loop, const std::function<void(std::uint64_t)>& receive)
+      : reader{2048, [receive](const char* bytes, std::size_t) {
+                 std::uint64_t id = 0;
+                 std::memcpy(&id, bytes, sizeof id);
+                 receive(id);
+               }} {
+    EXPECT_EQ(uv_udp_init(loop.get(), &handle), 0);
     sockaddr_in address{};
     EXPECT_EQ(uv_ip4_addr("127.0.0.1", 0, &address), 0);
     auto* const at = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(uv_udp_bind(&socket_, at, 0), 0);
+    EXPECT_EQ(uv_udp_bind(&handle, at, 0), 0);
     int size = sizeof address;
-    EXPECT_EQ(uv_udp_getsockname(&socket_, at, &size), 0);
-    peer_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(::connect(peer_, at, sizeof address), 0);
+    EXPECT_EQ(uv_udp_getsockname(&handle, at, &size), 0);
+    peer = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(peer, at, sizeof address), 0);
   }
-  ~udp_input() { ::close(peer_); }
 
   void start() {
-    uv_udp_recv_start(&socket_, &reader::give,
-                      [](uv_udp_t* h, ssize_t count, const uv_buf_t* from, const sockaddr*, unsigned) {
-                        if (count > 0)
-                          static_cast<reader*>(h->data)->on_bytes(from->base, static_cast<std::size_t>(count));
-                      });
+    uv_udp_recv_start(&handle, &give, [](uv_udp_t* h, ssize_t count, const uv_buf_t* from, const sockaddr*, unsigned) {
+      take(h->data, count, from);
+    });
   }
-  void peer_sends(std::uint64_t id) const { EXPECT_EQ(::send(peer_, &id, sizeof id, 0), ssize_t{sizeof id}); }
-  void close() {
-    if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&socket_)) == 0)
-      uv_close(reinterpret_cast<uv_handle_t*>(&socket_), nullptr);
-  }
-
- private:
-  uv_udp_t socket_{};
-  int peer_ = -1;
+  void peer_sends(std::uint64_t id) const { EXPECT_EQ(::send(peer, &id, sizeof id, 0), ssize_t{sizeof id}); }
 };
 
-/// A stream of libuv's, read into buffers of `buffer_size`, and its peer.
-class stream_input : reader {
+/// A stream, read into buffers of `buffer_size`.
+class stream_input : public reader<uv_pipe_t> {
  public:
-  stream_input(live_loop& loop, std::size_t buffer_size, std::function<void(const char*, std::size_t)> use)
-      : reader{buffer_size, std::move(use)} {
+  stream_input(live_loop& loop, std::size_t buffer_size, use call) : reader{buffer_size, std::move(call)} {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     const int room = 4 << 20;
     ::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-    EXPECT_EQ(uv_pipe_init(loop.get(), &stream_, 0), 0);
-    stream_.data = static_cast<reader*>(this);
-    EXPECT_EQ(uv_pipe_open(&stream_, ends[0]), 0);
-    peer_ = ends[1];
+    EXPECT_EQ(uv_pipe_init(loop.get(), &handle, 0), 0);
+    EXPECT_EQ(uv_pipe_open(&handle, ends[0]), 0);
+    peer = ends[1];
   }
-  ~stream_input() { ::close(peer_); }
 
   void start() {
-    uv_read_start(reinterpret_cast<uv_stream_t*>(&stream_), &reader::give,
-                  [](uv_stream_t* h, ssize_t count, const uv_buf_t* from) {
-                    if (count > 0) static_cast<reader*>(h->data)->on_bytes(from->base, static_cast<std::size_t>(count));
-                  });
+    uv_read_start(reinterpret_cast<uv_stream_t*>(&handle), &give,
+                  [](uv_stream_t* h, ssize_t count, const uv_buf_t* from) { take(h->data, count, from); });
   }
   void peer_sends(const std::string& message) const {
-    EXPECT_EQ(::send(peer_, message.data(), message.size(), MSG_DONTWAIT), static_cast<ssize_t>(message.size()));
+    EXPECT_EQ(::send(peer, message.data(), message.size(), MSG_DONTWAIT), static_cast<ssize_t>(message.size()));
   }
-  void close() {
-    if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&stream_)) == 0)
-      uv_close(reinterpret_cast<uv_handle_t*>(&stream_), nullptr);
-  }
-
- private:
-  uv_pipe_t stream_{};
-  int peer_ = -1;
 };
 
 struct call : tickwheel::pending_call {
@@ -149,19 +133,14 @@ struct client {
   int expired = 0;
 };
 
-class input_after_block : public testing::TestWithParam<phase> {
+class input_after_block : public live_test, public testing::WithParamInterface<phase> {
  protected:
-  input_after_block() { EXPECT_EQ(timers.open(loop, with_wakeup()), 0); }
-
-  live_loop loop;
-  timer_service timers;
+  void SetUp() override { open(); }
 };
 
 TEST_P(input_after_block, many_datagrams_save_all_calls) {
   client c{timers, 200};
-  udp_input socket{loop, [&](const char* bytes, std::size_t) {
-                     std::uint64_t id = 0;
-                     std::memcpy(&id, bytes, sizeof id);
+  udp_input socket{loop, [&](std::uint64_t id) {
                      c.receive(id);
                      if (c.ended()) socket.close();
                    }};
@@ -201,8 +180,8 @@ TEST_P(input_after_block, long_messages_in_small_buffers_save_all_calls) {
 // libuv registers a descriptor that a callback has begun to read in its next poll.
 TEST_P(input_after_block, socket_that_io_begins_to_read_is_heard) {
   client c{timers, 1};
-  udp_input socket{loop, [&](const char*, std::size_t) {
-                     c.receive(0);
+  udp_input socket{loop, [&](std::uint64_t id) {
+                     c.receive(id);
                      socket.close();
                    }};
   socket_pair trigger;
@@ -233,12 +212,10 @@ struct peer {
 TEST_P(input_after_block, many_peers_on_one_socket_are_all_heard) {
   std::deque<peer> peers;
   std::size_t heard = 0;
-  udp_input socket{loop, [&](const char* bytes, std::size_t) {
-                     std::uint64_t id = 0;
-                     std::memcpy(&id, bytes, sizeof id);
+  udp_input socket{loop, [&](std::uint64_t id) {
                      peers[id].idle.touch();
                      if (++heard < peers.size()) return;
-                     for (peer& p : peers) p.idle.cancel();
+                     for (peer& each : peers) each.idle.cancel();
                      socket.close();
                    }};
   socket.start();
@@ -255,26 +232,20 @@ TEST_P(input_after_block, many_peers_on_one_socket_are_all_heard) {
   loop.run();
   if (!sent_in_time) GTEST_SKIP() << "the machine was so busy that the peers sent after their limit";
   EXPECT_EQ(heard, peers.size());
-  EXPECT_EQ(std::count_if(peers.begin(), peers.end(), [](const peer& p) { return p.evicted; }), 0);
+  EXPECT_EQ(std::count_if(peers.begin(), peers.end(), [](const peer& each) { return each.evicted; }), 0);
   socket.close();
 }
 
-class unread_input : public testing::Test {
+class unread_input : public live_test {
  protected:
-  void open(unsigned io_wait) {
-    tickwheel::service_options options = with_wakeup();
-    options.io_wait = io_wait;
-    ASSERT_EQ(timers.open(loop, options), 0);
-  }
-
   /// Runs a timer that was due in a block of 30 ms, while a descriptor is always readable.
   void run() {
     socket_pair always;
     always.peer_sends();
     live_loop::hook& spin = loop.on_readable(always.ours(), [this] { ++polls; });
     tickwheel::clock::time_point unblocked;
-    probe p{timers, [&] { spin.close(); }};
-    EXPECT_EQ(p.timeout.arm(10ms), 0);
+    p.then = [&] { spin.close(); };
+    p.arm(10ms);
     loop.once_in(phase::timer, [&] {
       block_for(30ms);
       unblocked = tickwheel::clock::now();
@@ -285,8 +256,6 @@ class unread_input : public testing::Test {
     late = p.at - unblocked;
   }
 
-  live_loop loop;
-  timer_service timers;
   int polls = 0;  // from the end of the block until the timer ran
   std::chrono::nanoseconds late{};
 };
@@ -303,7 +272,7 @@ TEST_F(unread_input, more_descriptors_than_one_poll_handles_are_heard) {
   descriptors.rlim_cur = std::max<rlim_t>(descriptors.rlim_cur, count + 100);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &descriptors), 0);
 
-  open(tickwheel::service_options{}.io_wait);
+  open();
   struct listener {
     listener(timer_service& service, uv_loop_t& on, int readable) : who{service}, fd{::dup(readable)} {
       EXPECT_EQ(uv_poll_init(&on, &watch, fd), 0);
@@ -340,14 +309,14 @@ INSTANTIATE_TEST_SUITE_P(in, input_after_block, testing::ValuesIn(all_phases),
                          [](const auto& of) { return name_of(of.param); });
 
 TEST_F(unread_input, endless_one_holds_up_verdict_for_its_bound) {
-  open(2);
+  open({.io_wait = 2});
   run();
   EXPECT_GE(late, 2 * 29ms);  // when the block began is known to the millisecond
   EXPECT_GT(polls, 2);
 }
 
 TEST_F(unread_input, endless_one_holds_up_nothing_if_io_wait_is_zero) {
-  open(0);
+  open({.io_wait = 0});
   run();
   EXPECT_LE(polls, 2);  // those before and after the stamp
 }

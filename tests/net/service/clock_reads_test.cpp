@@ -1,40 +1,15 @@
 // Which calls read the clock, as the reference says, and which take the time of the loop iteration.
 #include "../../uv/support/probe.hpp"
+#include "../../uv/support/still_driver.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 #include <tickwheel/uv/coroutine.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-
-using namespace std::chrono_literals;
 using time_point = tickwheel::clock::time_point;
 using tickwheel::deadline;
 using tickwheel::timer_service;
 
 namespace {
-
-// Stands still, and counts who asks.
-class counting_driver final : public tickwheel::driver {
- public:
-  time_point now() noexcept override {
-    ++reads;
-    return time_point{1h};
-  }
-  const std::uint64_t* epoch() const noexcept override { return &iteration; }
-  time_point poll_ended_at() const noexcept override { return time_point{1h}; }
-  void wake_at(time_point) noexcept override {}
-  void continue_pass() noexcept override {}
-  void request_pass() noexcept override {}
-  void cancel_wakeup() noexcept override {}
-  void hold_loop(bool) noexcept override {}
-  bool owns(const uv_handle_s*) const noexcept override { return false; }
-
-  int reads = 0;
-  std::uint64_t iteration = 1;
-};
 
 struct clock_reads : testing::Test {
   void SetUp() override {
@@ -51,13 +26,13 @@ struct clock_reads : testing::Test {
   }
   template <class Call>
   int of_first_in_iteration(Call&& call) {
-    ++driver.iteration;
+    ++driver.polls;
     const int before = driver.reads;
     call();
     return driver.reads - before;
   }
 
-  counting_driver driver;
+  still_driver driver;
   timer_service timers;
   probe other{timers};
   void on_time() noexcept {}

@@ -1,19 +1,10 @@
 // Draining connections on a clock turned by hand.
 #include <tickwheel/net/drain.hpp>
+#include <tickwheel/uv/remote.hpp>
 
 #include "../../support/allocation_probe.hpp"
 #include "../../uv/support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::drain_call;
 using tickwheel::drain_limits;
 
@@ -451,19 +442,25 @@ TEST_F(drain, keeps_its_place_among_max_armed) {
   server other{small.timers};
   connection c{other.drain, small.timers};
   ASSERT_EQ(other.drain.start(usual), 0);
+  ASSERT_EQ(small.timers.remote().post(1h, []() noexcept {}), 0);  // which is never refused
+  small.turn();
+  ASSERT_EQ(small.timers.stats().pending, 2U);
   probe p{small.timers};
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(p.timeout.arm(1s), UV_ENOBUFS);
     small.advance(1s);
   }
+  EXPECT_EQ(c.told_idle, 1);
   EXPECT_EQ(c.told_to_stop, 1);
+  c.member.leave();
+  small.advance(1ms);
+  EXPECT_EQ(other.drained, 1);
 }
 
 TEST_F(drain, max_armed_and_closed_service_refuse_start) {
   manual_service small{{.max_armed = 1}};
   server other{small.timers};
-  probe p{small.timers};
-  ASSERT_EQ(p.timeout.arm(1s), 0);
+  probe p{small.timers, 1s};
   EXPECT_EQ(other.drain.start(usual), UV_ENOBUFS);
   small.timers.close();
   EXPECT_EQ(other.drain.start(usual), UV_ECANCELED);
@@ -542,20 +539,15 @@ TEST_F(drain, told_member_may_close_service) {
 }
 
 TEST_F(drain, told_member_may_destroy_service) {
-  tickwheel::manual_driver time;
-  auto timers = std::make_unique<tickwheel::timer_service>();
-  ASSERT_EQ(timers->open(time), 0);
-  {
-    server other{*timers};
-    connection a{other.drain, *timers};
-    connection b{other.drain, *timers};
-    a.then = [&] { timers.reset(); };
-    ASSERT_EQ(other.drain.start(usual), 0);
-    time.advance(1s);
-    EXPECT_EQ(timers, nullptr);
-    EXPECT_EQ(a.told_idle + b.told_idle, 1);
-    serve_request(b);
-  }
+  mortal_service own;
+  server other{*own.timers};
+  connection a{other.drain, *own.timers}, b{other.drain, *own.timers};
+  a.then = [&] { own.timers.reset(); };
+  ASSERT_EQ(other.drain.start(usual), 0);
+  own.time.advance(1s);
+  EXPECT_FALSE(own.timers);
+  EXPECT_EQ(a.told_idle + b.told_idle, 1);
+  serve_request(b);
 }
 
 TEST_F(drain, holds_loop_unless_unreferenced) {

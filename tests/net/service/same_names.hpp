@@ -12,10 +12,6 @@
 
 #include "../../uv/support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
 namespace {
 
 class session : public tickwheel::pending_call {

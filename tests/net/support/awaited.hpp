@@ -5,11 +5,7 @@
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/pending_calls.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <optional>
-#include <ostream>
+#include "../../support/prelude.hpp"
 
 /// The end of a wait for a byte.
 enum class means { idle_timeout, deadline_timer, member_timer, pending_call };

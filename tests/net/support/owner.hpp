@@ -4,9 +4,7 @@
 #include <tickwheel/net/phase_timeouts.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
-#include <chrono>
-#include <functional>
-#include <utility>
+#include "../../support/prelude.hpp"
 
 /// Notes how often and when its handler ran, then does what the test wants.
 struct owner {

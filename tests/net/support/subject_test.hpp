@@ -4,10 +4,6 @@
 #include "../../uv/support/probe.hpp"
 #include "owner.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
 /// A service, and on it a `Subject`, which counts the calls of its handler in `fired`.
 template <class Subject>
 class subject_test : public testing::Test {
