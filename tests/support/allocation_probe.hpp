@@ -25,4 +25,11 @@ class failure {
   bool struck() const noexcept;
 };
 
+/// What `call` answers while every allocation fails.
+template <class Call>
+auto without_memory(Call call) {
+  const failure none{0};
+  return call();
+}
+
 }  // namespace allocations

@@ -4,19 +4,11 @@
 
 #include <tickwheel/uv/coroutine.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <coroutine>
-#include <deque>
 #include <exception>
-#include <memory>
-#include <optional>
 #include <stdexcept>
 #include <stop_token>
-#include <utility>
 
-using namespace std::chrono_literals;
 using tickwheel::sleep_for;
 using tickwheel::sleep_until;
 using tickwheel::timed_result;
@@ -25,15 +17,19 @@ using tickwheel::with_timeout;
 
 namespace {
 
+/// A promise of a coroutine that returns nothing and throws nothing.
+struct void_promise {
+  void return_void() noexcept {}
+  void unhandled_exception() noexcept { std::terminate(); }
+};
+
 /// A coroutine that runs at once, and whose frame the test owns.
 class routine {
  public:
-  struct promise_type {
+  struct promise_type : void_promise {
     routine get_return_object() { return routine{std::coroutine_handle<promise_type>::from_promise(*this)}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
   };
 
   routine(routine&& other) noexcept : frame_{std::exchange(other.frame_, nullptr)} {}
@@ -51,12 +47,10 @@ class routine {
 
 /// A coroutine whose frame goes when it returns.
 struct detached {
-  struct promise_type {
+  struct promise_type : void_promise {
     detached get_return_object() noexcept { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
   };
 };
 
@@ -163,9 +157,41 @@ class coroutine_test : public testing::Test {
     service.timers.close();
     ASSERT_EQ(service.timers.open(service.time, options), 0);
   }
+  /// True if that becomes `wanted` after so long, and was `unset` until then.
+  testing::AssertionResult comes_in(std::chrono::nanoseconds after, const int& it, int wanted = 0) {
+    service.advance(after - 1ns);
+    if (it != unset) return testing::AssertionFailure() << "it was " << it << " early";
+    service.advance(1ns + service.tick());
+    if (it != wanted) return testing::AssertionFailure() << "it is " << it;
+    return testing::AssertionSuccess();
+  }
+  /// True if a coroutine that awaits it goes on after so long, and not before.
+  template <class Awaitable>
+  testing::AssertionResult ends_in(std::chrono::nanoseconds after, Awaitable awaitable) {
+    int got = unset;
+    const routine r = await_into(got, awaitable);
+    const testing::AssertionResult came = comes_in(after, got);
+    EXPECT_TRUE(r.done());
+    return came;
+  }
+  /// Returns how often a coroutine allocates that awaits what `wait` returns, again and again for a second.
+  template <class Wait>
+  std::size_t allocations_of(Wait wait) {
+    std::size_t count = 0;
+    const auto measure = [&]() -> routine {
+      const std::size_t before = allocations::count();
+      for (int i = 0; i < 100; ++i) static_cast<void>(co_await wait());
+      count = allocations::count() - before;
+    };
+    const routine r = measure();
+    service.time.advance(1s);
+    EXPECT_TRUE(r.done());
+    return count;
+  }
 
   manual_service service;
   int result = unset;
+  mortal_service own;
 };
 using coroutine_sleep = coroutine_test;
 using resumed_coroutine = coroutine_test;
@@ -181,12 +207,8 @@ class coroutine_timeout : public coroutine_test {
 // --- sleeping --------------------------------------------------------------------------------------------------------
 
 TEST_F(coroutine_sleep, ends_on_time_and_not_early) {
-  const routine r = sleep_into(result, service.timers, 10ms);
-  service.advance(10ms - 1ns);
-  EXPECT_EQ(result, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(result, 0);
-  EXPECT_TRUE(r.done());
+  EXPECT_TRUE(ends_in(10ms, sleep_for(service.timers, 10ms)));
+  EXPECT_TRUE(ends_in(10ms, sleep_until(service.timers, service.time.now() + 10ms)));
 }
 
 TEST_F(coroutine_sleep, is_on_time_a_thousand_times_in_a_row) {
@@ -213,10 +235,12 @@ TEST_F(coroutine_sleep, counts_from_call_not_from_await) {
   EXPECT_EQ(result, 0);
 }
 
-TEST_F(coroutine_sleep, zero_or_less_resumes_in_next_pass) {
-  for (const auto after : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
+TEST_F(coroutine_sleep, past_time_resumes_in_next_pass) {
+  for (const auto& sleep : {sleep_for(service.timers, 0ns), sleep_for(service.timers, -1ns),
+                            sleep_for(service.timers, std::chrono::nanoseconds::min()),
+                            sleep_until(service.timers, service.time.now() - 1h)}) {
     result = unset;
-    const routine r = sleep_into(result, service.timers, after);
+    const routine r = await_into(result, sleep);
     EXPECT_EQ(result, unset);
     service.advance(service.tick());
     EXPECT_EQ(result, 0);
@@ -285,46 +309,18 @@ TEST_F(coroutine_sleep, is_refused_by_service_that_failed_to_open) {
   EXPECT_EQ(result, UV_ECANCELED);
 }
 
-// What was made while the service was closed, and is awaited once it is open, which is a minute later.
+// It is awaited once the service is open, which is a minute later.
 TEST_F(coroutine_sleep, made_while_service_is_closed_counts_from_await) {
   service.timers.close();
-  auto sleep = sleep_for(service.timers, 500ms);
-  const auto awaits = [&]() -> routine { result = co_await sleep; };
+  const std::stop_source stop;
+  const auto sleep = sleep_for(service.timers, 500ms);
+  const auto stoppable = sleep_for(service.timers, 500ms, stop.get_token());
+  const auto longest = sleep_for(service.timers, std::chrono::hours::max());
   service.time.advance(1min);
   ASSERT_EQ(service.timers.open(service.time), 0);
-  const routine first = awaits();
-  service.advance(500ms - 1ns);
-  EXPECT_EQ(result, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(result, 0);
-  result = unset;
-  const routine second = awaits();
-  service.advance(500ms - 1ns);
-  EXPECT_EQ(result, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(result, 0);
-}
-
-TEST_F(coroutine_sleep, with_stop_made_while_service_is_closed_counts_from_await) {
-  service.timers.close();
-  const std::stop_source stop;
-  auto sleep = sleep_for(service.timers, 500ms, stop.get_token());
-  const auto awaits = [&]() -> routine { result = co_await sleep; };
-  ASSERT_EQ(service.timers.open(service.time), 0);
-  service.advance(1min);
-  const routine r = awaits();
-  service.advance(500ms - 1ns);
-  EXPECT_EQ(result, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(result, 0);
-}
-
-TEST_F(coroutine_sleep, longest_made_while_service_is_closed_stays_asleep) {
-  service.timers.close();
-  auto sleep = sleep_for(service.timers, std::chrono::hours::max());
-  const auto awaits = [&]() -> routine { result = co_await sleep; };
-  ASSERT_EQ(service.timers.open(service.time), 0);
-  const routine r = awaits();
+  for (int times = 0; times < 2; ++times) EXPECT_TRUE(ends_in(500ms, sleep));
+  EXPECT_TRUE(ends_in(500ms, stoppable));
+  const routine r = await_into(result, longest);
   service.advance(24h);
   EXPECT_EQ(result, unset);
 }
@@ -348,42 +344,15 @@ TEST_F(coroutine_sleep, stays_suspended_when_service_closes) {
 }
 
 TEST_F(coroutine_sleep, may_be_destroyed_after_service) {
-  tickwheel::manual_driver time;
-  std::optional<timer_service> timers{std::in_place};
-  ASSERT_EQ(timers->open(time), 0);
-  routine r = sleep_into(result, *timers, 10ms);
-  timers.reset();
+  routine r = sleep_into(result, *own.timers, 10ms);
+  own.timers.reset();
   r.destroy();
   EXPECT_EQ(result, unset);
 }
 
 TEST_F(coroutine_sleep, allocates_nothing_besides_frame) {
-  std::size_t before = 0, after = 0;
-  const auto measure = [&]() -> routine {
-    before = allocations::count();
-    for (int i = 0; i < 100; ++i) co_await sleep_for(service.timers, 1ms);
-    co_await sleep_until(service.timers, service.timers.now() + 1ms);
-    after = allocations::count();
-  };
-  const routine r = measure();
-  service.time.advance(1s);
-  ASSERT_TRUE(r.done());
-  EXPECT_EQ(after, before);
-}
-
-TEST_F(coroutine_sleep, until_ends_on_time_and_not_early) {
-  const routine r = await_into(result, sleep_until(service.timers, service.time.now() + 10ms));
-  service.advance(10ms - 1ns);
-  EXPECT_EQ(result, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(result, 0);
-}
-
-TEST_F(coroutine_sleep, until_past_time_resumes_in_next_pass) {
-  const routine r = await_into(result, sleep_until(service.timers, service.time.now() - 1h));
-  EXPECT_EQ(result, unset);
-  service.advance(service.tick());
-  EXPECT_EQ(result, 0);
+  EXPECT_EQ(allocations_of([&] { return sleep_for(service.timers, 1ms); }), 0U);
+  EXPECT_EQ(allocations_of([&] { return sleep_until(service.timers, service.timers.now() + 1ms); }), 0U);
 }
 
 TEST_F(coroutine_sleep, until_does_not_drift_on_a_grid) {
@@ -438,18 +407,14 @@ TEST_F(resumed_coroutine, counts_as_slow_handler_of_its_kind) {
 }
 
 TEST_F(resumed_coroutine, may_destroy_service) {
-  tickwheel::manual_driver time;
-  std::optional<timer_service> timers{std::in_place};
-  ASSERT_EQ(timers->open(time), 0);
-  int other = unset;
-  const routine r = sleep_into(other, *timers, 10ms);
-  const auto end = [](std::optional<timer_service>& own) -> detached {
-    co_await sleep_for(*own, 10ms);
-    own.reset();
+  const routine r = sleep_into(result, *own.timers, 10ms);
+  const auto end = [](std::unique_ptr<timer_service>& timers) -> detached {
+    co_await sleep_for(*timers, 10ms);
+    timers.reset();
   };
-  end(timers);
-  time.advance(1s);
-  EXPECT_FALSE(timers.has_value());
+  end(own.timers);
+  own.time.advance(1s);
+  EXPECT_FALSE(own.timers);
 }
 
 TEST_F(resumed_coroutine, is_refused_after_it_closed_service) {
@@ -548,19 +513,10 @@ TEST_F(coroutine_stop, request_resumes_sleep_in_next_pass) {
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST_F(coroutine_stop, without_request_leaves_sleep_its_time) {
+TEST_F(coroutine_stop, without_request_or_source_leaves_sleep_its_time) {
   const std::stop_source stop;
-  const routine r = sleep_into(result, service.timers, 10ms, stop.get_token());
-  service.advance(10ms - 1ns);
-  EXPECT_EQ(result, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(result, 0);
-}
-
-TEST_F(coroutine_stop, without_source_leaves_sleep_its_time) {
-  const routine r = sleep_into(result, service.timers, 10ms, std::stop_token{});
-  service.advance(20ms);
-  EXPECT_EQ(result, 0);
+  EXPECT_TRUE(ends_in(10ms, sleep_for(service.timers, 10ms, stop.get_token())));
+  EXPECT_TRUE(ends_in(10ms, sleep_for(service.timers, 10ms, std::stop_token{})));
 }
 
 TEST_F(coroutine_stop, request_ends_all_sleeps_that_share_it) {
@@ -615,12 +571,9 @@ TEST_F(coroutine_stop, request_after_frame_was_destroyed_has_no_effect) {
 }
 
 TEST_F(coroutine_stop, request_after_service_is_gone_resumes_nobody) {
-  tickwheel::manual_driver time;
-  std::optional<timer_service> timers{std::in_place};
-  ASSERT_EQ(timers->open(time), 0);
   std::stop_source stop;
-  const routine r = sleep_into(result, *timers, 10ms, stop.get_token());
-  timers.reset();
+  const routine r = sleep_into(result, *own.timers, 10ms, stop.get_token());
+  own.timers.reset();
   stop.request_stop();
   EXPECT_EQ(result, unset);
 }
@@ -653,16 +606,7 @@ TEST_F(coroutine_stop, request_ends_detached_coroutines_before_close) {
 
 TEST_F(coroutine_stop, sleep_allocates_nothing) {
   const std::stop_source stop;
-  std::size_t before = 0, after = 0;
-  const auto measure = [&]() -> routine {
-    before = allocations::count();
-    for (int i = 0; i < 100; ++i) co_await sleep_for(service.timers, 1ms, stop.get_token());
-    after = allocations::count();
-  };
-  const routine r = measure();
-  service.time.advance(1s);
-  ASSERT_TRUE(r.done());
-  EXPECT_EQ(after, before);
+  EXPECT_EQ(allocations_of([&] { return sleep_for(service.timers, 1ms, stop.get_token()); }), 0U);
 }
 
 // --- limits ----------------------------------------------------------------------------------------------------------
@@ -822,27 +766,16 @@ TEST_F(coroutine_timeout, is_refused_by_closed_service) {
 
 TEST_F(coroutine_timeout, made_while_service_is_closed_counts_from_await) {
   service.timers.close();
-  auto wait = with_timeout(service.timers, sleep_for(service.timers, 500ms), 100ms);
-  const auto awaits = [&]() -> routine { timed = co_await std::move(wait); };
+  auto short_wait = with_timeout(service.timers, sleep_for(service.timers, 500ms), 100ms);
+  auto short_sleep = with_timeout(service.timers, sleep_for(service.timers, 100ms), 500ms);
+  const auto awaits = [&](auto& wait) -> routine { timed = co_await std::move(wait); };
   service.time.advance(1min);
   ASSERT_EQ(service.timers.open(service.time), 0);
-  const routine r = awaits();
-  service.advance(100ms - 1ns);
-  EXPECT_EQ(timed.error, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_TRUE(timed.timed_out());
-}
-
-TEST_F(coroutine_timeout, of_sleep_made_while_closed_lets_it_end) {
-  service.timers.close();
-  auto wait = with_timeout(service.timers, sleep_for(service.timers, 100ms), 500ms);
-  const auto awaits = [&]() -> routine { timed = co_await std::move(wait); };
-  ASSERT_EQ(service.timers.open(service.time), 0);
-  const routine r = awaits();
-  service.advance(100ms - 1ns);
-  EXPECT_EQ(timed.error, unset);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(timed.error, 0);
+  const routine bounded = awaits(short_wait);
+  EXPECT_TRUE(comes_in(100ms, timed.error, UV_ETIMEDOUT));
+  timed.error = unset;
+  const routine ended = awaits(short_sleep);
+  EXPECT_TRUE(comes_in(100ms, timed.error));
   EXPECT_EQ(*timed, 0);
 }
 
@@ -1007,30 +940,18 @@ TEST_F(coroutine_timeout, may_await_by_free_operator) {
 }
 
 TEST_F(coroutine_timeout, may_destroy_service_after_its_limit) {
-  tickwheel::manual_driver time;
-  std::optional<timer_service> timers{std::in_place};
-  ASSERT_EQ(timers->open(time), 0);
-  const auto end = [](std::optional<timer_service>& own, event& never) -> detached {
-    const auto got = co_await with_timeout(*own, never.wait(), 10ms);
-    if (got.timed_out()) own.reset();
+  const auto end = [](std::unique_ptr<timer_service>& timers, event& never) -> detached {
+    const auto got = co_await with_timeout(*timers, never.wait(), 10ms);
+    if (got.timed_out()) timers.reset();
   };
-  end(timers, e);
-  time.advance(1s);
-  EXPECT_FALSE(timers.has_value());
+  end(own.timers, e);
+  own.time.advance(1s);
+  EXPECT_FALSE(own.timers);
   EXPECT_FALSE(e.is_awaited());
 }
 
 TEST_F(coroutine_timeout, allocates_nothing_besides_frame) {
-  std::size_t before = 0, after = 0;
-  const auto measure = [&]() -> routine {
-    before = allocations::count();
-    for (int i = 0; i < 100; ++i) static_cast<void>(co_await with_timeout(service.timers, e.wait(), 1ms));
-    after = allocations::count();
-  };
-  const routine r = measure();
-  service.time.advance(1s);
-  ASSERT_TRUE(r.done());
-  EXPECT_EQ(after, before);
+  EXPECT_EQ(allocations_of([&] { return with_timeout(service.timers, e.wait(), 1ms); }), 0U);
 }
 
 }  // namespace

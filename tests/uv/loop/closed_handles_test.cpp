@@ -8,17 +8,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <ostream>
-#include <string>
-#include <tuple>
-
-using namespace std::chrono_literals;
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
 using tickwheel::remote_timer;

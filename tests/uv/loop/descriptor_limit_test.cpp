@@ -7,16 +7,9 @@
 #include <tickwheel/uv/remote.hpp>
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <optional>
-#include <thread>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {

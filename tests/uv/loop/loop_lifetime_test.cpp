@@ -1,30 +1,13 @@
 // A service may end at any time and in any order with its loop, and leaves nothing behind.
-#include "../../support/allocation_probe.hpp"
+#include "../support/allocation_checks.hpp"
 #include "../support/live_test.hpp"
-
-#include <gtest/gtest.h>
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <chrono>
-#include <deque>
-#include <memory>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
 
-/// Every test leaves no allocation of the service's behind.
-class leak_check {
- protected:
-  ~leak_check() { EXPECT_EQ(allocations::outstanding(), before_) << "something was leaked"; }
-
- private:
-  std::size_t before_ = allocations::outstanding();
-};
 class loop_lifetime : leak_check, public live_test {};
 
 void close_each(uv_loop_t* loop) {
@@ -39,8 +22,7 @@ void close_each(uv_loop_t* loop) {
 TEST_F(loop_lifetime, service_may_be_destroyed_in_own_callback) {
   auto owned = std::make_unique<timer_service>();
   ASSERT_EQ(owned->open(loop, with_wakeup()), 0);
-  probe later{*owned};
-  later.arm(1h);
+  probe later{*owned, 1h};
   bool ran = false;
   tickwheel::callback_timer ending{*owned, [&]() noexcept {
                                      ran = true;

@@ -1,22 +1,10 @@
 // The same behaviour whatever phase of the loop a timer is armed in, and whatever phase blocks.
-#include "../../support/allocation_probe.hpp"
+#include "../support/allocation_checks.hpp"
 #include "../support/live_test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <string>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
-
-using loop_order = live_test;
 
 using time_point = tickwheel::clock::time_point;
 using std::chrono::nanoseconds;
@@ -25,7 +13,15 @@ using std::chrono::nanoseconds;
 constexpr int attempts = 7;
 constexpr nanoseconds undisturbed = 8ms;
 
-class loop_phase : public live_test, public testing::WithParamInterface<phase> {
+class loop_order : public live_test {
+ protected:
+  void end() {
+    p.timeout.cancel();
+    loop.stop();
+  }
+};
+
+class loop_phase : leak_check, public live_test, public testing::WithParamInterface<phase> {
  protected:
   /// `call`, in the phase, answers when the timer is due at the earliest. In one attempt it is hardly later. `armed` before:
   /// with this delay.
@@ -97,43 +93,26 @@ TEST_P(loop_phase, timer_due_during_its_block_runs_right_after) {
 }
 
 TEST_P(loop_phase, callback_may_destroy_the_service) {
-  const auto before = allocations::outstanding();
-  {
-    live_loop own_loop;
-    auto owned = std::make_unique<timer_service>();
-    ASSERT_EQ(owned->open(own_loop, with_wakeup()), 0);
-    probe doomed{*owned};
-    doomed.arm(5ms);
-    own_loop.once_in(GetParam(), [&] { owned.reset(); });
-    own_loop.run();
-    EXPECT_EQ(doomed.fired, 0);
-    EXPECT_FALSE(doomed.timeout.armed());
-  }
-  EXPECT_EQ(allocations::outstanding(), before);
+  auto owned = std::make_unique<timer_service>();
+  ASSERT_EQ(owned->open(loop, with_wakeup()), 0);
+  probe doomed{*owned, 5ms};
+  loop.once_in(GetParam(), [&] { owned.reset(); });
+  loop.run();
+  EXPECT_EQ(doomed.fired, 0);
+  EXPECT_FALSE(doomed.timeout.armed());
 }
 
 TEST_P(loop_phase, callback_may_destroy_service_with_carried_work) {
-  const auto before = allocations::outstanding();
-  {
-    live_loop own_loop;
-    auto owned = std::make_unique<timer_service>();
-    ASSERT_EQ(owned->open(own_loop, with_wakeup({.work_per_pass = 1})), 0);
-    timer_service& alias = *owned;
-    std::deque<probe> all;
-    for (int i = 0; i < 20; ++i) {
-      all.emplace_back(alias, [&] {
-        if (alias.stats().fired == 5) own_loop.once_in(GetParam(), [&] { owned.reset(); });
-      });
-      all.back().arm(0s);
-    }
-    own_loop.run();
-    EXPECT_EQ(owned, nullptr);
-    int fired = 0;
-    for (const probe& each : all) fired += each.fired;
-    EXPECT_GE(fired, 5);
-    EXPECT_LT(fired, 10);
-  }
-  EXPECT_EQ(allocations::outstanding(), before);
+  auto owned = std::make_unique<timer_service>();
+  ASSERT_EQ(owned->open(loop, with_wakeup({.work_per_pass = 1})), 0);
+  timer_service& alias = *owned;
+  const probes all{alias, 20, 0s, [&] {
+                     if (alias.stats().fired == 5) loop.once_in(GetParam(), [&] { owned.reset(); });
+                   }};
+  loop.run();
+  EXPECT_EQ(owned, nullptr);
+  EXPECT_GE(all.fired(), 5);
+  EXPECT_LT(all.fired(), 10);
 }
 
 TEST_P(loop_phase, callback_may_reopen_the_service) {
@@ -199,22 +178,15 @@ TEST_F(loop_order, later_prepare_may_arm_an_earlier_timer) {
 
 TEST_F(loop_order, zero_delays_let_io_run) {
   open();
-  socket_pair pair;
   p.then = [&] { p.arm(0s); };
   p.arm(0s);
-  int rounds = 0;
-  pair.peer_sends();
-  loop.on_readable(pair.ours(), [&] {
-    EXPECT_TRUE(pair.receive());
-    if (++rounds == 100) {
-      p.timeout.cancel();
-      loop.stop();
-      return;
-    }
-    pair.peer_sends();
+  int reads = 0;
+  loop.on_each_byte([&] {
+    if (++reads == 100) end();
+    return reads < 100;
   });
   loop.run();
-  EXPECT_EQ(rounds, 100);
+  EXPECT_EQ(reads, 100);
 }
 
 TEST_F(loop_order, zero_delay_runs_once_per_iteration) {
@@ -235,23 +207,16 @@ TEST_F(loop_order, zero_delay_runs_once_per_iteration) {
 TEST_F(loop_order, blocking_zero_delays_let_io_run) {
   // the case in which libuv's own timers never leave their phase: due again by the time the callback returns
   open();
-  socket_pair pair;
   p.then = [&] {
     p.arm(0s);
     block_for(3ms);
   };
   p.arm(0s);
   int reads = 0;
-  loop.on_readable(pair.ours(), [&] {
-    EXPECT_TRUE(pair.receive());
-    if (++reads == 10) {
-      p.timeout.cancel();
-      loop.stop();
-    } else {
-      pair.peer_sends();
-    }
+  loop.on_each_byte([&] {
+    if (++reads == 10) end();
+    return reads < 10;
   });
-  pair.peer_sends();
   loop.run();
   EXPECT_EQ(reads, 10);
   EXPECT_LE(p.fired, 15);
@@ -259,26 +224,17 @@ TEST_F(loop_order, blocking_zero_delays_let_io_run) {
 
 TEST_F(loop_order, io_runs_between_carried_passes) {
   open({.work_per_pass = 1});
-  socket_pair pair;
   int reads = 0;
-  loop.on_readable(pair.ours(),
-                   [&] {
-                     EXPECT_TRUE(pair.receive());
-                     ++reads;
-                     pair.peer_sends();
-                   })
-      .unref();
-  std::deque<probe> all;
+  loop.on_each_byte([&] { return ++reads > 0; }).unref();
   int reads_before = -1;  // the callback that ran last
   int without_reads = 0;
   const auto look = [&] {
     without_reads += reads == reads_before;
     reads_before = reads;
   };
-  for (int i = 0; i < 200; ++i) ASSERT_EQ(all.emplace_back(timers, look).timeout.arm(5ms), 0);
-  pair.peer_sends();
+  const probes all{timers, 200, 5ms, look};
   loop.run();
-  for (const probe& each : all) EXPECT_EQ(each.fired, 1);
+  EXPECT_TRUE(all.each_fired_once());
   EXPECT_EQ(without_reads, 0);
 }
 

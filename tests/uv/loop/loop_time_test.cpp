@@ -1,25 +1,12 @@
 // The live loop against the true clock: never early, whatever libuv's own time says.
+#include "../support/child.hpp"
 #include "../support/live_test.hpp"
 #include "../support/long_runs.hpp"
 
-#include <gtest/gtest.h>
-
 #include <sys/time.h>
-#include <sys/wait.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <iterator>
-#include <random>
-#include <thread>
-#include <vector>
 
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
@@ -356,27 +343,18 @@ TEST_F(fork_test, timer_fires_in_parent_and_child) {
   const auto due = tickwheel::clock::now() + 50ms;
   p.arm(50ms);
   uv_run(loop.get(), UV_RUN_NOWAIT);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(20);  // a child that hangs must not outlive the test
-    if (uv_loop_fork(loop.get()) != 0) _exit(2);
+  const child_process child{[&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
     timers.after_fork();
     uv_run(loop.get(), UV_RUN_DEFAULT);
-    if (p.fired != 1) _exit(3);
-    if (p.at < due) _exit(4);
-    probe later{timers};
-    if (later.timeout.arm(2ms) != 0) _exit(5);
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    _exit(later.fired == 1 ? 0 : 6);
-  }
+    EXPECT_EQ(p.fired, 1);
+    EXPECT_GE(p.at, due);
+    EXPECT_TRUE(fires(timers, [&] { uv_run(loop.get(), UV_RUN_DEFAULT); }));
+  }};
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_GE(p.at, due);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(child.exit_code(), 0);
 }
 
 TEST_F(fork_test, carried_work_runs_in_parent_and_child) {
@@ -386,20 +364,15 @@ TEST_F(fork_test, carried_work_runs_in_parent_and_child) {
     ASSERT_LT(runs, 100);
     uv_run(loop.get(), UV_RUN_ONCE);
   }
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(20);
-    if (uv_loop_fork(loop.get()) != 0) _exit(2);
+  const child_process child{[&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
     timers.after_fork();
     uv_run(loop.get(), UV_RUN_DEFAULT);
-    _exit(timers.stats().fired == 20 ? 0 : 3);
-  }
+    EXPECT_EQ(timers.stats().fired, 20U);
+  }};
   loop.run();
   EXPECT_EQ(timers.stats().fired, 20U);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(child.exit_code(), 0);
 }
 
 }  // namespace

@@ -4,11 +4,7 @@
 #include "../support/probe.hpp"
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 
-#include <chrono>
-
-using namespace std::chrono_literals;
 using tickwheel::driver;
 using tickwheel::timer_service;
 
@@ -30,35 +26,32 @@ namespace {
 
 void request(driver& d) { d.request_pass(); }  // manual_driver hides it from its users
 
-TEST(request_pass, next_turn_of_manual_driver_is_a_pass) {
-  manual_service service;
+using request_pass = manual_test;
+
+TEST_F(request_pass, next_turn_of_manual_driver_is_a_pass) {
   EXPECT_FALSE(service.turn());
   request(service.time);
   request(service.time);
   EXPECT_TRUE(service.turn());
   EXPECT_FALSE(service.turn());
-  EXPECT_EQ(service.timers.stats().passes, 1U);
-  EXPECT_EQ(service.timers.stats().wakeups, 1U);
+  EXPECT_EQ(timers.stats().passes, 1U);
+  EXPECT_EQ(timers.stats().wakeups, 1U);
 }
 
-TEST(request_pass, advance_by_nothing_answers_it) {
-  manual_service service;
+TEST_F(request_pass, advance_by_nothing_answers_it) {
   request(service.time);
   service.advance(0ns);
-  EXPECT_EQ(service.timers.stats().passes, 1U);
+  EXPECT_EQ(timers.stats().passes, 1U);
 }
 
-TEST(request_pass, close_forgets_it) {
-  manual_service service;
+TEST_F(request_pass, close_forgets_it) {
   request(service.time);
-  service.timers.close();
-  ASSERT_EQ(service.timers.open(service.time), 0);
+  timers.close();
+  ASSERT_EQ(timers.open(service.time), 0);
   EXPECT_FALSE(service.turn());
 }
 
-TEST(request_pass, does_not_hasten_timers) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(request_pass, does_not_hasten_timers) {
   p.arm(1ms);
   request(service.time);
   EXPECT_TRUE(service.turn());
@@ -67,9 +60,7 @@ TEST(request_pass, does_not_hasten_timers) {
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST(request_pass, does_not_hasten_timers_of_the_running_tick) {
-  manual_service service;
-  probe p{service.timers};
+TEST_F(request_pass, does_not_hasten_timers_of_the_running_tick) {
   p.arm(service.tick());
   service.time.block(service.tick() / 2);
   request(service.time);
@@ -77,26 +68,26 @@ TEST(request_pass, does_not_hasten_timers_of_the_running_tick) {
   EXPECT_EQ(p.fired, 0);
 }
 
-TEST(request_pass, open_answers_error_of_uv_async_init) {
+TEST_F(request_pass, open_answers_error_of_uv_async_init) {
   live_loop loop;
-  timer_service timers;
+  timer_service own;
   const auto before = allocations::outstanding();
   answer_of_async_init = UV_EMFILE;
-  EXPECT_EQ(timers.open(loop), UV_EMFILE);
-  const int by_timerfd = timers.open(loop, {.wakeup = tickwheel::wake_by::timerfd});
+  EXPECT_EQ(own.open(loop), UV_EMFILE);
+  const int by_timerfd = own.open(loop, {.wakeup = tickwheel::wake_by::timerfd});
   EXPECT_TRUE(by_timerfd == UV_EMFILE || by_timerfd == UV_ENOTSUP) << by_timerfd;
   answer_of_async_init = 0;
-  EXPECT_FALSE(timers.is_open());
+  EXPECT_FALSE(own.is_open());
   EXPECT_EQ(allocations::outstanding(), before);
   EXPECT_EQ(uv_loop_alive(loop.get()), 0);
-  ASSERT_EQ(timers.open(loop), 0);
-  EXPECT_TRUE(fires(timers, [&] { loop.run(); }));
+  ASSERT_EQ(own.open(loop), 0);
+  EXPECT_TRUE(fires(own, [&] { loop.run(); }));
 }
 
-TEST(request_pass, does_not_hold_the_loop) {
+TEST_F(request_pass, does_not_hold_the_loop) {
   live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+  timer_service own;
+  ASSERT_EQ(own.open(loop), 0);
   EXPECT_EQ(uv_loop_alive(loop.get()), 0);
   loop.run();
 }

@@ -1,25 +1,16 @@
 // A thousand signals per second, whose handler does nothing and restarts no call, on whatever thread they meet: nothing is
 // early, nothing is lost. (Timers without signals: never_early in loop_time_test.)
-#include "../support/live_loop.hpp"
-#include "../support/probe.hpp"
+#include "../support/live_test.hpp"
 #include "../support/remote_checks.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
 #include <sys/time.h>
 
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <deque>
-#include <thread>
-#include <vector>
 
-using namespace std::chrono_literals;
 using tickwheel::remote_handle;
 using tickwheel::remote_timer;
-using tickwheel::timer_service;
 
 namespace {
 
@@ -52,30 +43,35 @@ class storm {
   struct sigaction before_ {};
 };
 
+struct signal_storm : live_test {
+  void SetUp() override { open(); }
+  void TearDown() override {
+    EXPECT_GE(struck, 20) << "there was no storm";
+    live_test::TearDown();
+  }
+  const storm now;
+};
+
 struct posted {
   time_point due{};
   int ran = 0;
   bool early = false;
 };
 
-TEST(signal_storm, posts_are_neither_lost_nor_early) {
+TEST_F(signal_storm, posts_are_neither_lost_nor_early) {
   constexpr int threads = 2, each = 150;
-  const storm now;
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
   std::deque<posted> all(threads * each);
   std::vector<std::thread> posters;
   for (int t = 0; t < threads; ++t)
     posters.emplace_back([&all, t, handle = timers.remote(), hold = timers.hold()] {
       for (int i = 0; i < each; ++i) {
-        posted& p = all[static_cast<std::size_t>(t * each + i)];
+        posted& one = all[static_cast<std::size_t>(t * each + i)];
         const auto delay = i % 20 * 1ms;
-        p.due = tickwheel::clock::now() + delay;
+        one.due = tickwheel::clock::now() + delay;
         EXPECT_EQ(handle.post(delay,
-                              [&p]() noexcept {
-                                ++p.ran;
-                                p.early |= tickwheel::clock::now() < p.due;
+                              [&one]() noexcept {
+                                ++one.ran;
+                                one.early |= tickwheel::clock::now() < one.due;
                               }),
                   0);
         std::this_thread::sleep_for(1ms);  // so that the loop sleeps, and has to be woken
@@ -83,20 +79,15 @@ TEST(signal_storm, posts_are_neither_lost_nor_early) {
     });
   loop.run();
   for (std::thread& t : posters) t.join();
-  for (const posted& p : all) {
-    EXPECT_EQ(p.ran, 1);
-    EXPECT_FALSE(p.early);
+  for (const posted& one : all) {
+    EXPECT_EQ(one.ran, 1);
+    EXPECT_FALSE(one.early);
   }
-  EXPECT_GE(struck, 20) << "there was no storm";
   timers.close();
   EXPECT_TRUE(remote_adds_up(timers));
 }
 
-TEST(signal_storm, cancelled_remote_timer_stays_cancelled) {
-  const storm now;
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
+TEST_F(signal_storm, cancelled_remote_timer_stays_cancelled) {
   std::atomic<int> fired{0};
   int cancelled = 0, too_late = 0;
   std::thread canceller{[&, handle = timers.remote(), hold = timers.hold()] {
@@ -113,19 +104,13 @@ TEST(signal_storm, cancelled_remote_timer_stays_cancelled) {
   canceller.join();
   EXPECT_EQ(cancelled + too_late, 200);
   EXPECT_EQ(fired, too_late);
-  EXPECT_GE(struck, 20) << "there was no storm";
 }
 
-TEST(signal_storm, sleeping_loop_runs_no_passes) {
-  const storm now;
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop), 0);
-  probe p{timers, 200ms};
+TEST_F(signal_storm, sleeping_loop_runs_no_passes) {
+  p.arm(200ms);
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_LE(timers.stats().passes, 3U);
-  EXPECT_GE(struck, 20) << "there was no storm";
 }
 
 }  // namespace

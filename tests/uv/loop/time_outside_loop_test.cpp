@@ -1,15 +1,5 @@
 // Time in which nobody runs the loop.
-#include "../support/live_loop.hpp"
-#include "../support/probe.hpp"
-
-#include <tickwheel/uv/timer_service.hpp>
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-
-using namespace std::chrono_literals;
-using tickwheel::timer_service;
+#include "../support/live_test.hpp"
 
 namespace {
 
@@ -17,18 +7,13 @@ constexpr auto grace = 300ms;
 constexpr auto away = 500ms;
 constexpr auto undercounted = 2ms;  // libuv's clock reads whole milliseconds
 
-class time_outside_loop : public testing::Test {
+class time_outside_loop : public live_test {
  protected:
-  time_outside_loop() { EXPECT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0); }
-
+  void SetUp() override { open({.stall_grace = grace}); }
   void run() {
-    EXPECT_EQ(p.timeout.arm(1ms), 0);
+    p.arm(1ms);
     loop.run();
   }
-
-  live_loop loop;
-  timer_service timers;
-  probe p{timers};
 };
 
 TEST_F(time_outside_loop, is_no_stall) {

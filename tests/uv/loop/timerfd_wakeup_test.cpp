@@ -1,26 +1,20 @@
 // A timerfd as what wakes the loop: when it is set, whose it is, and what becomes of its descriptor. What it has in
 // common with a uv_timer_t is in the tests of the live loop.
 #include "../../support/allocation_probe.hpp"
+#include "../support/child.hpp"
 #include "../support/live_test.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <functional>
-#include <iterator>
-#include <utility>
 
-using namespace std::chrono_literals;
 using tickwheel::service_options;
 using tickwheel::timer_service;
 using tickwheel::wake_by;
@@ -109,6 +103,8 @@ class timerfd_wakeup : public live_test {
     p.arm(after);
     uv_run(loop.get(), UV_RUN_NOWAIT);
   }
+  template <class Rest>
+  void for_each_child(std::chrono::milliseconds due, Rest rest);
   int runs_in(std::chrono::milliseconds time) {
     int iterations = 0;
     live_loop::hook& counter = loop.each_prepare([&] { ++iterations; });
@@ -302,21 +298,8 @@ TEST_F(timerfd_wakeup, uv_timer_needs_no_descriptor) {
 
 // --- whose it is: a descriptor is shared with a child, and so is the timer behind it ---
 
-/// What the child of a fork does with the service, and the code that it exits with.
-int exit_code_of_child(const std::function<void()>& child) {
-  const pid_t id = fork();
-  if (id == 0) {
-    alarm(20);  // a child that hangs must not outlive the test
-    child();
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(id, &status, 0), id);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-/// The child finds no fault with what `child` does.
-void in_child(const std::function<void()>& child) { EXPECT_EQ(exit_code_of_child(child), 0); }
+/// The child of a fork does that to its end, and finds no fault.
+void in_child(const std::function<void()>& run) { EXPECT_EQ(child_process{run}.exit_code(), 0); }
 
 TEST_F(timerfd_wakeup, child_does_not_wake_parent) {
   open_and_arm(1h);
@@ -328,21 +311,6 @@ TEST_F(timerfd_wakeup, child_does_not_wake_parent) {
   });
   EXPECT_LE(runs_in(30ms), 3);
   EXPECT_EQ(timers.stats().wakeups, 0U);
-}
-
-TEST_F(timerfd_wakeup, child_at_rest_leaves_parents_timer_set) {
-  open_and_arm(50ms);
-  in_child([&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    timers.after_fork();
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    EXPECT_EQ(p.fired, 1);
-    probe again{timers, 1ms};
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    EXPECT_EQ(again.fired, 1);
-  });
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
 }
 
 TEST_F(timerfd_wakeup, child_needs_no_further_descriptor) {
@@ -370,7 +338,7 @@ TEST_F(timerfd_wakeup, child_without_timerfd_is_stopped) {
     no_timerfd = true;
     timers.after_fork();
   };
-  EXPECT_EQ(exit_code_of_child(without_timerfd), -SIGABRT);
+  EXPECT_EQ(child_process{without_timerfd}.exit_code(), -SIGABRT);
 }
 
 // What a child that did not call after_fork, and maybe not even uv_loop_fork, does with the service.
@@ -390,10 +358,12 @@ constexpr careless_child careless_children[] = {{"closes at once", false, false,
                                                 {"forks all", true, true, false, false},
                                                 {"forks all and polls", true, true, true, true}};
 
-TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_closes) {
+/// Each of these children does its part, and then that. Its parent is woken all the same.
+template <class Rest>
+void timerfd_wakeup::for_each_child(std::chrono::milliseconds due, Rest rest) {
   for (const careless_child& does : careless_children) {
     SCOPED_TRACE(does.name);
-    open_and_arm(50ms);
+    open_and_arm(due);
     in_child([&] {
       if (does.forks_loop) {
         EXPECT_EQ(uv_loop_fork(loop.get()), 0);
@@ -401,9 +371,7 @@ TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_closes) {
       if (does.calls_after_fork) timers.after_fork();
       if (does.polls) uv_run(loop.get(), UV_RUN_NOWAIT);
       if (does.arms) p.arm(1ms);
-      timers.close();
-      uv_run(loop.get(), UV_RUN_DEFAULT);
-      EXPECT_EQ(uv_loop_close(loop.get()), 0);
+      rest(does);
     });
     loop.run();
     EXPECT_EQ(std::exchange(p.fired, 0), 1);
@@ -413,28 +381,32 @@ TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_closes) {
   }
 }
 
-TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_polls_without_after_fork) {
-  open_and_arm(50ms);
-  in_child([&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    p.arm(1ms);
-    uv_run(loop.get(), UV_RUN_DEFAULT);  // it comes, and is put to rest
-    EXPECT_EQ(p.fired, 1);
+TEST_F(timerfd_wakeup, keeps_waking_parent_when_child_closes) {
+  for_each_child(50ms, [&](const careless_child&) {
+    timers.close();
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(loop.get()), 0);
   });
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_EQ(timers.stats().wakeups, 1U);
 }
 
-TEST_F(timerfd_wakeup, wakes_child_without_after_fork_for_what_parent_armed) {
-  open_and_arm(20ms);
-  in_child([&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
+TEST_F(timerfd_wakeup, wakes_child_and_then_parent) {
+  for_each_child(50ms, [&](const careless_child& does) {
+    if (!does.forks_loop) return;  // it is the parent's
     uv_run(loop.get(), UV_RUN_DEFAULT);
     EXPECT_EQ(p.fired, 1);
+    EXPECT_TRUE(fires(timers, [&] { uv_run(loop.get(), UV_RUN_DEFAULT); }));
   });
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
+}
+
+// The parent's timer, which comes while nobody sets it anew, must not be in the child's own set.
+TEST_F(timerfd_wakeup, leaves_nothing_in_childs_own_set) {
+  for_each_child(20ms, [&](const careless_child& does) {
+    if (!does.forks_loop) return;  // the set is the parent's
+    timers.close();
+    uv_run(loop.get(), UV_RUN_NOWAIT);
+    pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
+    EXPECT_EQ(::poll(&set, 1, 60), 0);
+  });
 }
 
 TEST_F(timerfd_wakeup, wakes_child_when_after_fork_comes_behind_poll) {
@@ -446,26 +418,6 @@ TEST_F(timerfd_wakeup, wakes_child_when_after_fork_comes_behind_poll) {
     uv_run(loop.get(), UV_RUN_DEFAULT);
     EXPECT_EQ(p.fired, 1);
   });
-}
-
-// The parent's timer, which comes while nobody sets it anew, must not be in the child's own set.
-TEST_F(timerfd_wakeup, leaves_nothing_in_childs_own_set) {
-  for (const careless_child& does : careless_children) {
-    if (!does.forks_loop) continue;  // the set is the parent's
-    SCOPED_TRACE(does.name);
-    open_and_arm(20ms);
-    in_child([&] {
-      EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-      if (does.calls_after_fork) timers.after_fork();
-      if (does.polls) uv_run(loop.get(), UV_RUN_NOWAIT);
-      timers.close();
-      uv_run(loop.get(), UV_RUN_NOWAIT);
-      pollfd set{uv_backend_fd(loop.get()), POLLIN, 0};
-      EXPECT_EQ(::poll(&set, 1, 60), 0);
-    });
-    timers.close();
-    loop.run();  // until the handles are closed
-  }
 }
 
 // As a service of static storage is, in a child whose exec failed.

@@ -4,14 +4,6 @@
 
 #include <tickwheel/uv/detail/inbox.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstddef>
-#include <thread>
-#include <utility>
-#include <vector>
-
 using tickwheel::detail::inbox_chain;
 using tickwheel::detail::inbox_link;
 using tickwheel::detail::pushed;

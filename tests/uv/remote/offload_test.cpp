@@ -2,23 +2,12 @@
 #include <tickwheel/uv/offload.hpp>
 
 #include "../support/live_loop.hpp"
+#include "../support/offloader.hpp"
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdlib>
-#include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
 
-using namespace std::chrono_literals;
 using tickwheel::offload_options;
 using tickwheel::offload_pool;
 
@@ -54,30 +43,7 @@ class gate {
   bool open_ = false;
 };
 
-/// Who asks for work that answers an int, and notes the answers.
-class session {
- public:
-  session(tickwheel::timer_service& timers, offload_pool& pool) : call{timers, pool, *this} {}
-
-  int answers = 0;
-  int error = 1;
-  std::optional<int> result;
-  std::thread::id on;
-  std::function<void()> then;
-
- private:
-  void on_done(int failed, int* value) noexcept {
-    ++answers;
-    error = failed;
-    result = value != nullptr ? std::optional{*value} : std::nullopt;
-    on = std::this_thread::get_id();
-    const auto what = then;
-    if (what) what();
-  }
-
- public:
-  tickwheel::offload<&session::on_done> call;
-};
+using session = offloader;
 
 struct offload : testing::Test {
   ~offload() override { blocked.open(); }
@@ -246,19 +212,6 @@ TEST_F(offload, armed_work_due_at_max_in_flight_is_answered_with_error) {
   run();
   EXPECT_EQ(b.answers, 1);
   EXPECT_FALSE(ran);
-}
-
-TEST_F(offload, handler_of_refused_work_may_destroy_owner) {
-  open_small();
-  block_pool();
-  session a{service.timers, small};
-  s.emplace(service.timers, small);
-  s->then = [&] { s.reset(); };
-  ASSERT_EQ(s->call.arm(1s, answer(2)), 0);
-  ASSERT_EQ(a.call.run(answer(1)), 0);
-  service.advance(2s);
-  EXPECT_FALSE(s);
-  run();
 }
 
 TEST_F(offload, cancelled_work_counts_in_flight_until_it_ends) {
@@ -439,6 +392,7 @@ TEST_F(offload, is_not_answered_after_pool_closed) {
   pool.close();
   EXPECT_FALSE(s->call.in_flight());
   EXPECT_FALSE(s->call.cancel());
+  EXPECT_EQ(s->call.run(answer(1)), UV_ECANCELED);
   running.open();
   run();
   EXPECT_EQ(s->answers, 0);
@@ -451,15 +405,6 @@ TEST_F(offload, not_begun_when_pool_closes_never_runs) {
   pool.close();
   run();
   EXPECT_FALSE(ran);
-}
-
-TEST_F(offload, is_refused_by_closed_pool) {
-  pool.close();
-  EXPECT_EQ(s->call.run(answer(1)), UV_ECANCELED);
-  ASSERT_EQ(s->call.arm(1s, answer(1)), 0);
-  service.advance(2s);
-  EXPECT_EQ(s->answers, 1);
-  EXPECT_EQ(s->error, UV_ECANCELED);
 }
 
 TEST_F(offload, may_destroy_pool_in_its_handler) {
@@ -503,13 +448,11 @@ TEST_F(offload, service_close_ends_armed_work_but_not_work_in_flight) {
 }
 
 TEST_F(offload, may_be_answered_and_destroyed_after_service) {
-  tickwheel::manual_driver time;
-  auto timers = std::make_unique<tickwheel::timer_service>();
-  ASSERT_EQ(timers->open(time), 0);
-  session a{*timers, pool}, b{*timers, pool};
+  mortal_service own;
+  session a{*own.timers, pool}, b{*own.timers, pool};
   ASSERT_EQ(a.call.run(answer(1)), 0);
   ASSERT_EQ(b.call.arm(1s, answer(1)), 0);
-  timers.reset();
+  own.timers.reset();
   run();
   EXPECT_EQ(a.answers, 1);
 }

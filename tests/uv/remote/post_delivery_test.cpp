@@ -5,14 +5,6 @@
 #include <tickwheel/uv/detail/post_queue.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::detail::armed_timers;
 using tickwheel::detail::ended_operations;
 using tickwheel::detail::handler_log;

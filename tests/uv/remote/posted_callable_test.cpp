@@ -1,22 +1,11 @@
 // Posted callables that own what they capture: each that is accepted is destroyed once, on the loop's thread, whatever ends it.
-#include "../../support/allocation_probe.hpp"
+#include "../support/allocation_checks.hpp"
 #include "../support/counted_callable.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <type_traits>
-#include <utility>
-
-using namespace std::chrono_literals;
 using tickwheel::remote_callable;
 using tickwheel::remote_callable_size;
 using tickwheel::remote_handle;
@@ -361,7 +350,7 @@ enum class place {
 enum class deed { closes, destroys, replaces };
 
 /// A callable that ends its service in its destructor, and what is posted beside it.
-class ending_callable {
+class ending_callable : leak_check {
  public:
   void run(place where, deed what);
 
@@ -438,7 +427,6 @@ class ending_callable {
 };
 
 void ending_callable::run(place where, deed what) {
-  const auto outstanding = allocations::outstanding();
   service = std::make_unique<timer_service>();
   ASSERT_EQ(service->open(time), 0);
   bool acted = false;
@@ -460,10 +448,6 @@ void ending_callable::run(place where, deed what) {
     EXPECT_EQ(later.ran, 1);
     EXPECT_TRUE(later.all_ended());
   }
-  timer = remote_timer{};
-  service.reset();
-  log.in_destructor = nullptr;
-  EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
 TEST(callable_destructor, may_end_the_service_wherever_it_runs) {

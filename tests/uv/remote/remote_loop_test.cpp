@@ -1,21 +1,13 @@
 // Posting to a live loop: what wakes it, how often, what keeps it alive, and what a fork and a walk over its handles do.
+#include "../support/child.hpp"
 #include "../support/counted_callable.hpp"
-#include "../support/live_loop.hpp"
-#include "../support/probe.hpp"
+#include "../support/live_test.hpp"
 #include "../support/remote_checks.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <atomic>
-#include <chrono>
-#include <thread>
-#include <utility>
-
-using namespace std::chrono_literals;
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
 using tickwheel::timer_service;
@@ -38,9 +30,8 @@ namespace {
 constexpr auto nothing = []() noexcept {};
 
 /// A live loop, a service on it, and callables that count.
-class remote_loop : public testing::Test {
+class remote_loop : public live_test {
  protected:
-  void open(const tickwheel::service_options& options = {}) { ASSERT_EQ(timers.open(loop, with_wakeup(options)), 0); }
   int post() {
     return timers.remote().post([this]() noexcept { ++ran; });
   }
@@ -54,8 +45,6 @@ class remote_loop : public testing::Test {
     return sends - before;
   }
 
-  live_loop loop;
-  timer_service timers;
   int ran = 0;
 };
 
@@ -103,8 +92,7 @@ TEST_F(remote_loop, burst_during_input_wakes_it_once) {
     hold.release();
   });
   pair.peer_sends();
-  probe end{timers, [&] { reader.close(); }};
-  ASSERT_EQ(end.timeout.arm(50ms), 0);
+  probe end{timers, 50ms, [&] { reader.close(); }};
   loop.run();
   EXPECT_EQ(wakeups, 1);
   EXPECT_EQ(ran, 1000);
@@ -114,11 +102,11 @@ TEST_F(remote_loop, burst_during_input_wakes_it_once) {
 TEST_F(remote_loop, burst_during_pass_wakes_it_not_at_all) {
   open();
   remote_hold hold = timers.hold();
-  probe p{timers, [&] {
-            EXPECT_EQ(wakeups_of_burst(), 0);
-            hold.release();
-          }};
-  ASSERT_EQ(p.timeout.arm(1ms), 0);
+  p.then = [&] {
+    EXPECT_EQ(wakeups_of_burst(), 0);
+    hold.release();
+  };
+  p.arm(1ms);
   loop.run();
   EXPECT_EQ(ran, 1000);
 }
@@ -160,17 +148,10 @@ TEST_F(remote_loop, does_not_wait_for_post_made_in_its_pass) {
 
 TEST_F(remote_loop, burst_is_delivered_with_input_in_between) {
   open({.work_per_pass = 10});
-  const socket_pair pair;
   int reads = 0;
-  auto& reader = loop.on_readable(pair.ours(), [&] {
-    if (!pair.receive()) return;
-    ++reads;
-    if (ran < 1000) pair.peer_sends();
-  });
+  auto& reader = loop.on_each_byte([&] { return ++reads > 0 && ran < 1000; });
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(post(), 0);
-  pair.peer_sends();
-  probe end{timers, [&] { reader.close(); }};
-  ASSERT_EQ(end.timeout.arm(50ms), 0);
+  probe end{timers, 50ms, [&] { reader.close(); }};
   loop.run();
   EXPECT_EQ(ran, 1000);
   EXPECT_GE(reads, 99) << "once a pass of ten";
@@ -179,8 +160,7 @@ TEST_F(remote_loop, burst_is_delivered_with_input_in_between) {
 TEST_F(remote_loop, idle_iteration_sends_no_wakeup) {
   open();
   const int before = sends;
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(20ms), 0);
+  p.arm(20ms);
   loop.run();
   EXPECT_EQ(sends, before);
 }
@@ -238,9 +218,10 @@ TEST_F(remote_loop, is_kept_alive_by_taken_posts_of_unref_service) {
   EXPECT_EQ(ran, 20);
 }
 
-TEST(remote_holds, ends_with_last_copy) {
-  manual_service service;
-  remote_hold first = service.timers.hold();
+using remote_holds = manual_test;
+
+TEST_F(remote_holds, ends_with_last_copy) {
+  remote_hold first = timers.hold();
   EXPECT_TRUE(service.time.alive());
   remote_hold copy = first;
   remote_hold moved = std::move(first);
@@ -256,43 +237,40 @@ TEST(remote_holds, ends_with_last_copy) {
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(remote_holds, taken_again_before_loop_notices_release_holds) {
-  manual_service service;
-  service.timers.hold().release();
-  const remote_hold again = service.timers.hold();
+TEST_F(remote_holds, taken_again_before_loop_notices_release_holds) {
+  timers.hold().release();
+  const remote_hold again = timers.hold();
   service.turn();
   EXPECT_TRUE(service.time.alive());
 }
 
-TEST(remote_holds, holds_loop_of_unref_service) {
-  manual_service service;
-  service.timers.unref();
-  remote_hold hold = service.timers.hold();
+TEST_F(remote_holds, holds_loop_of_unref_service) {
+  timers.unref();
+  remote_hold hold = timers.hold();
   EXPECT_TRUE(service.time.alive());
   hold.release();
   service.turn();
   EXPECT_FALSE(service.time.alive());
 }
 
-TEST(remote_holds, has_no_effect_once_service_is_closed) {
-  manual_service service;
-  remote_hold before = service.timers.hold();
-  service.timers.close();
-  EXPECT_FALSE(service.timers.hold());
+TEST_F(remote_holds, has_no_effect_once_service_is_closed) {
+  remote_hold before = timers.hold();
+  timers.close();
+  EXPECT_FALSE(timers.hold());
   EXPECT_FALSE(service.time.alive());
-  ASSERT_EQ(service.timers.open(service.time), 0);
+  ASSERT_EQ(timers.open(service.time), 0);
   EXPECT_FALSE(service.time.alive());
   before.release();
   EXPECT_FALSE(service.turn());
 }
 
-TEST(remote_holds, may_outlive_service_and_loop) {
+TEST_F(remote_holds, may_outlive_service_and_loop) {
   remote_hold hold;
   {
     live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
-    hold = timers.hold();
+    timer_service own;
+    ASSERT_EQ(own.open(loop, with_wakeup()), 0);
+    hold = own.hold();
   }
   EXPECT_TRUE(hold);
   hold.release();
@@ -339,12 +317,6 @@ TEST_F(remote_loop, whose_handles_a_walk_closed_keeps_posts_until_close) {
 
 // --- forks ---
 
-int status_of(pid_t child) {
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 TEST_F(remote_loop, forked_parent_and_child_run_posts_and_take_more) {
   open();
   const remote_handle handle = timers.remote();
@@ -354,25 +326,22 @@ TEST_F(remote_loop, forked_parent_and_child_run_posts_and_take_more) {
   uv_run(loop.get(), UV_RUN_NOWAIT);
   uv_run(loop.get(), UV_RUN_NOWAIT);
   ASSERT_EQ(handle.post(add), 0);  // the wakeup was sent, and not received yet
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(20);  // a child that hangs must not outlive the test
-    if (uv_loop_fork(loop.get()) != 0) _exit(2);
+  const child_process child{[&] {
+    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
     timers.after_fork();
     while (ran < 2) uv_run(loop.get(), UV_RUN_ONCE);
     std::thread poster{[&, hold = std::move(hold)] {
       std::this_thread::sleep_for(5ms);  // so that the loop is in its poll, and has to be woken
-      if (handle.post(add) != 0) _exit(3);
+      EXPECT_EQ(handle.post(add), 0);
     }};
     uv_run(loop.get(), UV_RUN_DEFAULT);
     poster.join();
-    _exit(ran == 3 ? 0 : 4);
-  }
+    EXPECT_EQ(ran, 3);
+  }};
   hold.release();
   loop.run();
   EXPECT_EQ(ran, 2);
-  EXPECT_EQ(status_of(child), 0);
+  EXPECT_EQ(child.exit_code(), 0);
 }
 
 }  // namespace

@@ -3,13 +3,9 @@
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
+
 #include <mimalloc.h>
-
-#include <chrono>
-#include <thread>
-
-using namespace std::chrono_literals;
 
 namespace {
 

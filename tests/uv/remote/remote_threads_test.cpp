@@ -1,6 +1,6 @@
 // Several threads at once: posts against the loop and against close, and cancels against callables that run. Run them under
 // ThreadSanitizer as well: `./dev test --thread`.
-#include "../../support/allocation_probe.hpp"
+#include "../support/allocation_checks.hpp"
 #include "../support/counted_callable.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/long_runs.hpp"
@@ -9,20 +9,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <random>
-#include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
 using tickwheel::remote_timer;
@@ -30,6 +16,8 @@ using tickwheel::timer_service;
 using outcome = tickwheel::remote_timer::outcome;
 
 namespace {
+
+class remote_threads : leak_check, public testing::Test {};
 
 constexpr unsigned producers = 2;
 constexpr auto nothing = []() noexcept {};
@@ -45,7 +33,7 @@ struct ledger {
   }
 };
 
-TEST(remote_threads, posts_to_live_loop_are_not_lost_and_keep_order) {
+TEST_F(remote_threads, posts_to_live_loop_are_not_lost_and_keep_order) {
   const std::size_t each = by_run_length(50'000, 1'000'000);
   live_loop loop;
   timer_service timers;
@@ -133,55 +121,51 @@ accounts produce(const remote_handle& handle, unsigned char* at, callable_log& l
 
 // Every accepted operation has run once, was cancelled by its owner once, or is counted by close. Every callable that owns something is
 // destroyed once, on the loop thread.
-TEST(remote_threads, accepted_operation_has_one_end_against_close) {
+TEST_F(remote_threads, accepted_operation_has_one_end_against_close) {
   const std::size_t operations = by_run_length(200'000, 10'000'000);
-  const auto outstanding = allocations::outstanding();
   std::mt19937 random{1};
   std::size_t done = 0;
-  {
-    for (unsigned round = 0; done < operations; ++round) {
-      const std::size_t size = 1 + random() % 20'000;
-      live_loop loop;
-      timer_service timers;
-      ASSERT_EQ(timers.open(loop, {.work_per_pass = 1 + random() % 256, .max_queued = 1 + random() % 4096}), 0);
-      ledger book{producers * size};
-      callable_log log;
-      std::array<accounts, producers> sums;
-      std::vector<std::thread> threads;
-      for (unsigned p = 0; p < producers; ++p)
-        threads.emplace_back([&, p, handle = timers.remote(), hold = timers.hold()] {
-          sums[p] = produce(handle, &book.ran[p * size], log, size, round * producers + p + 1);
-        });
-      const std::uint64_t enough = random() % (producers * size);
-      const auto until = tickwheel::clock::now() + 1s;
-      while (timers.stats().remote_ran < enough && tickwheel::clock::now() < until && uv_loop_alive(loop.get()) != 0)
-        uv_run(loop.get(), UV_RUN_NOWAIT);
-      timers.close();  // while they are at it
-      const std::size_t ran = book.sum();
-      for (std::thread& t : threads) t.join();
-      const auto& s = timers.stats();
-      std::uint64_t accepted = 0;
-      std::uint64_t cancelled = 0;
-      for (const accounts& a : sums) {
-        accepted += a.accepted;
-        cancelled += a.cancelled;
-      }
-      ASSERT_TRUE(remote_adds_up(timers)) << "round " << round;
-      ASSERT_EQ(s.remote_accepted, accepted) << "round " << round;
-      ASSERT_EQ(s.remote_withdrawn, cancelled) << "round " << round;
-      ASSERT_EQ(s.remote_ran, ran) << "round " << round;
-      ASSERT_EQ(book.sum(), ran) << "nothing runs after close";
-      ASSERT_TRUE(log.all_ended()) << "round " << round;
-      for (const unsigned char r : book.ran) ASSERT_LE(r, 1) << "nothing runs twice";
-      ASSERT_EQ(s.armed, s.fired + s.cancelled + s.pending);
-      done += accepted;
+  for (unsigned round = 0; done < operations; ++round) {
+    const std::size_t size = 1 + random() % 20'000;
+    live_loop loop;
+    timer_service timers;
+    ASSERT_EQ(timers.open(loop, {.work_per_pass = 1 + random() % 256, .max_queued = 1 + random() % 4096}), 0);
+    ledger book{producers * size};
+    callable_log log;
+    std::array<accounts, producers> sums;
+    std::vector<std::thread> threads;
+    for (unsigned p = 0; p < producers; ++p)
+      threads.emplace_back([&, p, handle = timers.remote(), hold = timers.hold()] {
+        sums[p] = produce(handle, &book.ran[p * size], log, size, round * producers + p + 1);
+      });
+    const std::uint64_t enough = random() % (producers * size);
+    const auto until = tickwheel::clock::now() + 1s;
+    while (timers.stats().remote_ran < enough && tickwheel::clock::now() < until && uv_loop_alive(loop.get()) != 0)
+      uv_run(loop.get(), UV_RUN_NOWAIT);
+    timers.close();  // while they are at it
+    const std::size_t ran = book.sum();
+    for (std::thread& t : threads) t.join();
+    const auto& s = timers.stats();
+    std::uint64_t accepted = 0;
+    std::uint64_t cancelled = 0;
+    for (const accounts& a : sums) {
+      accepted += a.accepted;
+      cancelled += a.cancelled;
     }
+    ASSERT_TRUE(remote_adds_up(timers)) << "round " << round;
+    ASSERT_EQ(s.remote_accepted, accepted) << "round " << round;
+    ASSERT_EQ(s.remote_withdrawn, cancelled) << "round " << round;
+    ASSERT_EQ(s.remote_ran, ran) << "round " << round;
+    ASSERT_EQ(book.sum(), ran) << "nothing runs after close";
+    ASSERT_TRUE(log.all_ended()) << "round " << round;
+    for (const unsigned char r : book.ran) ASSERT_LE(r, 1) << "nothing runs twice";
+    ASSERT_EQ(s.armed, s.fired + s.cancelled + s.pending);
+    done += accepted;
   }
-  EXPECT_EQ(allocations::outstanding(), outstanding) << "every node was freed";
 }
 
 // The loop fires at about the time at which two others cancel.
-TEST(remote_threads, cancels_of_two_threads_against_loop_have_one_winner) {
+TEST_F(remote_threads, cancels_of_two_threads_against_loop_have_one_winner) {
   const std::size_t rounds = by_run_length(300, 20'000);
   constexpr std::size_t count = 64;
   live_loop loop;
@@ -234,10 +218,9 @@ TEST(remote_threads, cancels_of_two_threads_against_loop_have_one_winner) {
 }
 
 // One thread cancels while the loop closes: the notice may find the inbox closed, with the timer in the wheel or abandoned.
-TEST(remote_threads, cancel_against_close_frees_each_timer_once) {
+TEST_F(remote_threads, cancel_against_close_frees_each_timer_once) {
   const std::size_t rounds = by_run_length(1000, 50'000);
   constexpr std::size_t count = 32;
-  const auto outstanding = allocations::outstanding();
   for (std::size_t r = 0; r < rounds; ++r) {
     manual_service service;
     std::vector<remote_timer> all(count);
@@ -269,13 +252,11 @@ TEST(remote_threads, cancel_against_close_frees_each_timer_once) {
     ASSERT_EQ(s.remote_ran, late);
     ASSERT_EQ(cancelled + closed + late, count);
   }
-  EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
 // The last handle, on whichever thread it is, takes the post queue with it.
-TEST(remote_threads, handles_holds_timers_may_be_dropped_on_any_thread) {
+TEST_F(remote_threads, handles_holds_timers_may_be_dropped_on_any_thread) {
   const std::size_t rounds = by_run_length(200, 5'000);
-  const auto outstanding = allocations::outstanding();
   for (std::size_t r = 0; r < rounds; ++r) {
     auto service = std::make_unique<manual_service>();
     std::vector<std::thread> threads;
@@ -296,10 +277,9 @@ TEST(remote_threads, handles_holds_timers_may_be_dropped_on_any_thread) {
     service.reset();
     for (std::thread& t : threads) t.join();
   }
-  EXPECT_EQ(allocations::outstanding(), outstanding);
 }
 
-TEST(remote_threads, remote_may_be_called_while_service_closes) {
+TEST_F(remote_threads, remote_may_be_called_while_service_closes) {
   const std::size_t rounds = by_run_length(200, 5'000);
   for (std::size_t r = 0; r < rounds; ++r) {
     manual_service service;
@@ -314,7 +294,7 @@ TEST(remote_threads, remote_may_be_called_while_service_closes) {
 }
 
 // Producers that wait for what they posted before they post again: each wakeup counts, and a lost one would hang.
-TEST(remote_threads, loop_that_sleeps_between_posts_misses_no_wakeup) {
+TEST_F(remote_threads, loop_that_sleeps_between_posts_misses_no_wakeup) {
   const std::size_t each = by_run_length(3'000, 200'000);
   live_loop loop;
   timer_service timers;
@@ -334,7 +314,7 @@ TEST(remote_threads, loop_that_sleeps_between_posts_misses_no_wakeup) {
 }
 
 // uv_async_send must never meet a handle that is closing.
-TEST(remote_threads, wakeups_during_close_use_no_closed_handle) {
+TEST_F(remote_threads, wakeups_during_close_use_no_closed_handle) {
   const std::size_t rounds = by_run_length(50, 2'000);
   for (std::size_t r = 0; r < rounds; ++r) {
     live_loop loop;

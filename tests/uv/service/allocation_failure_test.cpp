@@ -1,22 +1,15 @@
 // Each allocation of each call fails in turn: what the call answers, that nothing of it is left, and that the object can
 // be used afterwards. What is documented to allocate nothing works while every allocation fails, libuv's own included.
-#include "../../support/allocation_probe.hpp"
+#include "../support/allocation_checks.hpp"
 #include "../support/live_loop.hpp"
+#include "../support/offloader.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <optional>
-#include <thread>
-
-using namespace std::chrono_literals;
 using tickwheel::manual_driver;
+using tickwheel::offload_pool;
 using tickwheel::remote_handle;
 using tickwheel::remote_hold;
 using tickwheel::remote_timer;
@@ -50,31 +43,6 @@ class no_memory {
   allocations::failure failure_{0};
 };
 
-/// Makes the call with its first allocation failing, then with its second, and so on until none does: then it must
-/// answer 0, and before that UV_ENOMEM, with nothing leaked. Says how many there were.
-template <class Call>
-std::size_t with_each_allocation_failing(Call call) {
-  for (std::size_t spared = 0;; ++spared) {
-    const auto before = allocations::outstanding();
-    std::optional<allocations::failure> failure{spared};
-    const int answer = call();
-    const bool struck = failure->struck();
-    failure.reset();
-    EXPECT_EQ(answer, struck ? UV_ENOMEM : 0) << "allocation " << spared;
-    if (!struck || answer == 0) return spared;
-    EXPECT_EQ(allocations::outstanding(), before) << "allocation " << spared << " was leaked";
-  }
-}
-
-/// As a `probe`, but allocates nothing itself.
-struct counter {
-  explicit counter(timer_service& timers) : timeout{timers, *this} {}
-  void arm(std::chrono::nanoseconds after, std::chrono::nanoseconds slack = {}) { expect_arm(timeout, after, slack); }
-  void on_timeout() noexcept { ++fired; }
-  int fired = 0;
-  tickwheel::member_timer<&counter::on_timeout> timeout;
-};
-
 struct metronome {
   explicit metronome(timer_service& timers) : interval{timers, *this} {}
   void on_beat() noexcept {
@@ -86,79 +54,72 @@ struct metronome {
 
 // --- open ---
 
+class out_of_memory : leak_check, public testing::Test {};
+
 constexpr wheel_geometry geometries[] = {{},
                                          wheel_geometry::hashed(1),
                                          wheel_geometry::hashed(4096),
                                          wheel_geometry::hierarchical(2, 4),
                                          wheel_geometry::hierarchical(6, 64)};
 
-TEST(out_of_memory, open_on_loop_answers_ENOMEM_and_can_be_retried) {
+TEST_F(out_of_memory, open_on_loop_answers_ENOMEM_and_can_be_retried) {
   for (const wheel_geometry& geometry : geometries) {
-    const auto before = allocations::outstanding();
-    {
-      live_loop loop;
-      timer_service timers;
-      const std::size_t made = with_each_allocation_failing([&] {
-        const int answer = timers.open(loop, {.geometry = geometry});
-        EXPECT_EQ(timers.is_open(), answer == 0);
-        EXPECT_EQ(uv_loop_alive(loop.get()), 0);
-        return answer;
-      });
-      EXPECT_GE(made, 3U) << "the wheel, the post queue and the handles, at least";
-      counter c{timers};
-      c.arm(1ms);
-      loop.run();
-      EXPECT_EQ(c.fired, 1);
-    }
-    EXPECT_EQ(allocations::outstanding(), before);
-  }
-}
-
-TEST(out_of_memory, open_on_driver_answers_ENOMEM_and_can_be_retried) {
-  for (const wheel_geometry& geometry : geometries) {
-    const auto before = allocations::outstanding();
-    {
-      manual_driver time;
-      timer_service timers;
-      const std::size_t made = with_each_allocation_failing([&] {
-        const int answer = timers.open(time, {.geometry = geometry});
-        EXPECT_EQ(time.bound() != nullptr, answer == 0);
-        return answer;
-      });
-      EXPECT_GE(made, 2U) << "the wheel and the post queue, at least";
-      counter c{timers};
-      c.arm(1ms);
-      time.advance(2ms);
-      EXPECT_EQ(c.fired, 1);
-    }
-    EXPECT_EQ(allocations::outstanding(), before);
-  }
-}
-
-TEST(out_of_memory, reopen_keeps_closed_queue) {
-  const auto before = allocations::outstanding();
-  {
     live_loop loop;
     timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
-    const remote_handle of_before = timers.remote();
-    timers.close();
-    loop.run();
-    with_each_allocation_failing([&] {
-      const int answer = timers.open(loop);
-      EXPECT_EQ(of_before.post(0s, []() noexcept {}), UV_ECANCELED);
+    const std::size_t made = with_each_allocation_failing([&] {
+      const int answer = timers.open(loop, {.geometry = geometry});
+      EXPECT_EQ(timers.is_open(), answer == 0);
+      EXPECT_EQ(uv_loop_alive(loop.get()), 0);
       return answer;
     });
-    EXPECT_EQ(timers.remote().post(0s, []() noexcept {}), 0);
-    timers.close();
-    EXPECT_TRUE(remote_adds_up(timers));
+    EXPECT_GE(made, 3U) << "the wheel, the post queue and the handles, at least";
+    counter c{timers};
+    c.arm(1ms);
+    loop.run();
+    EXPECT_EQ(c.fired, 1);
   }
-  EXPECT_EQ(allocations::outstanding(), before);
+}
+
+TEST_F(out_of_memory, open_on_driver_answers_ENOMEM_and_can_be_retried) {
+  for (const wheel_geometry& geometry : geometries) {
+    manual_driver time;
+    timer_service timers;
+    const std::size_t made = with_each_allocation_failing([&] {
+      const int answer = timers.open(time, {.geometry = geometry});
+      EXPECT_EQ(time.bound() != nullptr, answer == 0);
+      return answer;
+    });
+    EXPECT_GE(made, 2U) << "the wheel and the post queue, at least";
+    counter c{timers};
+    c.arm(1ms);
+    time.advance(2ms);
+    EXPECT_EQ(c.fired, 1);
+  }
+}
+
+TEST_F(out_of_memory, reopen_keeps_closed_queue) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  const remote_handle of_before = timers.remote();
+  timers.close();
+  loop.run();
+  with_each_allocation_failing([&] {
+    const int answer = timers.open(loop);
+    EXPECT_EQ(of_before.post(0s, []() noexcept {}), UV_ECANCELED);
+    if (answer != 0) {
+      EXPECT_EQ(timers.remote().post([]() noexcept {}), UV_ECANCELED);
+    }
+    return answer;
+  });
+  EXPECT_EQ(timers.remote().post(0s, []() noexcept {}), 0);
+  timers.close();
+  EXPECT_TRUE(remote_adds_up(timers));
 }
 
 // --- from other threads ---
 
-TEST(out_of_memory, post_answers_ENOMEM_and_gives_place_back) {
+TEST_F(out_of_memory, post_answers_ENOMEM_and_gives_place_back) {
   // one place each, so that one which was not given back would be missed
   const auto each_way = {
       +[](const remote_handle& to, int* ran) noexcept { return to.post(0s, [ran]() noexcept { ++*ran; }); },
@@ -181,7 +142,7 @@ TEST(out_of_memory, post_answers_ENOMEM_and_gives_place_back) {
   }
 }
 
-TEST(out_of_memory, remote_arm_answers_ENOMEM_and_keeps_timer) {
+TEST_F(out_of_memory, remote_arm_answers_ENOMEM_and_keeps_timer) {
   for (const bool at_a_time : {false, true}) {
     manual_service service;
     const remote_handle handle = service.timers.remote();
@@ -194,10 +155,10 @@ TEST(out_of_memory, remote_arm_answers_ENOMEM_and_keeps_timer) {
       const auto count = [&second]() noexcept { ++second; };
       return at_a_time ? handle.arm_at(service.time.now() + 1ms, count, timer) : handle.arm(1ms, count, timer);
     };
-    {
-      const allocations::failure failure{0};
-      EXPECT_EQ(arm(), UV_ENOMEM);
-    }
+    EXPECT_EQ(allocations::without_memory(arm), UV_ENOMEM);
+    EXPECT_EQ(remote_handle{}.arm(
+                  1h, []() noexcept {}, timer),
+              UV_ECANCELED);
     service.advance(2ms);
     EXPECT_EQ(first, 1) << "it stayed armed";
     EXPECT_EQ(with_each_allocation_failing(arm), 1U);
@@ -206,35 +167,29 @@ TEST(out_of_memory, remote_arm_answers_ENOMEM_and_keeps_timer) {
   }
 }
 
-TEST(out_of_memory, post_of_other_thread_answers_ENOMEM) {
-  const auto before = allocations::outstanding();
-  {
-    live_loop loop;
-    timer_service timers;
-    ASSERT_EQ(timers.open(loop), 0);
-    counter c{timers};
-    c.arm(20ms);
-    int ran = 0, answer = 0, after = -1;
-    std::thread poster{[&, handle = timers.remote(), hold = timers.hold()] {
-      {
-        const allocations::failure failure{0};
-        answer = handle.post(0s, [&ran]() noexcept { ++ran; });
-      }
-      after = handle.post(0s, [&ran]() noexcept { ++ran; });
-    }};
-    poster.join();
-    loop.run();
-    EXPECT_EQ(answer, UV_ENOMEM);
-    EXPECT_EQ(after, 0);
-    EXPECT_EQ(ran, 1);
-    EXPECT_EQ(c.fired, 1);
-  }
-  EXPECT_EQ(allocations::outstanding(), before);
+TEST_F(out_of_memory, post_of_other_thread_answers_ENOMEM) {
+  live_loop loop;
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  counter c{timers};
+  c.arm(20ms);
+  int ran = 0, answer = 0, after = -1;
+  std::thread poster{[&, handle = timers.remote(), hold = timers.hold()] {
+    const auto post = [&] { return handle.post(0s, [&ran]() noexcept { ++ran; }); };
+    answer = allocations::without_memory(post);
+    after = post();
+  }};
+  poster.join();
+  loop.run();
+  EXPECT_EQ(answer, UV_ENOMEM);
+  EXPECT_EQ(after, 0);
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(c.fired, 1);
 }
 
 // --- what needs none ---
 
-TEST(out_of_memory, open_service_needs_none_except_for_posts) {
+TEST_F(out_of_memory, open_service_needs_none_except_for_posts) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop, {.work_per_pass = 2}), 0);
@@ -275,7 +230,7 @@ TEST(out_of_memory, open_service_needs_none_except_for_posts) {
   EXPECT_TRUE(remote_adds_up(timers));
 }
 
-TEST(out_of_memory, close_after_closed_handles_needs_none) {
+TEST_F(out_of_memory, close_after_closed_handles_needs_none) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop), 0);
@@ -287,6 +242,79 @@ TEST(out_of_memory, close_after_closed_handles_needs_none) {
   timers.close();
   uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_FALSE(none.was_asked_for());
+}
+
+// --- offloading ---
+
+struct offload_without_memory : testing::Test {
+  void SetUp() override { ASSERT_EQ(pool.open(loop, {.max_in_flight = 1}), 0); }
+  void TearDown() override {
+    loop.run();
+    EXPECT_EQ(held.use_count(), 1) << "the work of a refused call was not destroyed";
+  }
+  auto work(int result) {
+    return [result, held = held]() noexcept { return result; };
+  }
+
+  std::shared_ptr<int> held = std::make_shared<int>(0);
+  live_loop loop;
+  manual_service service;
+  offload_pool pool;
+  offloader s{service.timers, pool};
+};
+
+TEST_F(offload_without_memory, run_fails_and_can_be_tried_again) {
+  EXPECT_EQ(with_each_allocation_failing([&] { return s.call.run(work(7)); }), 1U);
+  EXPECT_TRUE(s.call.in_flight());
+  loop.run();
+  EXPECT_EQ(s.answers, 1);
+  EXPECT_EQ(s.result, 7);
+}
+
+TEST_F(offload_without_memory, arm_fails_and_can_be_tried_again) {
+  EXPECT_EQ(with_each_allocation_failing([&] { return s.call.arm(1ms, work(7)); }), 1U);
+  EXPECT_TRUE(s.call.armed());
+  service.advance(2ms);
+  loop.run();
+  EXPECT_EQ(s.result, 7);
+}
+
+TEST_F(offload_without_memory, takes_no_place_in_pool) {
+  EXPECT_EQ(allocations::without_memory([&] { return s.call.run(work(7)); }), UV_ENOMEM);
+  EXPECT_EQ(pool.in_flight(), 0U);
+  EXPECT_EQ(pool.refused(), 0U);
+}
+
+TEST_F(offload_without_memory, leaves_armed_work_armed) {
+  ASSERT_EQ(s.call.arm(1ms, work(7)), 0);
+  EXPECT_EQ(allocations::without_memory([&] { return s.call.arm(1h, work(8)); }), UV_ENOMEM);
+  EXPECT_EQ(allocations::without_memory([&] { return s.call.run(work(9)); }), UV_ENOMEM);
+  service.advance(2ms);
+  loop.run();
+  EXPECT_EQ(s.answers, 1);
+  EXPECT_EQ(s.result, 7);
+}
+
+TEST_F(offload_without_memory, leaves_work_in_flight_to_be_answered) {
+  ASSERT_EQ(s.call.run(work(7)), 0);
+  EXPECT_EQ(allocations::without_memory([&] { return s.call.run(work(8)); }), UV_ENOMEM);
+  EXPECT_EQ(allocations::without_memory([&] { return s.call.arm(1ms, work(9)); }), UV_ENOMEM);
+  service.advance(2ms);
+  loop.run();
+  EXPECT_EQ(s.answers, 1);
+  EXPECT_EQ(s.result, 7);
+}
+
+TEST_F(offload_without_memory, answers_cancels_and_closes) {
+  ASSERT_EQ(s.call.run(work(7)), 0);
+  offloader cancelled{service.timers, pool};
+  ASSERT_EQ(cancelled.call.arm(1h, work(8)), 0);
+  const allocations::failure none{0};
+  EXPECT_TRUE(cancelled.call.cancel());
+  uv_run(loop.get(), UV_RUN_DEFAULT);
+  EXPECT_EQ(s.result, 7);
+  pool.close();
+  EXPECT_FALSE(none.struck());
 }
 
 }  // namespace

@@ -4,13 +4,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <vector>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 struct dispatcher_test : ::testing::Test {
@@ -36,9 +29,7 @@ struct dispatcher_test : ::testing::Test {
 };
 
 TEST_F(dispatcher_test, pass_runs_timers_due_by_stamp) {
-  probe due{timers}, later{timers};
-  ASSERT_EQ(due.timeout.arm(5ms), 0);
-  ASSERT_EQ(later.timeout.arm(7ms), 0);
+  probe due{timers, 5ms}, later{timers, 7ms};
   iterate(6ms);
   EXPECT_EQ(due.fired, 1);
   EXPECT_EQ(later.fired, 0);
@@ -46,8 +37,7 @@ TEST_F(dispatcher_test, pass_runs_timers_due_by_stamp) {
 }
 
 TEST_F(dispatcher_test, pass_leaves_timers_due_after_stamp) {
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(5ms), 0);
+  probe p{timers, 5ms};
   client().on_iteration(loop.time);
   const auto stamp = loop.time;
   loop.poll(6ms);
@@ -57,8 +47,7 @@ TEST_F(dispatcher_test, pass_leaves_timers_due_after_stamp) {
 }
 
 TEST_F(dispatcher_test, wakeup_that_is_early_asks_again) {
-  probe p{timers};
-  ASSERT_EQ(p.timeout.arm(5ms), 0);
+  probe p{timers, 5ms};
   loop.time += 4ms;
   loop.wakeup.reset();
   EXPECT_FALSE(client().on_wakeup(loop.time));
@@ -70,9 +59,7 @@ TEST_F(dispatcher_test, wakeup_that_is_early_asks_again) {
 
 TEST_F(dispatcher_test, pass_with_work_left_asks_for_another) {
   reopen({.work_per_pass = 1});
-  probe a{timers}, b{timers};
-  ASSERT_EQ(a.timeout.arm(5ms), 0);
-  ASSERT_EQ(b.timeout.arm(5ms), 0);
+  probe a{timers, 5ms}, b{timers, 5ms};
   iterate(6ms);
   EXPECT_EQ(a.fired + b.fired, 1);
   EXPECT_EQ(loop.passes_asked, 1);
@@ -95,8 +82,7 @@ TEST_F(dispatcher_test, posted_call_makes_pass_due) {
 TEST_F(dispatcher_test, slots_posts_and_zero_delays_take_turns) {
   reopen({.work_per_pass = 1});
   std::vector<char> order;
-  probe slot{timers, [&] { order.push_back('s'); }}, zero{timers, [&] { order.push_back('z'); }};
-  ASSERT_EQ(slot.timeout.arm(5ms), 0);
+  probe slot{timers, 5ms, [&] { order.push_back('s'); }}, zero{timers, [&] { order.push_back('z'); }};
   ASSERT_EQ(zero.timeout.arm(0ms), 0);
   client().on_iteration(loop.time);
   loop.poll(1ms);

@@ -3,15 +3,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <deque>
-#include <sstream>
-#include <string>
-
-using namespace std::chrono_literals;
 using tickwheel::stalled_by;
 
 namespace {
@@ -161,11 +152,9 @@ TEST_F(expiry_report, calls_of_one_handler_add_up) {
 }
 
 TEST_F(expiry_report, post_before_the_epoch_counts_as_past) {
-  static tickwheel::expiry_report report;
-  static const tickwheel::timer_service* of;
-  of = &timers;
-  using tickwheel::clock;
-  ASSERT_EQ(timers.remote().post_at(clock::time_point::min() + 1ns, []() noexcept { report = of->why(); }), 0);
+  tickwheel::expiry_report report;
+  const auto first_time = tickwheel::clock::time_point::min() + 1ns;
+  ASSERT_EQ(timers.remote().post_at(first_time, [&]() noexcept { report = timers.why(); }), 0);
   service.advance(0ns);
   EXPECT_EQ(report.late, 1h);
   EXPECT_TRUE(adds_up(report));
@@ -220,11 +209,10 @@ TEST_F(expiry_report, late_wakeup_counts_as_poll) {
 TEST_F(expiry_report, covers_posts) {
   reporter slow{service};
   blocks(slow, 100 * tick);
-  static tickwheel::expiry_report report;
-  static const tickwheel::timer_service* of;
-  of = &timers;
+  tickwheel::expiry_report report;
+  const auto ask = [&]() noexcept { report = timers.why(); };
   slow.arm(10 * tick);
-  ASSERT_EQ(timers.remote().post(10 * tick + 1ns, []() noexcept { report = of->why(); }), 0);
+  ASSERT_EQ(timers.remote().post(10 * tick + 1ns, ask), 0);
   service.advance(1s);
   EXPECT_EQ(report.due, tickwheel::clock::time_point{1h} + 11 * tick);
   EXPECT_EQ(report.rounding, tick - 1ns);
@@ -232,7 +220,7 @@ TEST_F(expiry_report, covers_posts) {
   EXPECT_EQ(report.handler, slow.timeout.handler());
   EXPECT_TRUE(adds_up(report));
 
-  ASSERT_EQ(timers.remote().post(0s, []() noexcept { report = of->why(); }), 0);
+  ASSERT_EQ(timers.remote().post(0s, ask), 0);
   service.advance(0ns);
   EXPECT_EQ(report.late, 0ns);
   EXPECT_EQ(report.due, timers.read_clock());

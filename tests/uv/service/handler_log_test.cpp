@@ -4,13 +4,6 @@
 
 #include <tickwheel/uv/detail/handler_log.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <functional>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::binding_watch;
 using tickwheel::detail::handler_log;
 

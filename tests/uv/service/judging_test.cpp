@@ -3,15 +3,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <deque>
-#include <functional>
-#include <vector>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 using io_wait = manual_test;
@@ -131,10 +122,8 @@ TEST_P(posts_before_timers, all_are_delivered) {
   std::deque<probe> calls;
   int answered = 0;
   for (int i = 0; i < 100; ++i) {
-    probe* const call = &calls.emplace_back(timers);
-    call->arm(10ms);
-    int* const count = &answered;
-    ASSERT_EQ(handle.post(0s, [call, count]() noexcept { *count += call->timeout.cancel(); }), 0);
+    probe& call = calls.emplace_back(timers, 10ms);
+    ASSERT_EQ(handle.post(0s, [&]() noexcept { answered += call.timeout.cancel(); }), 0);
   }
   service.time.oversleep(20ms);
   service.advance(0s);
@@ -144,8 +133,7 @@ TEST_P(posts_before_timers, all_are_delivered) {
 
 TEST_P(posts_before_timers, run_in_order) {
   std::vector<int> order;
-  std::vector<int>* const seen = &order;
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(handle.post(0s, [seen, i]() noexcept { seen->push_back(i); }), 0);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(handle.post(0s, [&order, i]() noexcept { order.push_back(i); }), 0);
   service.advance(0s);
   ASSERT_EQ(order.size(), 20U);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
@@ -156,8 +144,7 @@ TEST_P(posts_before_timers, are_delivered_while_timers_wait_for_input) {
   settle(service);
   service.time.block(20ms);
   bool delivered = false;
-  bool* const ran = &delivered;
-  ASSERT_EQ(handle.post(0s, [ran]() noexcept { *ran = true; }), 0);
+  ASSERT_EQ(handle.post(0s, [&]() noexcept { delivered = true; }), 0);
   service.turn();
   EXPECT_TRUE(delivered);
   EXPECT_EQ(p.fired, 0);
@@ -165,9 +152,8 @@ TEST_P(posts_before_timers, are_delivered_while_timers_wait_for_input) {
 
 TEST_P(posts_before_timers, with_a_delay_wait_for_input) {
   int ran = 0;
-  int* const count = &ran;
   settle(service);
-  ASSERT_EQ(handle.post(10ms, [count]() noexcept { ++*count; }), 0);
+  ASSERT_EQ(handle.post(10ms, [&ran]() noexcept { ++ran; }), 0);
   service.time.block(20ms);
   service.turn();
   EXPECT_EQ(ran, 0);
@@ -180,13 +166,11 @@ struct endless {
   tickwheel::remote_handle handle;
   long ran = 0;
   void post() {
-    endless* const self = this;
-    EXPECT_EQ(handle.post(0s,
-                          [self]() noexcept {
-                            ++self->ran;
-                            self->post();
-                          }),
-              0);
+    const auto again = [this]() noexcept {
+      ++ran;
+      post();
+    };
+    EXPECT_EQ(handle.post(0s, again), 0);
   }
 };
 

@@ -1,10 +1,7 @@
 // When a loop is held, and how many more timers may be armed, without asking at each arm and cancel.
 #include <tickwheel/uv/detail/liveness.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
+#include "../../support/prelude.hpp"
 
 using tickwheel::wheel_entry;
 using tickwheel::detail::liveness;

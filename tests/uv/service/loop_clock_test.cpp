@@ -3,11 +3,6 @@
 
 #include <tickwheel/uv/detail/loop_clock.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
-using namespace std::chrono_literals;
 using tickwheel::detail::loop_clock;
 
 namespace {

@@ -4,17 +4,11 @@
 #include <tickwheel/uv/prometheus.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <locale>
 #include <map>
 #include <set>
-#include <sstream>
-#include <string>
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 using tickwheel::labelled_stats;
 
@@ -65,8 +59,7 @@ TEST_F(prometheus_text, histograms_are_cumulative_and_exact) {
 
 TEST_F(prometheus_text, has_one_type_per_metric_and_a_sample_per_loop) {
   manual_service one, two;
-  probe own{two.timers};
-  own.arm(1s);
+  probe own{two.timers, 1s};
   const labelled_stats both[] = {{R"(loop="0")", one.timers.stats()}, {R"(loop="1")", two.timers.stats()}};
   std::ostringstream out;
   write_prometheus(out, both);

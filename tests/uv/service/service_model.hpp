@@ -9,20 +9,10 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace service_model {
 
-using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using time_point = tickwheel::clock::time_point;
 

@@ -5,19 +5,6 @@
 #include "service_model.hpp"
 #include "../support/long_runs.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <random>
-#include <sstream>
-#include <string>
-#include <utility>
-
-using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using tickwheel::service_options;
 using tickwheel::unlimited;

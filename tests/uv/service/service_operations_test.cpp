@@ -2,17 +2,8 @@
 // exactly as long as a timer that counts is armed.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
 #include <map>
-#include <memory>
-#include <optional>
-#include <random>
-#include <vector>
 
-using namespace std::chrono_literals;
 using std::chrono::microseconds;
 using tickwheel::wheel_geometry;
 using time_point = tickwheel::clock::time_point;

@@ -1,15 +1,7 @@
 // The counters of a service.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <deque>
 #include <set>
-#include <sstream>
-#include <string>
-
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -3,15 +3,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <vector>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 using slow_handler = manual_test;
@@ -61,11 +52,7 @@ TEST_F(slow_handler, limit_must_be_positive) {
 TEST_F(slow_handler, hook_is_called_for_each_of_a_pass) {
   reopen({.time_per_pass = 1h});
   told slow{timers};
-  std::vector<std::unique_ptr<probe>> all;
-  for (int i = 0; i < 200; ++i) {
-    all.push_back(std::make_unique<probe>(timers, [&] { service.time.block(1ms); }));
-    all.back()->arm(1ms);
-  }
+  const probes all{timers, 200, 1ms, [&] { service.time.block(1ms); }};
   service.advance(1s);
   EXPECT_EQ(slow.all.size(), 200U);
   EXPECT_EQ(timers.stats().slow_handlers, 200U);
@@ -73,10 +60,8 @@ TEST_F(slow_handler, hook_is_called_for_each_of_a_pass) {
 
 TEST_F(slow_handler, hook_is_called_for_posts) {
   told slow{timers};
-  static tickwheel::manual_driver* time;
-  time = &service.time;
-  ASSERT_EQ(timers.remote().post(0s, []() noexcept { time->block(2ms); }), 0);
-  ASSERT_EQ(timers.remote().post(5ms, []() noexcept { time->block(3ms); }), 0);
+  ASSERT_EQ(timers.remote().post(0s, [this]() noexcept { service.time.block(2ms); }), 0);
+  ASSERT_EQ(timers.remote().post(5ms, [this]() noexcept { service.time.block(3ms); }), 0);
   service.advance(1s);
   ASSERT_EQ(slow.all.size(), 2U);
   EXPECT_EQ(slow.all[0].took, 2ms);

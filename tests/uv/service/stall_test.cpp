@@ -1,12 +1,6 @@
 // The effect of the loop's own stalls on the clock by which idle peers are judged.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 class responsive_time : public manual_test {

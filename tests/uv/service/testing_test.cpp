@@ -3,14 +3,8 @@
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
 
-#include <chrono>
-#include <optional>
-#include <string>
-#include <utility>
-
-using namespace std::chrono_literals;
 using tickwheel::manual_service;
 
 namespace {
@@ -51,9 +45,8 @@ TEST(manual_service, turn_runs_what_is_due_without_moving_the_clock) {
 
 TEST(manual_service, advance_delivers_posts) {
   manual_service manual;
-  static int ran;
-  ran = 0;
-  ASSERT_EQ(manual.timers.remote().post(0s, []() noexcept { ++ran; }), 0);
+  int ran = 0;
+  ASSERT_EQ(manual.timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
   manual.advance(0s);
   EXPECT_EQ(ran, 1);
 }

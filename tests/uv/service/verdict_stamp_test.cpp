@@ -1,12 +1,8 @@
 // When a stamp may be judged: after one poll, and after a block not before two polls left nothing behind.
 #include <tickwheel/uv/detail/verdict_stamp.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
 
-#include <chrono>
-#include <limits>
-
-using namespace std::chrono_literals;
 using tickwheel::detail::verdict_stamp;
 
 namespace {

@@ -2,14 +2,7 @@
 // on the loop's thread.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <functional>
-#include <thread>
-#include <utility>
+#include "../../support/prelude.hpp"
 
 /// Counts how the callables of one test ended. The thread that makes it is the loop's.
 struct callable_log {

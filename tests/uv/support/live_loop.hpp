@@ -6,22 +6,14 @@
 
 #include <tickwheel/uv/service_options.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
+
 #include <uv.h>
 
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <deque>
-#include <functional>
-#include <ostream>
 #include <string_view>
-#include <thread>
-#include <utility>
 
 /// Returns the kind of wakeup of this run: TICKWHEEL_TEST_WAKEUP names it; uv_timer by default.
 inline tickwheel::wake_by wakeup_of_this_run() {
@@ -196,6 +188,15 @@ class live_loop {
     h.base()->data = &h;
     uv_poll_start(&h.handle.poll, UV_READABLE, [](uv_poll_t* p, int, int) { hook::run(p); });
     return h;
+  }
+  /// A peer that sends a byte now, and another when one was read and `goes_on` returned true.
+  hook& on_each_byte(std::function<bool()> goes_on) {
+    const socket_pair& pair = pairs_.emplace_back();
+    pair.peer_sends();
+    return on_readable(pair.ours(), [&pair, goes_on = std::move(goes_on)] {
+      EXPECT_TRUE(pair.receive());
+      if (goes_on()) pair.peer_sends();
+    });
   }
   /// Once, by a timer of libuv's own.
   hook& after(std::chrono::milliseconds delay, action call) {

@@ -6,7 +6,6 @@
 
 #include <tickwheel/uv/timer_service.hpp>
 
-#include <gtest/gtest.h>
 #include <uv.h>
 
 /// The service is closed until the test opens it. Its invariants hold in the end.

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "../../../examples/support/descriptor_limit.hpp"
-
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -11,10 +10,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <array>
-#include <cstddef>
-#include <deque>
 
 /// The two ends of a connection. Ours does not block.
 class tcp_pair {

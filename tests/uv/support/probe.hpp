@@ -4,16 +4,10 @@
 #include <tickwheel/testing.hpp>
 #include <tickwheel/uv/timer.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <concepts>
-#include <deque>
-#include <functional>
 #include <numeric>
-#include <string>
-#include <utility>
 
 /// Arms `t` and fails the test at the line of the call if that is refused.
 template <class D, class S = tickwheel::clock::duration>
@@ -85,6 +79,16 @@ class probes : public std::deque<probe> {
   }
 };
 
+/// As a `probe`, but allocates nothing itself.
+struct counter {
+  explicit counter(tickwheel::timer_service& timers) : timeout{timers, *this} {}
+  void arm(std::chrono::nanoseconds after, std::chrono::nanoseconds slack = {}) { expect_arm(timeout, after, slack); }
+  void on_timeout() noexcept { ++fired; }
+
+  int fired = 0;
+  tickwheel::member_timer<&counter::on_timeout> timeout;
+};
+
 /// Returns true if a timer of the service fires while `run` runs.
 template <class Run>
 bool fires(tickwheel::timer_service& timers, Run run) {
@@ -124,6 +128,14 @@ class manual_service : public tickwheel::manual_service {
       : tickwheel::manual_service{options, [](const char* why) noexcept { ADD_FAILURE() << why; }} {}
 
   std::chrono::nanoseconds tick() const { return timers.tick_duration(); }
+};
+
+/// An open service that a test destroys, and its driver.
+struct mortal_service {
+  mortal_service() { EXPECT_EQ(timers->open(time), 0); }
+
+  tickwheel::manual_driver time;
+  std::unique_ptr<tickwheel::timer_service> timers = std::make_unique<tickwheel::timer_service>();
 };
 
 /// A test on manual time: a service, whose invariants hold in the end, and a timer that notes that it fired.

@@ -3,7 +3,7 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <gtest/gtest.h>
+#include "../../support/prelude.hpp"
 
 #include <cstring>
 

@@ -3,9 +3,7 @@
 
 #include <tickwheel/uv/driver.hpp>
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
+#include "../../support/prelude.hpp"
 
 struct still_driver final : tickwheel::driver {
   using time_point = tickwheel::clock::time_point;

@@ -11,18 +11,9 @@
 
 #include <tickwheel/uv/driver.hpp>
 
-#include <gtest/gtest.h>
 #include <uv.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <functional>
-#include <iterator>
 #include <map>
-#include <ostream>
-#include <utility>
-#include <vector>
 
 /// Up to 1.44, iterations begin with the timers. From 1.45 on they end with them, after the poll.
 enum class loop_order { timers_first, timers_last };

@@ -1,14 +1,6 @@
-// A timer at a fixed rate: on its grid, without drift, and without bursts.
+// A timer at a fixed rate: on its grid, without drift, and without bursts. Its contract: tests/net/conformance.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <vector>
-
-using namespace std::chrono_literals;
 using time_point = tickwheel::clock::time_point;
 
 namespace {
@@ -35,15 +27,6 @@ class metronome {
  private:
   tickwheel::timer_service& timers_;
 };
-
-TEST_F(interval_timer, calls_first_after_one_period) {
-  metronome m{timers};
-  ASSERT_EQ(m.interval.start(10ms), 0);
-  service.advance(10ms - 1ns);
-  EXPECT_TRUE(m.beats.empty());
-  service.advance(service.tick());
-  EXPECT_EQ(m.beats.size(), 1U);
-}
 
 TEST_F(interval_timer, does_not_drift_over_a_thousand_periods) {
   metronome m{timers};
@@ -99,24 +82,6 @@ TEST_F(interval_timer, slow_handler_is_called_once_per_return) {
   }
 }
 
-TEST_F(interval_timer, handler_cancels_it) {
-  metronome m{timers};
-  m.then = [&] { EXPECT_TRUE(m.interval.cancel()); };
-  ASSERT_EQ(m.interval.start(10ms), 0);
-  service.advance(1s);
-  EXPECT_EQ(m.beats.size(), 1U);
-  EXPECT_FALSE(m.interval.armed());
-}
-
-TEST_F(interval_timer, handler_destroys_it) {
-  auto m = std::make_unique<metronome>(timers);
-  m->then = [&] { m.reset(); };
-  ASSERT_EQ(m->interval.start(10ms), 0);
-  service.advance(1s);
-  EXPECT_EQ(m, nullptr);
-  EXPECT_EQ(timers.stats().fired, 1U);
-}
-
 TEST_F(interval_timer, handler_starts_it_with_another_period) {
   metronome m{timers};
   m.then = [&] {
@@ -130,48 +95,6 @@ TEST_F(interval_timer, handler_starts_it_with_another_period) {
   EXPECT_EQ(m.beats.size(), 1U);
   service.advance(202ms);
   EXPECT_EQ(m.beats.size(), 4U);
-}
-
-TEST_F(interval_timer, close_in_handler_stops_it) {
-  metronome m{timers};
-  m.then = [&] { timers.close(); };
-  ASSERT_EQ(m.interval.start(10ms), 0);
-  service.time.advance(1s);
-  EXPECT_EQ(m.beats.size(), 1U);
-  EXPECT_FALSE(m.interval.armed());
-  EXPECT_EQ(m.interval.start(10ms), UV_ECANCELED);
-}
-
-TEST_F(interval_timer, second_start_begins_anew) {
-  metronome m{timers};
-  ASSERT_EQ(m.interval.start(10ms), 0);
-  service.advance(9ms);
-  ASSERT_EQ(m.interval.start(10ms), 0);
-  service.advance(9ms);
-  EXPECT_TRUE(m.beats.empty());
-  service.advance(2ms);
-  EXPECT_EQ(m.beats.size(), 1U);
-  EXPECT_EQ(timers.stats().pending, 1U);
-}
-
-TEST_F(interval_timer, period_must_be_positive) {
-  metronome m{timers};
-  EXPECT_EQ(m.interval.start(0s), UV_EINVAL);
-  EXPECT_EQ(m.interval.start(-1s), UV_EINVAL);
-  EXPECT_FALSE(m.interval.armed());
-  ASSERT_EQ(m.interval.start(10ms), 0);
-  EXPECT_EQ(m.interval.start(0s), UV_EINVAL);
-  service.advance(101ms);
-  EXPECT_EQ(m.beats.size(), 10U);
-}
-
-TEST_F(interval_timer, start_is_refused_at_max_armed) {
-  reopen({.max_armed = 1});
-  probe other{timers};
-  metronome m{timers};
-  other.arm(1h);
-  EXPECT_EQ(m.interval.start(10ms), UV_ENOBUFS);
-  EXPECT_FALSE(m.interval.armed());
 }
 
 TEST_F(interval_timer, keeps_its_place_while_handler_arms_others) {
@@ -190,14 +113,6 @@ TEST_F(interval_timer, period_below_a_tick_fires_once_per_tick) {
   service.advance(100 * service.tick());
   EXPECT_GE(m.beats.size(), 99U);
   EXPECT_LE(m.beats.size(), 101U);
-}
-
-TEST_F(interval_timer, longest_period_never_fires) {
-  metronome m{timers};
-  ASSERT_EQ(m.interval.start(std::chrono::hours::max()), 0);
-  service.advance(24h * 365 * 200);
-  EXPECT_TRUE(m.interval.armed());
-  EXPECT_TRUE(m.beats.empty());
 }
 
 }  // namespace

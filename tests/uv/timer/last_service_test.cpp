@@ -1,15 +1,6 @@
 // A timer reaches its own service, whichever service its thread has used before.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <thread>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 /// Two services of one thread.

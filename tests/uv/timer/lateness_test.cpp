@@ -3,17 +3,6 @@
 
 #include <tickwheel/uv/timer.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <iterator>
-#include <random>
-#include <string>
-#include <tuple>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {

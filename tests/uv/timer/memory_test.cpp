@@ -3,25 +3,9 @@
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <memory>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::timer_service;
 
 namespace {
-
-// plain timers: what a test does around them must not allocate either
-struct counter {
-  explicit counter(timer_service& timers) : timeout{timers, *this} {}
-  void on_timeout() noexcept { ++fired; }
-  void arm(std::chrono::nanoseconds after) { expect_arm(timeout, after); }
-  int fired = 0;
-  tickwheel::member_timer<&counter::on_timeout> timeout;
-};
 
 TEST(memory, service_takes_at_most_256_KiB) {
   live_loop loop;
@@ -29,22 +13,6 @@ TEST(memory, service_takes_at_most_256_KiB) {
   const auto before = allocations::bytes();
   ASSERT_EQ(timers.open(loop), 0);
   EXPECT_LE(allocations::bytes() - before + sizeof timers, 256U * 1024);
-}
-
-TEST(memory, timers_allocate_nothing_on_manual_time) {
-  manual_service service;
-  counter c{service.timers};
-  const auto before = allocations::count();
-  for (int i = 0; i < 1000; ++i) {
-    c.arm(5ms);
-    c.arm(1h);
-    c.arm(1ms);
-    if (i % 2 == 0) c.timeout.cancel();
-    service.time.advance(3ms);
-    static_cast<void>(service.timers.stats());
-  }
-  EXPECT_EQ(allocations::count(), before);
-  EXPECT_GT(c.fired, 100);
 }
 
 TEST(memory, timers_allocate_nothing_on_a_live_loop) {

@@ -1,15 +1,7 @@
-// What handlers may do to timers, their own included, and to the service. Each leaves the service in order.
+// What handlers may do to other timers and to the service. Each leaves the service in order. What they may do to their own timer:
+// tests/net/conformance, for each class.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <deque>
-#include <memory>
-#include <vector>
-
-using namespace std::chrono_literals;
 using tickwheel::service_options;
 using tickwheel::timer_service;
 
@@ -67,33 +59,6 @@ TEST_F(handler, cancels_and_rearms_another_due_timer) {
   });
 }
 
-TEST_F(handler, cancels_a_later_timer) {
-  probe later{timers, 20ms};
-  probe first{timers, 10ms, [&] { EXPECT_TRUE(later.timeout.cancel()); }};
-  service.advance(1s);
-  EXPECT_EQ(first.fired, 1);
-  EXPECT_EQ(later.fired, 0);
-}
-
-TEST_F(handler, own_timer_is_not_armed) {
-  bool armed = true, cancelled = true;
-  p.then = [&] {
-    armed = p.timeout.armed();
-    cancelled = p.timeout.cancel();
-  };
-  p.arm(1ms);
-  service.advance(10ms);
-  EXPECT_FALSE(armed);
-  EXPECT_FALSE(cancelled);
-}
-
-TEST_F(handler, rearms_its_own_timer) {
-  p.then = [&] { p.arm(10ms); };
-  p.arm(10ms);
-  service.advance(100ms + 10 * service.tick());
-  EXPECT_EQ(p.fired, 10);
-}
-
 TEST_F(handler, zero_delay_of_own_timer_waits_for_next_pass) {
   std::size_t last_pass = 0;
   p.then = [&] {
@@ -118,15 +83,6 @@ TEST_F(handler, negative_and_zero_delays_wait_for_next_pass) {
     service.advance(10ms);
     EXPECT_EQ(pass_of_other, pass_of_first + 1) << after.count();
   }
-}
-
-TEST_F(handler, destroys_its_own_timer) {
-  auto own = std::make_unique<probe>(timers);
-  own->then = [&] { own.reset(); };
-  own->arm(1ms);
-  service.advance(10ms);
-  EXPECT_EQ(own, nullptr);
-  EXPECT_EQ(timers.stats().fired, 1U);
 }
 
 TEST_F(handler, rearms_and_destroys_its_own_timer) {
@@ -175,18 +131,6 @@ TEST_F(handler, close_in_handler_stops_due_timers) {
     EXPECT_FALSE(each.timeout.armed());
     EXPECT_EQ(each.timeout.arm(1ms), UV_ECANCELED);
   }
-}
-
-TEST_F(handler, arm_after_close_in_handler_is_refused) {
-  int answer = 0;
-  p.then = [&] {
-    timers.close();
-    answer = p.timeout.arm(1ms);
-  };
-  p.arm(10ms);
-  service.time.advance(1s);
-  EXPECT_EQ(answer, UV_ECANCELED);
-  EXPECT_FALSE(p.timeout.armed());
 }
 
 TEST_F(handler, destroying_the_service_stops_due_timers) {

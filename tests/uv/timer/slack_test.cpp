@@ -1,15 +1,6 @@
 // Timers that may be somewhat late, to share a wakeup.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <deque>
-#include <random>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 using slack = manual_test;

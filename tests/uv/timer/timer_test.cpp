@@ -1,20 +1,8 @@
-// One timer on a clock turned by hand.
+// One timer on manual time, beyond what tests/net/conformance shows for each class.
 #include <tickwheel/uv/timer.hpp>
 
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <deque>
-#include <functional>
-#include <limits>
-#include <memory>
-#include <type_traits>
-#include <vector>
-
-using namespace std::chrono_literals;
 using time_point = tickwheel::clock::time_point;
 
 namespace {
@@ -23,94 +11,18 @@ using timer = manual_test;
 
 using picoseconds = std::chrono::duration<std::int64_t, std::pico>;
 
-TEST_F(timer, fires_within_a_tick_after_delay) {
-  p.arm(10ms);
-  service.advance(10ms - 1ns);
-  EXPECT_EQ(p.fired, 0);
-  service.advance(1ns + service.tick());
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_FALSE(p.timeout.armed());
-}
-
 TEST_F(timer, is_never_early_and_at_most_a_tick_late) {
-  for (std::chrono::nanoseconds delay = 1ns; delay < 40h; delay = delay * 3 + 7ns) {
-    const auto armed_at = service.time.now();
-    p.arm(delay);
-    p.fired = 0;
-    service.advance(delay + service.tick());
-    ASSERT_EQ(p.fired, 1) << delay.count();
-    EXPECT_GE(p.at, armed_at + delay);
-    EXPECT_LE(p.at, armed_at + delay + service.tick());
+  for (const bool at_a_time : {false, true}) {
+    for (std::chrono::nanoseconds delay = 1ns; delay < 40h; delay = delay * 3 + 7ns) {
+      const auto armed_at = service.time.now();
+      ASSERT_EQ(at_a_time ? p.timeout.arm_at(armed_at + delay) : p.timeout.arm(delay), 0);
+      p.fired = 0;
+      service.advance(delay + service.tick());
+      ASSERT_EQ(p.fired, 1) << delay.count();
+      EXPECT_GE(p.at, armed_at + delay);
+      EXPECT_LE(p.at, armed_at + delay + service.tick());
+    }
   }
-}
-
-TEST_F(timer, fires_once_for_one_arm) {
-  p.arm(10ms);
-  service.advance(10s);
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(timer, arm_later_moves_it) {
-  p.arm(10ms);
-  p.arm(30ms);
-  service.advance(30ms - 1ns);
-  EXPECT_EQ(p.fired, 0);
-  service.advance(1ms);
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(timer, arm_earlier_moves_it) {
-  p.arm(1h);
-  p.arm(10ms);
-  service.advance(11ms);
-  EXPECT_EQ(p.fired, 1);
-  service.advance(2h);
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(timer, does_not_fire_while_it_is_moved_later) {
-  for (int i = 0; i < 10'000; ++i) {
-    p.arm(10ms);
-    service.time.advance(9ms);
-  }
-  EXPECT_EQ(p.fired, 0);
-  service.advance(2ms);
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(timer, does_not_fire_after_cancel) {
-  p.arm(10ms);
-  EXPECT_TRUE(p.timeout.cancel());
-  EXPECT_FALSE(p.timeout.armed());
-  service.advance(1s);
-  EXPECT_EQ(p.fired, 0);
-}
-
-TEST_F(timer, cancel_of_unarmed_timer_is_false) {
-  EXPECT_FALSE(p.timeout.cancel());
-  p.arm(10ms);
-  EXPECT_TRUE(p.timeout.cancel());
-  EXPECT_FALSE(p.timeout.cancel());
-  p.arm(10ms);
-  service.advance(1s);
-  EXPECT_FALSE(p.timeout.cancel());
-}
-
-TEST_F(timer, fires_if_armed_after_cancel) {
-  p.arm(10ms);
-  p.timeout.cancel();
-  p.arm(5ms);
-  service.advance(6ms);
-  EXPECT_EQ(p.fired, 1);
-}
-
-TEST_F(timer, destructor_cancels) {
-  auto own = std::make_unique<probe>(timers);
-  own->arm(10ms);
-  own.reset();
-  service.advance(1s);
-  EXPECT_EQ(timers.stats().fired, 0U);
-  EXPECT_EQ(timers.stats().cancelled, 1U);
 }
 
 TEST_F(timer, past_times_are_due_in_next_pass) {
@@ -180,16 +92,6 @@ TEST_F(timer, any_duration_is_rounded_up) {
             time_point::max() - begin);
 }
 
-TEST_F(timer, arm_at_is_due_within_a_tick_after_the_time) {
-  const auto when = timers.now() + 12345us;
-  ASSERT_EQ(p.timeout.arm_at(when), 0);
-  service.advance(12345us - 1ns);
-  EXPECT_EQ(p.fired, 0);
-  service.advance(service.tick() + 1ns);
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_GE(p.at, when);
-}
-
 TEST_F(timer, deadline_is_rounded_up_to_a_tick) {
   EXPECT_EQ(p.timeout.deadline(), time_point::max());
   const auto begin = service.time.now();
@@ -241,30 +143,7 @@ TEST_F(timer, timers_run_before_those_of_next_tick) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-tickwheel::timer* called_with = nullptr;
-
-TEST_F(timer, callback_gets_timer_from_entry) {
-  tickwheel::timer plain{
-      timers, [](tickwheel::timer::wheel_entry& entry) noexcept { called_with = &tickwheel::timer::from(entry); }};
-  ASSERT_EQ(plain.arm(1ms), 0);
-  service.advance(2ms);
-  EXPECT_EQ(called_with, &plain);
-}
-
 TEST_F(timer, size_is_at_most_48_bytes) { EXPECT_LE(sizeof(tickwheel::timer), 48U); }
-
-struct job {
-  void on_timeout() noexcept { ++calls; }
-  int calls = 0;
-};
-
-TEST_F(timer, member_timer_calls_its_owner) {
-  job owner;
-  tickwheel::member_timer<&job::on_timeout> timeout{timers, owner};
-  ASSERT_EQ(timeout.arm(1ms), 0);
-  service.advance(2ms);
-  EXPECT_EQ(owner.calls, 1);
-}
 
 TEST_F(timer, callback_timer_calls_its_callable) {
   int calls = 0;
@@ -296,7 +175,5 @@ static_assert(tickwheel::noexcept_handler<decltype(calm)>);
 static_assert(!tickwheel::noexcept_handler<decltype(throwing)>);
 static_assert(!tickwheel::noexcept_handler<decltype(demanding)>);
 static_assert(!tickwheel::noexcept_handler<std::function<void()>>);
-static_assert(!std::is_copy_constructible_v<tickwheel::timer> && !std::is_move_constructible_v<tickwheel::timer>);
-static_assert(!std::is_copy_assignable_v<tickwheel::timer> && !std::is_move_assignable_v<tickwheel::timer>);
 
 }  // namespace

@@ -1,15 +1,6 @@
 // Zero delays: due in the next pass, in the order of arming, and otherwise timers like all others.
 #include "../support/probe.hpp"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <deque>
-#include <optional>
-#include <vector>
-
-using namespace std::chrono_literals;
-
 namespace {
 
 using zero_delay = manual_test;
@@ -57,8 +48,7 @@ TEST_F(zero_delay, waits_for_next_pass_if_armed_in_one) {
 
 TEST_F(zero_delay, rearm_of_collected_timer_waits_for_next_pass) {
   probe second{timers};
-  probe first{timers, [&] { second.arm(0s); }};
-  first.arm(0s);
+  probe first{timers, 0s, [&] { second.arm(0s); }};
   second.arm(0s);
   service.turn();
   EXPECT_EQ(second.fired, 0);
@@ -146,10 +136,7 @@ TEST_F(zero_delay, armed_anew_for_later_lets_loop_rest) {
 
 TEST_F(zero_delay, destroyed_before_its_pass_lets_loop_rest) {
   p.arm(10ms);
-  {
-    probe gone{timers};
-    gone.arm(0s);
-  }
+  { probe gone{timers, 0s}; }
   service.turn();
   EXPECT_GT(service.time.next_wakeup(), timers.now());
   EXPECT_FALSE(service.turn());
