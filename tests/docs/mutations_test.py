@@ -31,7 +31,7 @@ def row_of(patch):
     fields = fields_of(patch)
     number = re.match(r"\d+", fields["Promise"][0])
     key = number[0] if number else "C" if patch.name.startswith("c-") else patch.name.partition("-")[0]
-    tests = ", ".join(NAME.sub(r"`\1`", test.split()[1]) for test in fields["Fails"])
+    tests = ", ".join(NAME.sub(r"`\1`", test.split()[1].replace("/*.", ".")) for test in fields["Fails"])
     return f"| {key} | {fields['Broken'][0]} | {tests} |\n"
 
 
