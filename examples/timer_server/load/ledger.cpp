@@ -33,7 +33,8 @@ void ledger::call(const call_headers& headers, wall_time at) {
   const std::string_view id = headers.id;
   const std::size_t dash = id.rfind('-');
   std::size_t i = 0;
-  const auto [end, error] = std::from_chars(id.data() + dash + 1, id.data() + id.size(), i);
+  const std::size_t digits = dash == std::string_view::npos ? 0 : dash + 1;
+  const auto [end, error] = std::from_chars(id.data() + digits, id.data() + id.size(), i);
   if (error != std::errc{} || i >= timers_.size() || id != id_of(i)) return;  // of an earlier run
   hear(at);
   change(i, [&](timer_record& t) { t.call(id_of(i), headers, at, faults_); });

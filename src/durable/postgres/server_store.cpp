@@ -231,7 +231,8 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
     on.remove(of);
     const bool is_ok = of.status() == store_status::ok;
     if (of.verb() == store_verb::join && is_ok && state_.session != 0) has_joined_ = true;
-    if (of.verb() == store_verb::recover && is_ok && of.call() != nullptr) recover_later();
+    if (of.verb() == store_verb::recover && is_ok && of.call() != nullptr)
+      recover_later(static_cast<const recover_call&>(*of.call()).session);
   } else {
     on.keep(of);
   }
@@ -319,8 +320,9 @@ void server_store::report(const std::string& line) noexcept {
     std::fprintf(stderr, "tickwheel: %s\n", text.c_str());
 }
 
-// A recovery was answered, so what was due has been recovered.
-void server_store::recover_later() noexcept {
+// A recovery was answered, so what was due has been recovered. That of a former session has recovered nothing.
+void server_store::recover_later(session_number session) noexcept {
+  if (session != state_.session) return;
   if (auto rest = make_recover_later(state_)) add(std::move(rest), !is_closing_ && connections_->is_up());
 }
 

@@ -73,7 +73,7 @@ class server_store final : public store, private connector::client {
   void deliver() noexcept;
   void leave() noexcept;
   void forget() noexcept;
-  void recover_later() noexcept;
+  void recover_later(session_number) noexcept;
   void wake() noexcept;
   void arm() noexcept;
   void on_timer() noexcept;
