@@ -73,9 +73,6 @@ bool ledger::judge(const load_options& asked) const {
     std::printf("  %-44s p50 %.1f ms, p99 %.1f ms, of %zu\n", names[i], late[i][late[i].size() / 2],
                 late[i][late[i].size() * 99 / 100], late[i].size());
   }
-  if (asked.relative != 0)
-    std::printf("  %-44s %.1f ms\n", "due before `in` had passed, by at most",
-                std::chrono::duration<double, std::milli>(faults_.ahead).count());
   bool right = print_zero("not confirmed", timers_.size() - confirmed_);
   right &= print_zero("lost", lost);
   right &= print_zero("early", faults_.early);

@@ -2,7 +2,6 @@
 
 #include "../text/times.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <system_error>
 #include <utility>
@@ -20,8 +19,7 @@ void timer_record::confirm(std::optional<wall_time> due, fault_counts& found) {
 
 // With `in` the store decides.
 void timer_record::learn_due(wall_time due, fault_counts& found) {
-  found.ahead = std::max(found.ahead, due_ - due);
-  found.early += due < due_ - most_ahead;
+  found.early += due < due_;
   due_ = due;
   is_due_known_ = true;
 }

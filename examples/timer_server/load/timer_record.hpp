@@ -18,13 +18,9 @@ struct call_headers {
   std::string_view id{}, due{}, key{}, token{};
 };
 
-/// A timer with `in` may be due by so much sooner. The service counts `in` from its estimate of the store's clock, which is behind by
-/// the time that the store's fastest answer took.
-inline constexpr std::chrono::milliseconds most_ahead{250};
-
 /// Counts what no call may be.
 struct fault_counts {
-  std::size_t early = 0;            // before its due time; or due before `in` has passed, by more than `most_ahead`
+  std::size_t early = 0;            // before its due time; or due before `in` has passed
   std::size_t after_cancel = 0;     // after the answer 204, or a second one after 202
   std::size_t after_replacing = 0;  // for a due time that was replaced
   std::size_t wrong_key = 0;        // Timer-Due is not the due time, or Idempotency-Key is not the id and the due time

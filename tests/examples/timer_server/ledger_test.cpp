@@ -203,13 +203,9 @@ TEST_F(ledger_test, relative_timer_is_due_when_the_answer_says) {
 }
 
 TEST_F(ledger_test, relative_timer_that_is_due_too_soon_is_early) {
-  for (const auto& [ahead, faults] : {std::pair{most_ahead + 0ns, 0U}, {most_ahead + 1ns, 1U}}) {
-    ledger another{1};
-    another.ask_relative(0, due, false);
-    another.confirm(0, due - ahead);
-    EXPECT_EQ(another.faults().early, faults);
-    EXPECT_EQ(another.faults().ahead, ahead);
-  }
+  book.ask_relative(0, due, false);
+  book.confirm(0, due - 1ns);
+  EXPECT_EQ(book.faults().early, 1U);
 }
 
 TEST_F(ledger_test, call_tells_the_due_time_of_a_relative_timer_without_an_answer) {
@@ -223,7 +219,7 @@ TEST_F(ledger_test, call_tells_the_due_time_of_a_relative_timer_without_an_answe
 
   ledger another{1};
   another.ask_relative(0, due, false);
-  const std::string text = timer_server::write_moment(due - most_ahead - 1ns);
+  const std::string text = timer_server::write_moment(due - 1ns);
   another.call({.id = another.id_of(0), .due = text, .key = another.id_of(0) + ':' + text, .token = "1"}, later);
   EXPECT_EQ(another.faults().early, 1U);
 }
