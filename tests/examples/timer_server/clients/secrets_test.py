@@ -123,6 +123,23 @@ class Secrets(unittest.TestCase):
                         self.assert_silent(service.lines(), PASSWORD)
 
     @unittest.skipIf("DATABASE" not in os.environ, "PostgreSQL is not built in")
+    def test_server_that_is_lost_and_comes_back_is_told_without_its_password(self):
+        from postgres_test import Database
+
+        with Database() as database:
+            options = ["--store", database.url.replace("demo@", f"demo:{PASSWORD}@")]
+            with Service("--log", "text", *options) as first, Service("--log", "json", *options) as second:
+                database.kill()
+                for service in (first, second):
+                    wait_for(lambda: "the connection is lost" in service.lines(), "nothing is told of the server")
+                database.run()
+                for service in (first, second):
+                    wait_for(lambda: "postgres_store: connected" in service.lines(), "the server is not back")
+                    self.assertEqual(service.stop(), 0)
+                    self.assert_events(service.lines(), "listening", "ready", "draining", "stopped")
+                    self.assert_silent(service.lines(), PASSWORD)
+
+    @unittest.skipIf("DATABASE" not in os.environ, "PostgreSQL is not built in")
     def test_role_that_the_server_does_not_know_is_told_without_its_password(self):
         from postgres_test import Database
 
