@@ -12,7 +12,7 @@ constexpr tick begin = 4 * width;
 // docs/design.md, "Pace"
 struct expected_pace {
   explicit expected_pace(std::size_t count) {
-    const std::size_t density = count / width;
+    const auto density = static_cast<std::size_t>(count / width);
     if (density == 0) return;
     per_tick = std::max(std::clamp<std::size_t>(8 * density, 32, 64), density + 1);
     step = 64;
