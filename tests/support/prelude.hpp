@@ -1,4 +1,4 @@
-// What most tests need: GoogleTest, the standard library's usual headers, and literals of durations.
+// The headers that most tests need: GoogleTest, the standard library's usual ones, and literals of durations.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is to be asked of the server, and when. All clients share it.
+// The requests to the server, and when they are due. All clients share them.
 #pragma once
 
 #include "ledger.hpp"

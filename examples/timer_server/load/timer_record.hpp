@@ -1,4 +1,4 @@
-// What was asked and confirmed of one timer, and whether its calls agree with that.
+// The record of one timer: the requests, their answers, and whether its calls agree with them.
 #pragma once
 
 #include <chrono>

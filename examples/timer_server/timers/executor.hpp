@@ -47,7 +47,7 @@ class executor {
   std::size_t running() const noexcept { return running_.size(); }
 
  private:
-  /// What a timer has waited for since its callee took or refused it. In memory only: a restart begins anew.
+  /// The waits of a timer since its callee took or refused it. They are in memory only: a restart begins anew.
   struct delays {
     unsigned asked_for = 0;                                  // by the callee, in a row
     tickwheel::backoff when_not_called{until_called_again};  // since it was called

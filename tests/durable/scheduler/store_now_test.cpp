@@ -75,7 +75,7 @@ TEST_F(store_now, latest_is_never_behind_and_ahead_by_the_way_of_the_renewal) {
   }
 }
 
-TEST_F(store_now, latest_follows_a_clock_that_was_set_forward_before_the_next_renewal) {
+TEST_F(store_now, latest_follows_a_clock_set_forward_before_the_next_renewal) {
   node.open();
   const std::size_t renewals = world.database->calls(durable::store_verb::renew);
   world.database->shift_clock(5h);

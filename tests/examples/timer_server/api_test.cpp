@@ -283,7 +283,7 @@ TEST_F(api_test, timer_that_waits_for_a_connection_does_not_fail) {
   EXPECT_EQ(document_of(get("/v1/timers/a"))["state"], "finished");
 }
 
-TEST_F(api_test, timer_that_waits_for_a_connection_is_put_off_longer_each_time) {
+TEST_F(api_test, timer_that_waits_for_a_connection_is_put_off_ever_longer) {
   outcome = callback_outcome{callback_outcome::kind::not_called, {}, 0, "no connection became free"};
   put("/v1/timers/a", at_once);
   std::vector<std::chrono::nanoseconds> times;  // of the calls
@@ -539,7 +539,7 @@ TEST_F(api_test, callee_may_ask_to_wait_a_hundred_times) {
             std::vector<std::string>{"a: the callee asked to be called later too often: the callee answered 429"});
 }
 
-TEST_F(api_test, timer_that_takes_the_place_of_another_may_wait_as_often_again) {
+TEST_F(api_test, replaced_timer_may_wait_as_often_again) {
   outcome = callback_outcome{callback_outcome::kind::asked_to_wait, 3s, 429, "the callee answered 429"};
   put("/v1/timers/a", at_once);
   advance(6min);

@@ -457,7 +457,7 @@ TEST_F(callback_caller_test, call_behind_a_slow_callee_is_put_off) {
   slow.clear();
 }
 
-TEST_F(callback_caller_test, calls_of_a_silent_callee_are_put_off_at_once_after_some_waited_in_vain) {
+TEST_F(callback_caller_test, calls_of_a_silent_callee_are_put_off_at_once) {
   options.connections_per_host = 2;
   options.wait_timeout = 500ms;
   serve([](peer&) {});
@@ -476,7 +476,7 @@ TEST_F(callback_caller_test, calls_of_a_silent_callee_are_put_off_at_once_after_
   EXPECT_THAT(answers.back()->error, HasSubstr("too many calls of this host"));
 }
 
-TEST_F(callback_caller_test, callee_that_keeps_up_again_may_have_any_number_of_calls_that_wait) {
+TEST_F(callback_caller_test, callee_that_keeps_up_again_is_limited_no_more) {
   options.connections_per_host = 1;
   options.wait_timeout = 100ms;
   bool is_silent = true;

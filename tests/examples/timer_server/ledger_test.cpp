@@ -208,7 +208,7 @@ TEST_F(ledger_test, relative_timer_that_is_due_too_soon_is_early) {
   EXPECT_EQ(book.faults().early, 1U);
 }
 
-TEST_F(ledger_test, call_tells_the_due_time_of_a_relative_timer_without_an_answer) {
+TEST_F(ledger_test, call_tells_when_an_unanswered_relative_timer_is_due) {
   book.ask_relative(0, due, false);
   call_for(later);
   book.confirm(0);

@@ -23,7 +23,7 @@ struct asked_sender : owner {
 using asked_for_writes = asked_sender<idle_watch::queue>;
 using asked_for_all = asked_sender<idle_watch::both>;
 
-// What all have in common that are told of a queue, or ask for one.
+// The contract of all idle timeouts that are told of a queue, or ask for one.
 template <class Subject>
 class queue_contract : public subject_test<Subject> {};
 using told = testing::Types<subjects::write_idle_timeout, subjects::all_idle_timeout>;

@@ -1,4 +1,4 @@
-// Who asks for work that answers an int, and notes the answers.
+// An object that asks for work that answers an int, and notes the answers.
 #pragma once
 
 #include <tickwheel/uv/offload.hpp>

@@ -1,4 +1,4 @@
-// What handlers may do to other timers and to the service. Each leaves the service in order. What they may do to their own timer:
+// Handlers act on other timers and on the service. Each leaves the service in order. What they may do to their own timer:
 // tests/net/conformance, for each class.
 #include "../support/probe.hpp"
 
