@@ -546,6 +546,19 @@ TEST(crash_judge, accepts_a_repeated_finish_after_another_start_has_ended) {
   EXPECT_EQ(finish_after_another(s).broken(judging::events), promises{});
 }
 
+// A statement reads the clock before its commit. The row was still running for a get in between.
+TEST(crash_judge, accepts_a_period_counted_from_before_a_read) {
+  script s = periodic("cluster").enter(51, "t", 7, 1, 50).finish(52, "t", 7, "fail");
+  s.enter(60, "t", 8, 2, 50).child(61, "ending t 8 done");
+  s.of(2).ask(85, "get t").answer(86, "ok running 2 0 0").of(1).child(87, "ended t 8 finished");
+  EXPECT_EQ(s.enter(88, "t", 9, 1, 80).broken(judging::events), promises{});
+}
+
+TEST(crash_judge, finds_a_period_that_was_missed_before_the_finish) {
+  script s = periodic("cluster").enter(60, "t", 7, 1, 50).finish(85, "t", 7);
+  EXPECT_EQ(s.enter(88, "t", 8, 1, 80).broken(judging::events), promises{"D12"});
+}
+
 TEST(crash_judge, accepts_a_start_by_another_process) {
   EXPECT_EQ(shared("cluster").of(2).enter(60, "t", 7, 1, 50).finish(61, "t", 7).quiet(5000).broken(judging::events),
             promises{});

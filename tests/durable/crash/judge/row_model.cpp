@@ -88,6 +88,8 @@ void row_model::merge_lost() {
 }
 
 void row_model::elapse(interval during) {
+  latest_ = during.to;
+  for (open_request& r : open_) r.asked_after = std::min(r.asked_after, during.from);
   for (std::size_t i = 0; i < rows_.size(); ++i) reach(possible_row{rows_[i]}, during);
   if (is_saving_) save();
 }
@@ -217,13 +219,18 @@ bool row_model::is_forgotten(const possible_row& row, interval during) const noe
   return is_over && during.to - row.gone >= rules_.keep_finished;
 }
 
+// A statement of a server reads the clock before its commit. Others may still read the former row in between.
+interval row_model::time_of(const open_request& r, interval during) const noexcept {
+  return rules_.shared == sharing::cluster ? interval{r.asked_after, during.to} : during;
+}
+
 // The requests of a process take effect in their order, and those of two processes in any.
 void row_model::apply_next(const possible_row& row, interval during) {
   std::unordered_set<unsigned> waiting;
   for (std::size_t i = 0; i != open_.size(); ++i) {
     const open_request& next = open_[i];
     if ((row.applied >> i & 1U) != 0 || !waiting.insert(next.what.process).second) continue;
-    apply(next, i, row, during);
+    apply(next, i, row, time_of(next, during));
     // a forgotten row counts as none, and is known again after the clock was set back
     if (is_forgotten(row, during)) {
       if (next.what.what == verb::cancel || next.what.what == verb::revive || next.what.what == verb::get)
@@ -368,7 +375,7 @@ bool row_model::ask(const request& r) {
     overrun_ = true;
     return true;
   }
-  open_.push_back({r});
+  open_.push_back({.what = r, .asked_after = latest_});
   return true;
 }
 

@@ -120,7 +120,8 @@ class row_model {
  private:
   struct open_request {
     request what;
-    bool is_given_up = false;  // answered by unknown: it takes effect now, later or never
+    bool is_given_up = false;     // answered by unknown: it takes effect now, later or never
+    nanoseconds asked_after = 0;  // the earliest time that the wall clock has shown since
   };
 
   template <class F>
@@ -131,6 +132,7 @@ class row_model {
   void give_back(const possible_row&, interval);
   bool is_forgotten(const possible_row&, interval) const noexcept;
   void repeat_finishes(const possible_row&, interval);
+  interval time_of(const open_request&, interval) const noexcept;
   void apply_next(const possible_row&, interval);
   void apply(const open_request&, std::size_t at, possible_row, interval);
   void finish(const request&, std::size_t at, possible_row, interval);
@@ -152,6 +154,7 @@ class row_model {
   std::vector<possible_row> saved_;  // what the copy may have
   bool is_saving_ = false;
   std::vector<open_request> open_;
+  nanoseconds latest_ = 0;  // the end of the last `elapse`
   sessions sessions_;
   unsigned possible_losses_ = 0;         // in a cluster whose journal does not tell of sessions: of each task, so far
   std::unordered_set<unsigned> active_;  // processes that may have an effect
