@@ -36,17 +36,20 @@ async function until(done, patience) {
   while (!done() && steady() < end) await sleep(1);
 }
 
-/** Tasks a second that are scheduled a day ahead. */
-export async function scheduleRate(peer, count) {
-  await scheduleAll(peer, batch, Date.now() + 86_400_000);
-  const before = steady();
+/** Schedules the tasks that wait during all workloads. They are due in a day. */
+export async function fill(peer, count) {
   await scheduleAll(peer, count, Date.now() + 86_400_000);
-  const rate = count / (steady() - before) * 1000;
-  await peer.clear();
-  return rate;
 }
 
-/** Tasks a second that are due at once, and are started and completed. */
+/** Tasks per second that are scheduled a day ahead. */
+export async function scheduleRate(peer, count) {
+  await fill(peer, batch);
+  const before = steady();
+  await fill(peer, count);
+  return count / (steady() - before) * 1000;
+}
+
+/** Tasks per second that are due at once, and are started and completed. */
 export async function startRate(peer, count) {
   await scheduleAll(peer, count, Date.now());
   let finished = 0;
@@ -55,7 +58,6 @@ export async function startRate(peer, count) {
   await until(() => finished >= count, 120_000);
   const rate = finished / (steady() - before) * 1000;
   await peer.close();
-  await peer.clear();
   return rate;
 }
 
@@ -91,7 +93,6 @@ export async function lateness(peer, perSecond, seconds) {
   const now = wall();
   for (let i = 0; i < missing; ++i) late.push(now - dueOf(count - 1 - i));
   await peer.close();
-  await peer.clear();
   late.sort((a, b) => a - b);
   return { p50_us: 1000 * percentile(late, 0.5), p99_us: 1000 * percentile(late, 0.99), max_us: 1000 * late.at(-1), missing };
 }

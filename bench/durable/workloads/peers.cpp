@@ -54,7 +54,8 @@ void measure_peers(const bench_options& o, const postgres_server& server, figure
     for (const char* const name : {"bullmq", "graphile-worker"}) skip(name, "node, or its package, is not installed");
     return;
   }
-  const nlohmann::json load{{"operations", o.operations},
+  const nlohmann::json load{{"pending", o.pending},
+                            {"operations", o.operations},
                             {"rates", o.rates},
                             {"seconds", std::chrono::duration_cast<std::chrono::seconds>(o.lateness_time).count()},
                             {"folder", o.folder}};
