@@ -2,6 +2,7 @@
 //
 //   core/  wheel            a timing wheel. It knows no clock, no thread and no libuv.
 //   uv/    timer_service    the timers of one loop: timer, member_timer, callback_timer, interval_timer
+//                           after, a call that the service owns
 //          event_loop       a uv_loop_t with its timer_service. It opens, runs and closes both.
 //          remote_handle    posts calls to a service from other threads
 //          offload          runs work on libuv's thread pool, now or later, and returns to the loop
@@ -50,6 +51,7 @@
 #include <tickwheel/net/retry_budget.hpp>
 #include <tickwheel/net/retry_timer.hpp>
 #include <tickwheel/net/write_idle_timeout.hpp>
+#include <tickwheel/uv/after.hpp>
 #include <tickwheel/uv/event_loop.hpp>
 #include <tickwheel/uv/manual_driver.hpp>
 #include <tickwheel/uv/offload.hpp>

@@ -6,6 +6,8 @@
 #include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 
+#include <utility>
+
 namespace tickwheel {
 
 timer_service::~timer_service() {
@@ -66,7 +68,9 @@ void timer_service::close() noexcept {
   driver& source = timers().source();
   timers().close();
   detail::post_delivery& posts = dispatcher_.posts();
-  detail::ended_operations ended;  // their callables are destroyed last, and may destroy the service
+  // their callables are destroyed last, and may destroy the service
+  detail::ended_operations ended;
+  const detail::detached_calls detached{std::move(detached_)};
   posts.close(ended);
   timers().entries().clear([&](wheel_entry& entry) noexcept { posts.forget(timer::from(entry), ended); });
   timers().alive().forget_unref();

@@ -15,6 +15,7 @@
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/uv/detail/armed_timers.hpp>
+#include <tickwheel/uv/detail/detached_calls.hpp>
 #include <tickwheel/uv/detail/dispatcher.hpp>
 #include <tickwheel/uv/detail/handler_log.hpp>
 #include <tickwheel/uv/detail/post_delivery.hpp>
@@ -145,6 +146,17 @@ class TICKWHEEL_API timer_service final {
     dispatcher_.log().on_slow(hook, context);
   }
 
+  /// Runs `call` once `delay`, a duration, has passed since this call, as `timer::arm` does. The service owns the callable. Nobody
+  /// can cancel it: take a `callback_timer` for anything that belongs to an object. The loop's thread destroys the callable after
+  /// the call, or in `close` without the call. Its destructor may do what a handler may. At most one allocation. Include
+  /// `uv/after.hpp`, which defines this function.
+  ///
+  /// 0: it will run, unless the service closes first. On an error `call` is the caller's, unchanged.
+  /// UV_ENOMEM: there is no memory. UV_ENOBUFS: `max_armed` timers are armed.
+  /// UV_ECANCELED: the service is closed. If `open` was never called, a debug build stops instead.
+  template <class D, class F>
+  [[nodiscard]] int after(D delay, F&& call) noexcept;
+
   /// Returns a handle with which any thread posts to this service until it closes. Empty if the service was never opened. A service
   /// that is opened again needs new handles. *Any thread*, while no other opens or destroys the service.
   remote_handle remote() const noexcept;
@@ -187,7 +199,7 @@ class TICKWHEEL_API timer_service final {
   std::chrono::nanoseconds tick_duration() const noexcept { return timers().ticks().length().duration(); }
 
   /// Calls `visit(timer&)` for every armed timer except those of other threads, in no order. `visit` may cancel timers, and must
-  /// not arm or destroy any. O(slots + linked timers).
+  /// not arm or destroy any. A call of `after` that it cancels is freed when the service closes. O(slots + linked timers).
   template <class F>
   void for_each_armed(F&& visit) const;
 
@@ -212,6 +224,7 @@ class TICKWHEEL_API timer_service final {
   const detail::armed_timers& timers() const noexcept { return dispatcher_.timers(); }
 
   detail::dispatcher dispatcher_{*this};
+  detail::detached_calls detached_;
   mutable expiry_report report_;
   mutable service_stats stats_;
 };
