@@ -268,8 +268,15 @@ class callback_timer : public timer {
   F call_;
 };
 
+/// How an `interval_timer` goes on after a period that the loop has missed. It never makes up for missed calls in a burst.
+enum class missed_periods : std::uint8_t {
+  skip,   ///< a fixed rate: the next call is on time, at a multiple of the period since the start
+  delay,  ///< a fixed pause: each next call is one period after the begin of the last one, however late that was
+};
+
 /// Calls a member function at a fixed rate: at start + period, start + 2 * period and so on, without drift. Calls that were
-/// missed while the loop was busy are skipped: one call is late, and the next is on time.
+/// missed while the loop was busy are skipped: one call is late, and the next is on time. With `missed_periods::delay` a late
+/// call moves all later ones.
 ///
 /// *Thread safety, errors, lifetime:* as `timer`. *Complexity:* O(1), no allocation; `start` and each call read the clock.
 template <auto Member, class F = decltype(Member)>
@@ -287,7 +294,7 @@ class interval_timer : private timer, private detail::member_call<interval_timer
   /// tick. On an error nothing has changed. Returns 0, UV_ENOBUFS or UV_ECANCELED as `timer::arm`.
   /// UV_EINVAL: the period is not positive.
   template <class D>
-  [[nodiscard]] int start(D period) noexcept {
+  [[nodiscard]] int start(D period, missed_periods missed = missed_periods::skip) noexcept {
     const auto every = detail::to_nanoseconds(period);
     if (every.count() <= 0) return UV_EINVAL;
     if (!service().is_open()) return refuse_when_closed();
@@ -295,6 +302,7 @@ class interval_timer : private timer, private detail::member_call<interval_timer
     if (const int error = timer::arm_at(first)) return error;
     period_ = every;
     next_ = first;
+    missed_ = missed;
     return 0;
   }
 
@@ -311,8 +319,9 @@ class interval_timer : private timer, private detail::member_call<interval_timer
   friend typename interval_timer::member_call;
 
   void expired() noexcept {
-    const auto missed = (service().read_clock() - next_) / period_;
-    next_ = detail::add_saturating(next_ + missed * period_, period_);
+    const clock::time_point now = service().read_clock();
+    const clock::time_point last = missed_ == missed_periods::delay ? now : next_ + (now - next_) / period_ * period_;
+    next_ = detail::add_saturating(last, period_);
     // armed before the call, so that the handler may cancel, restart or destroy it
     timer::arm_again_at(next_);
     this->call();
@@ -320,6 +329,7 @@ class interval_timer : private timer, private detail::member_call<interval_timer
 
   std::chrono::nanoseconds period_{};
   clock::time_point next_{};  // kept in time, not in ticks, so that rounding does not add up
+  missed_periods missed_ = missed_periods::skip;
 };
 
 namespace detail {
