@@ -77,6 +77,7 @@ TEST_F(pending_calls, answer_with_its_id_completes_call) {
   EXPECT_EQ(on.pending.pending(), 1U);
   EXPECT_EQ(on.pending.complete(7), &c);
   EXPECT_FALSE(c.pending());
+  EXPECT_FALSE(on.time.alive());
   EXPECT_EQ(on.pending.pending(), 0U);
   EXPECT_EQ(on.pending.stats().answered, 1U);
 }

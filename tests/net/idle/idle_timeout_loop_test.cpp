@@ -1,4 +1,4 @@
-// Idle peers on real sockets: a stall of the loop, in whatever phase, is not the peer's fault.
+// Idle peers on real sockets: a stall of the loop is not the peer's fault. stall_loop_test.cpp has a stall in each phase.
 #include <tickwheel/net/idle_timeout.hpp>
 
 #include "../../uv/support/live_test.hpp"
@@ -50,89 +50,10 @@ class peer {
 
 constexpr nanoseconds limit = 50ms;
 constexpr nanoseconds block = 100ms;
-constexpr nanoseconds noise = 500ms;  // what else the machine does
 
-/// The phase that blocks, and what counts as a stall: with an endless grace only the order, I/O before verdicts, is
-/// what saves the peer.
-class idle_peer : public live_test, public testing::WithParamInterface<std::tuple<phase, nanoseconds>> {
- protected:
-  void SetUp() override { open({.stall_grace = std::get<1>(GetParam())}); }
-  static phase blocking() { return std::get<0>(GetParam()); }
-  static nanoseconds stall() { return std::get<1>(GetParam()) == nanoseconds::max() ? 0ns : block; }
-};
+using idle_peer = live_test;
 
-TEST_P(idle_peer, byte_during_block_counts) {
-  peer one{loop, timers, limit};
-  time_point unblocked;
-  loop.once_in(blocking(), [&] {
-    block_for(10ms);
-    one.sockets.peer_sends();
-    block_for(block - 10ms);
-    unblocked = true_now();
-  });
-  loop.run();
-  EXPECT_EQ(one.reads_before_eviction, 1) << "the peer was evicted though its byte was there";
-  ASSERT_EQ(one.evicted, 1);
-  EXPECT_GE(one.at, one.touched + limit);
-  EXPECT_LE(one.at, unblocked + limit + stall() + noise);
-}
-
-TEST_P(idle_peer, byte_from_other_thread_during_block_counts) {
-  peer one{loop, timers, limit};
-  std::thread sender;
-  loop.once_in(blocking(), [&] {
-    sender = std::thread{[&] {
-      block_for(10ms);
-      one.sockets.peer_sends();
-    }};
-    block_for(block);
-  });
-  loop.run();
-  sender.join();
-  EXPECT_EQ(one.reads_before_eviction, 1);
-  EXPECT_EQ(one.evicted, 1);
-  EXPECT_GE(one.at, one.touched + limit);
-}
-
-TEST_P(idle_peer, silent_one_gains_no_more_than_stall) {
-  peer one{loop, timers, limit};
-  loop.once_in(blocking(), [&] { block_for(block); });
-  loop.run();
-  EXPECT_EQ(one.reads_before_eviction, 0);
-  ASSERT_EQ(one.evicted, 1);
-  EXPECT_GE(one.at, one.started + limit);
-  EXPECT_LE(one.at, one.started + block + limit + stall() + noise);
-}
-
-TEST_P(idle_peer, byte_counts_beside_silent_peers) {
-  std::deque<peer> silent;
-  for (int i = 0; i < 5; ++i) silent.emplace_back(loop, timers, limit);
-  std::deque<peer> active;
-  for (int i = 0; i < 5; ++i) active.emplace_back(loop, timers, limit);
-  loop.once_in(blocking(), [&] {
-    block_for(10ms);
-    for (peer& one : active) one.sockets.peer_sends();
-    block_for(block - 10ms);
-  });
-  loop.run();
-  for (const peer& one : active) {
-    EXPECT_EQ(one.reads_before_eviction, 1);
-    EXPECT_GE(one.at, one.touched + limit);
-  }
-  for (const peer& one : silent) EXPECT_EQ(one.evicted, 1);
-}
-
-INSTANTIATE_TEST_SUITE_P(blocks_in, idle_peer,
-                         testing::Combine(testing::ValuesIn(all_phases),
-                                          testing::Values(nanoseconds{10ms}, nanoseconds::max())),
-                         [](const auto& of) {
-                           const bool graced = std::get<1>(of.param) != nanoseconds::max();
-                           return std::string{name_of(std::get<0>(of.param))} + (graced ? "" : "_on_the_plain_clock");
-                         });
-
-using idle_peer_on_live_loop = live_test;
-
-TEST_F(idle_peer_on_live_loop, byte_soon_after_block_counts) {
+TEST_F(idle_peer, byte_soon_after_block_counts) {
   // 20 ms into its limit the loop stalls for longer than that; the peer, which knows of no stall, sends 20 ms after it
   open();
   peer one{loop, timers, 200ms};
@@ -145,7 +66,7 @@ TEST_F(idle_peer_on_live_loop, byte_soon_after_block_counts) {
   EXPECT_GE(timers.stats().stalls, 1U);
 }
 
-TEST_F(idle_peer_on_live_loop, byte_behind_blocking_timer_handler_counts) {
+TEST_F(idle_peer, byte_behind_blocking_timer_handler_counts) {
   // the handler of one of our own timers blocks, in the very pass that the peer's limit runs out in
   open({.work_per_pass = 1, .stall_grace = nanoseconds::max()});
   peer one{loop, timers, limit};
@@ -159,7 +80,7 @@ TEST_F(idle_peer_on_live_loop, byte_behind_blocking_timer_handler_counts) {
   EXPECT_GE(one.at, one.touched + limit);
 }
 
-TEST_F(idle_peer_on_live_loop, byte_behind_blocking_io_callback_counts) {
+TEST_F(idle_peer, byte_behind_blocking_io_callback_counts) {
   // the pass belongs to an iteration whose poll came before the block: it must judge by the time before its poll
   open({.stall_grace = nanoseconds::max()});
   peer one{loop, timers, limit};
@@ -183,7 +104,7 @@ TEST_F(idle_peer_on_live_loop, byte_behind_blocking_io_callback_counts) {
   EXPECT_EQ(one.evicted, 1);
 }
 
-TEST_F(idle_peer_on_live_loop, only_silent_peer_is_evicted) {
+TEST_F(idle_peer, only_silent_peer_is_evicted) {
   open();
   peer talks{loop, timers, 150ms};
   peer silent{loop, timers, 150ms};
@@ -199,7 +120,7 @@ TEST_F(idle_peer_on_live_loop, only_silent_peer_is_evicted) {
   EXPECT_GE(talks.at, talks.touched + 150ms);
 }
 
-TEST_F(idle_peer_on_live_loop, update_of_libuvs_time_evicts_nobody_early) {
+TEST_F(idle_peer, update_of_libuvs_time_evicts_nobody_early) {
   // as it does by itself between one batch of a thousand events and the next: what the touch took for a stall must stay one
   open();
   peer one{loop, timers, 200ms};

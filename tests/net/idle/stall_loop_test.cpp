@@ -61,8 +61,16 @@ TEST_P(block_of_loop, only_silent_ones_of_thousand_peers_are_given_up) {
   for (peer& p : peers) p.awaits.start(limit);
   loop.once_in(blocks, [&] {
     blocked = tickwheel::clock::now();
-    for (std::size_t i = 0; i < talking; ++i) connections()[i].peer_sends();
+    const auto send_every_other = [](std::size_t from) {
+      for (std::size_t i = from; i < talking; i += 2) connections()[i].peer_sends();
+    };
+    std::thread other{[&] {
+      block_for(10ms);
+      send_every_other(1);
+    }};
+    send_every_other(0);
     block_for(block);
+    other.join();
     unblocked = tickwheel::clock::now();
   });
   loop.run();

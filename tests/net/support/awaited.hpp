@@ -90,7 +90,10 @@ class awaited : public tickwheel::pending_call {
 
  private:
   void on_timeout() noexcept { timed_out = tickwheel::clock::now(); }
-  void on_failed(int) noexcept { on_timeout(); }
+  void on_failed(int error) noexcept {
+    EXPECT_EQ(error, UV_ETIMEDOUT);
+    on_timeout();
+  }
 
   means by_;
   tickwheel::timer_service& timers_;
