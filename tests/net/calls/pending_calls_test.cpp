@@ -295,13 +295,6 @@ TEST_F(pending_calls, cancelled_or_destroyed_call_has_no_answer_nor_expiry) {
   EXPECT_EQ(on.pending.stats().cancelled, 2U);
 }
 
-TEST_F(pending_calls, handler_may_start_call_again_with_same_id) {
-  c.then = [&] { EXPECT_EQ(start(c, 7), 0); };
-  ASSERT_EQ(start(c, 7), 0);
-  on.advance(2s);
-  EXPECT_EQ(on.pending.complete(7), &c);
-}
-
 TEST_F(pending_calls, handler_may_complete_expired_call_of_same_pass) {
   call a{on.timers}, b{on.timers};
   a.then = [&] { EXPECT_EQ(on.pending.complete(2), &b); };

@@ -59,16 +59,6 @@ TEST_F(notify_again, touch_resets_count) {
   EXPECT_EQ(notices, (list{1, 2, 1, 2}));
 }
 
-TEST_F(notify_again, start_resets_count) {
-  keep_notifying();
-  ASSERT_EQ(c.timer.start(10s), 0);
-  advance(25s);
-  ASSERT_EQ(c.timer.start(10s), 0);
-  EXPECT_EQ(c.timer.consecutive_timeouts(), 0U);
-  advance(11s);
-  EXPECT_EQ(notices, (list{1, 2, 1}));
-}
-
 TEST_F(notify_again, touch_in_handler_counts) {
   c.then = [&] {
     notices.push_back(c.timer.consecutive_timeouts());
