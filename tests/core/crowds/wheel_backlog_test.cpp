@@ -67,12 +67,18 @@ TEST_F(backlog, knows_a_timer_armed_by_its_last_callback) {
 }
 
 TEST_F(backlog, runs_each_timer_once_and_does_not_delay_a_slot) {
-  timers.arm(next, due + 1);
-  arm_and_cut_crowd();
-  EXPECT_LE(calls_until_fired(timers, next, due + 1), 2U);
-  EXPECT_FALSE(timers.advance(due + 1, work).done);
-  finish(timers, due + 1, work);
-  EXPECT_EQ(all.fired_once(), count);
+  for (const wheel_geometry& geometry : {wheel_geometry{}, wheel_geometry::hashed(256)}) {
+    checked_wheel fresh{geometry};
+    counters crowd{fresh, count};
+    probe after{fresh};
+    crowd.arm(due);
+    fresh.arm(after, due + 1);
+    EXPECT_FALSE(fresh.advance(due, work).done);
+    EXPECT_LE(calls_until_fired(fresh, after, due + 1), 2U);
+    EXPECT_FALSE(fresh.advance(due + 1, work).done);
+    finish(fresh, due + 1, work);
+    EXPECT_EQ(crowd.fired_once(), count);
+  }
 }
 
 TEST_F(backlog, does_not_delay_two_timers_of_a_slot) {
@@ -100,18 +106,6 @@ TEST_F(backlog, of_a_late_coarse_slot_does_not_delay_due_slots) {
     finish(late, 12'000, work);
     EXPECT_EQ(in_crowd.fired(), 1U);
   }
-}
-
-TEST_F(backlog, of_a_hashed_wheel_does_not_delay_a_slot) {
-  checked_wheel hashed{wheel_geometry::hashed(256)};
-  counters crowd{hashed, count};
-  probe after{hashed};
-  crowd.arm(100);
-  hashed.arm(after, 101);
-  EXPECT_FALSE(hashed.advance(100, work).done);
-  EXPECT_LE(calls_until_fired(hashed, after, 101), 2U);
-  finish(hashed, 101, work);
-  EXPECT_EQ(crowd.fired_once(), count);
 }
 
 // A timer in each later tick, and one visit a call: of two calls one is for the slots, the other for the backlog.

@@ -29,14 +29,6 @@ TEST_P(advance, returns_how_many_callbacks_ran) {
   expect_ran(timers, {{origin, 0}, {origin + 1, 1}, {origin + 1, 0}, {origin + 4, 3}, {origin + 99, 6}});
 }
 
-TEST_P(advance, runs_no_more_callbacks_than_its_work_bound) {
-  fifty.arm(origin + geometry.slots);
-  const advance_result result = timers.advance(origin + geometry.slots, 30);
-  EXPECT_LE(result.ran, 30U);
-  EXPECT_FALSE(result.done);
-  EXPECT_EQ(timers.now(), origin + geometry.slots);
-}
-
 TEST_P(advance, continues_where_the_last_call_stopped) {
   for (const std::size_t work : {1U, 7U, 64U}) {
     SCOPED_TRACE(work);
@@ -174,14 +166,6 @@ TEST_P(advance, does_not_visit_a_timer_for_each_move) {
   // the link is visited once in `limit` ticks, and goes to a slot at most `limit` away
   EXPECT_EQ(timer.fired(), 0U);
   EXPECT_LE(count, 9U * geometry.levels);
-}
-
-TEST_P(advance, skips_to_any_tick_while_nothing_is_armed) {
-  const tick far = origin + (last_tick - origin) / 2;
-  timers.advance(far);
-  EXPECT_EQ(timers.now(), far);
-  timers.arm(timer, far + 1);
-  EXPECT_EQ(timers.advance(far + 1).ran, 1U);
 }
 
 // Two, because one that is alone in a coarse slot would hide that it is in the wrong one.

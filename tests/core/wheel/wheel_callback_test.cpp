@@ -237,14 +237,6 @@ TEST_P(callback, that_clears_its_wheel_may_arm_another_timer) {
   EXPECT_EQ(timers.advance(due + 2).ran, 1U);
 }
 
-TEST_P(callback, sees_the_tick_of_the_pass_as_now) {
-  tick seen = 0;
-  timer.then([&](probe&) { seen = timers.now(); });
-  timers.arm(timer, origin + 2);
-  timers.advance(due);
-  EXPECT_EQ(seen, due);
-}
-
 TEST_P(callback, sees_next_expiry_of_what_it_arms_and_cancels) {
   ticks answers;
   timer.then([&](probe&) {

@@ -10,18 +10,6 @@ class idle_time : public wheel_fixture {
   probe timer{timers};
 };
 
-TEST_P(idle_time, drops_as_many_dead_links_a_sweep_as_allowed) {
-  probes dead{timers, 1000};
-  for (std::size_t i = 0; i < 1000; ++i) timers.arm(dead[i], 3 * i);
-  dead.cancel();
-  for (int i = 0; i < 3; ++i) {
-    timers.sweep(300);
-    EXPECT_FALSE(timers.empty());
-  }
-  timers.sweep(300);
-  EXPECT_TRUE(timers.empty());
-}
-
 TEST_P(idle_time, leaves_no_link_of_a_destroyed_dead_entry) {
   probes one{timers, 1};
   one.arm(5);
@@ -77,17 +65,8 @@ TEST_P(idle_time, lets_a_dead_entry_be_armed_again) {
   EXPECT_EQ(timer.fired(), 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, idle_time, testing::ValuesIn(cases_from(0, {{1, 8}, {1, 256}, {3, 4}, {7, 64}, {}})),
-                         case_name);
-
-class sweep : public testing::TestWithParam<wheel_geometry> {
- protected:
-  checked_wheel timers{GetParam()};
-  probe timer{timers};
-};
-
 // In a callback nothing is armed, and dead links wait behind it in its slot and in others.
-TEST_P(sweep, does_nothing_in_a_callback) {
+TEST_P(idle_time, is_not_swept_in_a_callback) {
   probes dead{timers, 6};
   timer.then([&](probe&) {
     dead.cancel();
@@ -103,7 +82,7 @@ TEST_P(sweep, does_nothing_in_a_callback) {
   EXPECT_TRUE(timers.empty());
 }
 
-TEST_P(sweep, does_nothing_while_a_timer_is_armed) {
+TEST_P(idle_time, is_not_swept_while_a_timer_is_armed) {
   probes dead{timers, 20};
   dead.arm(100);
   dead.cancel();
@@ -114,7 +93,7 @@ TEST_P(sweep, does_nothing_while_a_timer_is_armed) {
   EXPECT_FALSE(timers.empty());
 }
 
-TEST_P(sweep, drops_no_more_links_than_allowed) {
+TEST_P(idle_time, drops_as_many_links_a_sweep_as_allowed) {
   probes dead{timers, 30};
   for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 1 + 3 * i);
   dead.cancel();
@@ -126,7 +105,8 @@ TEST_P(sweep, drops_no_more_links_than_allowed) {
   EXPECT_TRUE(timers.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(all, sweep, testing::Values(wheel_geometry{1, 8}, wheel_geometry{2, 8}, wheel_geometry{}));
+INSTANTIATE_TEST_SUITE_P(all, idle_time,
+                         testing::ValuesIn(cases_from(0, {{1, 8}, {2, 8}, {1, 256}, {3, 4}, {7, 64}, {}})), case_name);
 
 // The dead links are far from where the cursor lands, so that a new timer need not wait for them to be dropped. (A
 // hashed wheel has no far: they share its few slots.)
