@@ -22,24 +22,20 @@ using time_point = tickwheel::clock::time_point;
 constexpr backoff_options exact{.base = 100ms, .cap = 1s, .kind = jitter_kind::none};
 
 /// An operation that notes when it was attempted again.
-class operation {
- public:
+struct operation {
   explicit operation(tickwheel::timer_service& timers,
                      const retry_options& options = {.max_attempts = 4, .backoff = exact},
                      retry_budget* budget = nullptr, std::uint64_t seed = 1)
       : timer{timers, *this, options, budget, seed}, timers_{timers} {}
 
-  std::vector<time_point> again;
-  std::function<void()> then;
-
- private:
   void attempt() noexcept {
     again.push_back(timers_.read_clock());
     const auto call = then;  // a copy, since the call may destroy this
     if (call) call();
   }
 
- public:
+  std::vector<time_point> again;
+  std::function<void()> then;
   tickwheel::retry_timer<&operation::attempt> timer;
 
  private:
