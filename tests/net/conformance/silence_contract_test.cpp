@@ -45,6 +45,25 @@ TYPED_TEST(silence_contract, counts_from_last_activity) {
   EXPECT_TRUE(this->fires_in_limit(60s));
 }
 
+TYPED_TEST(silence_contract, activity_resets_count_of_timeouts) {
+  if constexpr (requires { this->c.timer.notify_again(); }) {
+    std::vector<unsigned> notices;
+    this->c.then = [&] {
+      notices.push_back(this->c.timer.consecutive_timeouts());
+      EXPECT_EQ(this->c.timer.notify_again(), 0);
+    };
+    ASSERT_EQ(this->c.start(10s), 0);
+    this->advance(25s);
+    EXPECT_EQ(this->c.timer.consecutive_timeouts(), 2U);
+    this->c.heard();
+    EXPECT_EQ(this->c.timer.consecutive_timeouts(), 0U);
+    this->advance(10s - 1ns);
+    EXPECT_EQ(notices, (std::vector{1U, 2U}));
+    this->advance(11s);
+    EXPECT_EQ(notices, (std::vector{1U, 2U, 1U, 2U}));
+  }
+}
+
 TYPED_TEST(silence_contract, activity_at_last_moment_keeps_peer) {
   ASSERT_EQ(this->c.start(60s), 0);
   this->advance(60s - 1ns);

@@ -46,19 +46,6 @@ TEST_F(notify_again, without_it_handler_runs_no_more) {
   EXPECT_FALSE(c.timer.armed());
 }
 
-TEST_F(notify_again, touch_resets_count) {
-  keep_notifying();
-  ASSERT_EQ(c.timer.start(10s), 0);
-  advance(25s);
-  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
-  c.timer.touch();
-  EXPECT_EQ(c.timer.consecutive_timeouts(), 0U);
-  advance(10s - 1ns);
-  EXPECT_EQ(notices, (list{1, 2}));
-  advance(11s);
-  EXPECT_EQ(notices, (list{1, 2, 1, 2}));
-}
-
 TEST_F(notify_again, touch_in_handler_counts) {
   c.then = [&] {
     notices.push_back(c.timer.consecutive_timeouts());

@@ -131,22 +131,6 @@ TEST_F(write_idle_timeout, counts_anew_after_empty_queue) {
   EXPECT_TRUE(fires_in(10s));
 }
 
-TEST_F(write_idle_timeout, notifies_again_until_peer_takes_bytes) {
-  std::vector<unsigned> notices;
-  c.then = [&] {
-    notices.push_back(c.timer.consecutive_timeouts());
-    EXPECT_EQ(c.timer.notify_again(), 0);
-  };
-  ASSERT_EQ(c.timer.start(10s), 0);
-  c.timer.set_queued(1000);
-  advance(25s);
-  EXPECT_EQ(notices, (std::vector<unsigned>{1, 2}));
-  c.timer.set_queued(999);
-  EXPECT_EQ(c.timer.consecutive_timeouts(), 0U);
-  advance(11s);
-  EXPECT_EQ(notices, (std::vector<unsigned>{1, 2, 1}));
-}
-
 TEST_F(write_idle_timeout, resumed_with_empty_queue_does_not_expire) {
   ASSERT_EQ(c.timer.start(10s), 0);
   pause_for(1h);
