@@ -1,51 +1,23 @@
 // Idle peers on real sockets: a stall of the loop is not the peer's fault. stall_loop_test.cpp has a stall in each phase.
-#include <tickwheel/net/idle_timeout.hpp>
-
 #include "../../uv/support/live_test.hpp"
+#include "../support/awaited.hpp"
 
 using tickwheel::timer_service;
 
 namespace {
 
-using time_point = tickwheel::clock::time_point;
 using std::chrono::nanoseconds;
 
-time_point true_now() { return tickwheel::clock::now(); }
-
-/// A connection over a socket, which touches its idle timeout whenever bytes come.
-class peer {
- public:
-  peer(live_loop& loop, timer_service& timers, nanoseconds limit) : idle{timers, *this}, timers_{timers} {
-    reader_ = &loop.on_readable(sockets.ours(), [this] {
-      if (!sockets.receive()) return;
-      if (evicted == 0) ++reads_before_eviction;
-      touched = timers_.now();
-      idle.touch();
+/// A peer of an idle timeout, on a socket.
+struct peer : awaited {
+  peer(live_loop& loop, timer_service& timers, nanoseconds limit) : awaited{timers, means::idle_timeout} {
+    live_loop::hook& reader = loop.on_readable(sockets.ours(), [this] {
+      if (sockets.receive()) received();
     });
-    started = true_now();
-    EXPECT_EQ(idle.start(limit), 0);
+    reader.unref();  // the idle timeout holds the loop
+    start(limit);
   }
-
   socket_pair sockets;
-  int reads_before_eviction = 0;
-  int evicted = 0;
-  time_point started;
-  time_point touched{};
-  time_point at{};
-
- private:
-  void on_idle() noexcept {
-    ++evicted;
-    at = true_now();
-    reader_->close();
-  }
-
- public:
-  tickwheel::idle_timeout<&peer::on_idle> idle;
-
- private:
-  timer_service& timers_;
-  live_loop::hook* reader_ = nullptr;
 };
 
 constexpr nanoseconds limit = 50ms;
@@ -62,7 +34,7 @@ TEST_F(idle_peer, byte_soon_after_block_counts) {
     loop.after(20ms, [&] { one.sockets.peer_sends(); });
   });
   loop.run();
-  EXPECT_EQ(one.reads_before_eviction, 1);
+  EXPECT_EQ(one.heard, 1);
   EXPECT_GE(timers.stats().stalls, 1U);
 }
 
@@ -76,8 +48,9 @@ TEST_F(idle_peer, byte_behind_blocking_timer_handler_counts) {
   };
   p.arm(30ms);
   loop.run();
-  EXPECT_EQ(one.reads_before_eviction, 1);
-  EXPECT_GE(one.at, one.touched + limit);
+  EXPECT_EQ(one.heard, 1);
+  ASSERT_TRUE(one.timed_out);
+  EXPECT_GE(*one.timed_out, one.last + limit);
 }
 
 TEST_F(idle_peer, byte_behind_blocking_io_callback_counts) {
@@ -100,8 +73,8 @@ TEST_F(idle_peer, byte_behind_blocking_io_callback_counts) {
   });
   loop.run();
   EXPECT_EQ(p.fired, 1);
-  EXPECT_EQ(one.reads_before_eviction, 1);
-  EXPECT_EQ(one.evicted, 1);
+  EXPECT_EQ(one.heard, 1);
+  EXPECT_TRUE(one.timed_out);
 }
 
 TEST_F(idle_peer, only_silent_peer_is_evicted) {
@@ -114,27 +87,26 @@ TEST_F(idle_peer, only_silent_peer_is_evicted) {
   };
   p.arm(20ms);
   loop.run();
-  EXPECT_EQ(silent.evicted, 1);
-  EXPECT_GE(silent.at, silent.started + 150ms);
-  EXPECT_EQ(talks.reads_before_eviction, 20);
-  EXPECT_GE(talks.at, talks.touched + 150ms);
+  ASSERT_TRUE(silent.timed_out);
+  EXPECT_GE(*silent.timed_out, silent.started + 150ms);
+  EXPECT_EQ(talks.heard, 20);
+  ASSERT_TRUE(talks.timed_out);
+  EXPECT_GE(*talks.timed_out, talks.last + 150ms);
 }
 
 TEST_F(idle_peer, update_of_libuvs_time_evicts_nobody_early) {
   // as it does by itself between one batch of a thousand events and the next: what the touch took for a stall must stay one
   open();
   peer one{loop, timers, 200ms};
-  time_point heard;
   loop.once_in(phase::io, [&] {
     block_for(100ms);
     timers.update_now();
-    heard = true_now();
-    one.idle.touch();
+    one.received();
     uv_update_time(loop.get());
   });
   loop.run();
-  ASSERT_EQ(one.evicted, 1);
-  EXPECT_GE(one.at, heard + 200ms);
+  ASSERT_TRUE(one.timed_out);
+  EXPECT_GE(*one.timed_out, one.last + 200ms);
 }
 
 }  // namespace

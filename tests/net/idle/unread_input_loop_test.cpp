@@ -3,6 +3,7 @@
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/pending_calls.hpp>
 
+#include "../../../examples/support/descriptor_limit.hpp"
 #include "../../uv/support/live_test.hpp"
 #include "../../uv/support/long_runs.hpp"
 
@@ -10,7 +11,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -263,14 +263,7 @@ class unread_input : public live_test {
 // libuv handles at most 48 times 1024 descriptors in one poll.
 TEST_F(unread_input, more_descriptors_than_one_poll_handles_are_heard) {
   const std::size_t count = by_run_length(2'000, 60'000);
-  rlimit descriptors{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
-  if (descriptors.rlim_max < count + 100)
-    GTEST_SKIP() << "this process may have " << descriptors.rlim_max << " descriptors, and " << count + 100
-                 << " are needed";
-  const rlimit before = descriptors;
-  descriptors.rlim_cur = std::max<rlim_t>(descriptors.rlim_cur, count + 100);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  if (raise_descriptor_limit() < count + 100) GTEST_SKIP() << "too few descriptors for " << count << " of the test";
 
   open();
   struct listener {
@@ -301,8 +294,6 @@ TEST_F(unread_input, more_descriptors_than_one_poll_handles_are_heard) {
   });
   loop.run();
   EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const listener& l) { return l.who.evicted; }), 0);
-  all.clear();
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(in, input_after_block, testing::ValuesIn(all_phases),

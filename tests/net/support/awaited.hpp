@@ -89,7 +89,10 @@ class awaited : public tickwheel::pending_call {
   std::optional<time_point> timed_out;  // when it was given up
 
  private:
-  void on_timeout() noexcept { timed_out = tickwheel::clock::now(); }
+  void on_timeout() noexcept {
+    EXPECT_FALSE(timed_out) << "it was given up twice";
+    timed_out = tickwheel::clock::now();
+  }
   void on_failed(int error) noexcept {
     EXPECT_EQ(error, UV_ETIMEDOUT);
     on_timeout();
