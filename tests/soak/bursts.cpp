@@ -73,19 +73,12 @@ class loop_under_bursts {
 
   bool open() {
     // So only a datagram that is read before a verdict saves a peer, and not the time of blocks that idle time leaves out.
-    tickwheel::service_options charges_blocks;
-    charges_blocks.stall_grace = nanoseconds::max();
-    if (uv_loop_init(&loop_) != 0 || timers_.open(loop_, charges_blocks) != 0) return false;
-    tickwheel::service_options by_descriptor;
-    by_descriptor.wakeup = tickwheel::wake_by::timerfd;
-    if (const int error = beating_.open(loop_, by_descriptor); error == UV_ENOTSUP) {
-      if (beating_.open(loop_) != 0) return false;
-    } else if (error != 0) {
-      return false;
-    }
+    if (uv_loop_init(&loop_) != 0 || timers_.open(loop_, {.stall_grace = nanoseconds::max()}) != 0) return false;
+    int error = beating_.open(loop_, {.wakeup = tickwheel::wake_by::timerfd});
+    if (error == UV_ENOTSUP) error = beating_.open(loop_);
+    if (error != 0) return false;
     sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    uv_ip4_addr("127.0.0.1", 0, &at);
     int length = sizeof at;
     int room = 4 << 20;
     if (uv_udp_init(&loop_, &udp_) != 0 || uv_udp_bind(&udp_, reinterpret_cast<sockaddr*>(&at), 0) != 0) return false;

@@ -4,19 +4,16 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdio>
+#include <fstream>
 #include <vector>
 
 namespace soak {
 
 /// Returns the number of resident bytes; 0 if the system does not tell.
 inline double resident_bytes() {
-  std::FILE* const file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  unsigned long total = 0, resident = 0;
-  const int read = std::fscanf(file, "%lu %lu", &total, &resident);
-  std::fclose(file);
-  return read == 2 ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
+  std::ifstream file{"/proc/self/statm"};
+  double total = 0, resident = 0;  // in pages
+  return file >> total >> resident ? resident * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
 class memory_trend {

@@ -18,7 +18,6 @@
 #include "server.hpp"
 #include "workers.hpp"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +25,9 @@
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,13 +61,8 @@ struct options {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-std::size_t open_descriptors() {
-  DIR* const all = opendir("/proc/self/fd");
-  if (all == nullptr) return 0;
-  std::size_t count = 0;
-  while (readdir(all) != nullptr) ++count;  // NOLINT(concurrency-mt-unsafe): of our own stream
-  closedir(all);
-  return count;
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, std::filesystem::directory_iterator{});
 }
 
 // The descriptors that libuv opens with its first loop and never closes.
@@ -263,7 +259,7 @@ int main(int argc, char** argv) {
   if (const auto left = allocations::outstanding() - blocks; left != 0)
     with.wrong.report("%zu blocks of memory were not freed", left);
   if (const auto now = open_descriptors(); now != descriptors)
-    with.wrong.report("%zu descriptors were open before, and %zu are now", descriptors, now);
+    with.wrong.report("%td descriptors were open before, and %td are now", descriptors, now);
 
   if (with.wrong.count() == 0) {
     std::printf("right\n");
