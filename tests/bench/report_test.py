@@ -49,6 +49,15 @@ def benchmark(runs, name):
     return next(b for r in runs for b in r["output"].get("benchmarks", ()) if b["name"] == name)
 
 
+def assert_full_rows(test, page):
+    """Each row of a table has as many cells as its head."""
+    head = None
+    for line in page.splitlines():
+        head = (head or line.count("|")) if line.startswith("|") else None
+        if head:
+            test.assertEqual(line.count("|"), head, line)
+
+
 class Medians(unittest.TestCase):
     def test_are_of_all_repetitions(self):
         sample = figures().ns("rearm", "wheel", 1000)
@@ -121,13 +130,7 @@ class Page(unittest.TestCase):
         self.assertEqual(self.page, document.write(figures(), PLOTS, "benchmarks"))
 
     def test_has_as_many_cells_in_each_row_as_in_its_head(self):
-        head = None
-        for line in self.page.splitlines():
-            if not line.startswith("|"):
-                head = None
-                continue
-            head = head or line.count("|")
-            self.assertEqual(line.count("|"), head, line)
+        assert_full_rows(self, self.page)
 
 
 class DurableTasks(unittest.TestCase):
@@ -183,13 +186,7 @@ class DurableTasks(unittest.TestCase):
         self.assertIn("\n## SQLite\n", page)
 
     def test_have_as_many_cells_in_each_row_as_in_its_head(self):
-        head = None
-        for line in self.page().splitlines():
-            if not line.startswith("|"):
-                head = None
-                continue
-            head = head or line.count("|")
-            self.assertEqual(line.count("|"), head, line)
+        assert_full_rows(self, self.page())
 
     def test_are_measured_on_a_disk_and_not_pinned(self):
         calls = []
