@@ -52,25 +52,31 @@ class block_of_loop : public testing::TestWithParam<blocked> {
     });
   }
 
+  /// By each means, a thousand peers `send` a byte when the loop is about to block. Their limit ends at the time it is given.
+  template <class Send>
+  void expect_all_to_be_heard(Send send) {
+    for (const means by : all_means) {
+      std::deque<awaited> peers;
+      for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
+      const time_point begin = loop.now();
+      blocks_at(begin + 20ms, [&] { send(peers, begin + limit); });
+      loop.run();
+      int heard = 0;
+      for (const awaited& p : peers) heard += p.heard;
+      EXPECT_EQ(heard, 1000) << "by " << by;
+    }
+  }
+
   turned_loop loop{GetParam().order};
   timer_service timers;
 };
 
 TEST_P(block_of_loop, all_bytes_that_came_during_it_are_heard) {
-  for (const means by : all_means) {
-    std::deque<awaited> peers;
-    for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
-    const time_point begin = loop.now();
-    blocks_at(begin + 20ms, [&] {
-      // one after the other, the last just before its limit
-      for (std::size_t i = 0; i < peers.size(); ++i)
-        loop.readable_at(loop.now() + 29ms * (i + 1) / 1000, [&peers, i] { peers[i].received(); });
-    });
-    loop.run();
-    int heard = 0;
-    for (const awaited& p : peers) heard += p.heard;
-    EXPECT_EQ(heard, 1000) << "by " << by;
-  }
+  expect_all_to_be_heard([&](std::deque<awaited>& peers, time_point) {
+    // one after the other, the last just before its limit
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      loop.readable_at(loop.now() + 29ms * (i + 1) / 1000, [&peers, i] { peers[i].received(); });
+  });
 }
 
 TEST_P(block_of_loop, silent_peer_gains_no_more_than_it_lasted) {
@@ -106,18 +112,9 @@ TEST_P(block_of_loop, byte_is_heard_with_a_pass_in_each_iteration) {
 TEST_P(block_of_loop, all_are_heard_though_poll_reads_only_some) {
   if (is_unseen(GetParam())) GTEST_SKIP() << "such a block is not seen";
   loop.read_at_most(32);
-  for (const means by : all_means) {
-    std::deque<awaited> peers;
-    for (int i = 0; i < 1000; ++i) peers.emplace_back(timers, by).start(limit);
-    const time_point due = loop.now() + limit;
-    blocks_at(loop.now() + 20ms, [&] {
-      for (awaited& p : peers) loop.readable_at(due - 1ns, [&p] { p.received(); });
-    });
-    loop.run();
-    int heard = 0;
-    for (const awaited& p : peers) heard += p.heard;
-    EXPECT_EQ(heard, 1000) << "by " << by;
-  }
+  expect_all_to_be_heard([&](std::deque<awaited>& peers, time_point due) {
+    for (awaited& p : peers) loop.readable_at(due - 1ns, [&p] { p.received(); });
+  });
 }
 
 TEST_P(block_of_loop, stall_does_not_count_for_peer_that_sends_after_it) {

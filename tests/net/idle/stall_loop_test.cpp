@@ -108,49 +108,45 @@ INSTANTIATE_TEST_SUITE_P(requests, block_of_loop,
 /// A loop that is slow in each iteration, in the given phase.
 class slow_loop : public testing::TestWithParam<phase> {
  protected:
-  void begin() {
-    loop.once_in(GetParam(), [this] {
-      if (done()) return;
-      ++iterations;
-      block_for(slowness);
-      begin();
-    });
+  /// Runs the loop until a silent peer is given up, which must not come early.
+  void run_until_given_up(means by) {
+    ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
+    awaited silent{timers, by};
+    silent.start(limit);
+    be_slow_until_given_up(silent);
+    loop.run();
+    ASSERT_TRUE(silent.timed_out);
+    EXPECT_GE(*silent.timed_out, silent.started + limit);
   }
+
   static constexpr nanoseconds slowness = 25ms;
   static constexpr nanoseconds grace = 10ms;
+  int iterations = 0;
+  int iterations_after_limit = 0;
+
+ private:
+  void be_slow_until_given_up(const awaited& silent) {
+    loop.once_in(GetParam(), [this, &silent] {
+      iterations_after_limit += tickwheel::clock::now() >= silent.started + limit;
+      if (silent.timed_out) return;
+      ++iterations;
+      block_for(slowness);
+      be_slow_until_given_up(silent);
+    });
+  }
 
   live_loop loop;
   timer_service timers;
-  std::function<bool()> done;
-  int iterations = 0;
 };
 
 TEST_P(slow_loop, gives_up_idle_peer_after_as_many_graces_as_limit_has) {
-  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
-  awaited silent{timers, means::idle_timeout};
-  silent.start(limit);
-  done = [&] { return silent.timed_out.has_value(); };
-  begin();
-  loop.run();
-  ASSERT_TRUE(silent.timed_out);
-  EXPECT_GE(*silent.timed_out, silent.started + limit);
+  run_until_given_up(means::idle_timeout);
   EXPECT_LE(iterations, limit / grace + 3);
 }
 
 TEST_P(slow_loop, gives_up_request_within_iteration_of_deadline) {
-  ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = grace})), 0);
-  awaited silent{timers, means::deadline_timer};
-  silent.start(limit);
-  int iterations_after = 0;
-  done = [&] {
-    iterations_after += tickwheel::clock::now() >= silent.started + limit;
-    return silent.timed_out.has_value();
-  };
-  begin();
-  loop.run();
-  ASSERT_TRUE(silent.timed_out);
-  EXPECT_GE(*silent.timed_out, silent.started + limit);
-  EXPECT_LE(iterations_after, 3);
+  run_until_given_up(means::deadline_timer);
+  EXPECT_LE(iterations_after_limit, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(slow_in, slow_loop, testing::ValuesIn(all_phases),
