@@ -75,28 +75,6 @@ TEST_P(next_expiry, reaches_a_timer_in_at_most_one_step_a_level) {
   });
 }
 
-TEST_P(next_expiry, is_never_late_whatever_is_linked) {
-  std::mt19937 random{static_cast<unsigned>(origin) + geometry.slots};
-  probes all{timers, 64};
-  for (int step = 0; step < 300 && timers.now() < last_tick - 4 * geometry.slots; ++step) {
-    probe& p = all[random() % all.size()];
-    if (random() % 4 == 0)
-      timers.cancel(p);
-    else
-      timers.arm(p, timers.now() + delays[random() % delays.size()]);
-    tick earliest = never;
-    for (probe& q : all) earliest = std::min(earliest, q.deadline());
-    const tick next = timers.next_expiry();
-    ASSERT_LE(next, earliest);
-    ASSERT_GT(next, timers.now());
-    if (random() % 2 == 0 && next != never) {
-      timers.advance(next);
-      ASSERT_EQ(timers.lateness().max(), 0U);
-    }
-  }
-  EXPECT_TRUE(valid(timers));
-}
-
 INSTANTIATE_TEST_SUITE_P(all, next_expiry, testing::ValuesIn(few_cases()), case_name);
 
 class wakeups : public wheel_fixture {
