@@ -39,7 +39,7 @@ class loaded_task : public boost::intrusive::set_base_hook<> {
 
 /// Holds at most `capacity` tasks, by id.
 ///
-/// *Complexity:* O(1) per task, and O(log n) for one that is due. *Lifetime:* as the service's timers.
+/// *Complexity:* O(1) per task, and O(log n) for one that is due after a later one. *Lifetime:* as the service's timers.
 class task_window {
  public:
   /// Calls `wake` with `context` when a task becomes due.
@@ -58,7 +58,8 @@ class task_window {
   void forget(std::string_view id) noexcept;
   void clear() noexcept;
 
-  /// Returns the due task with the earliest time, or the one after `task`; null: there is none.
+  /// Returns the due task with the earliest time, or the one after `task`; null: there is none. Tasks of one time come in the order
+  /// in which they became due.
   loaded_task* first_due() noexcept { return due_.empty() ? nullptr : &*due_.begin(); }
   const loaded_task* first_due() const noexcept { return due_.empty() ? nullptr : &*due_.begin(); }
   loaded_task* after(loaded_task& task) noexcept {
@@ -86,9 +87,7 @@ class task_window {
   friend class loaded_task;
 
   struct by_time {
-    bool operator()(const loaded_task& a, const loaded_task& b) const noexcept {
-      return a.row.at != b.row.at ? a.row.at < b.row.at : a.row.id < b.row.id;
-    }
+    bool operator()(const loaded_task& a, const loaded_task& b) const noexcept { return a.row.at < b.row.at; }
   };
   struct by_id {
     using is_transparent = void;

@@ -218,6 +218,30 @@ TEST_F(scheduler, runs_at_most_max_running) {
   kept.clear();
 }
 
+TEST_F(scheduler, starts_the_oldest_first_in_any_order_of_loading) {
+  manual_node small{world, {.name = "small", .max_running = 1}};
+  ASSERT_EQ(small.open(), 0);
+  small.scheduler.pause();
+  small.schedule("second", -2s);
+  small.schedule("third", -1s);
+  small.schedule("first", -3s);
+  small.scheduler.resume();
+  small.advance(50ms);
+  EXPECT_EQ(small.started, (std::vector<std::string>{"first", "second", "third"}));
+}
+
+// Nothing is searched for them, however many become due at one moment.
+TEST_F(scheduler, starts_tasks_of_one_time_as_they_became_due) {
+  manual_node small{world, {.name = "small", .max_running = 1}};
+  ASSERT_EQ(small.open(), 0);
+  small.scheduler.pause();
+  const auto due = world.database->now();
+  for (const char* id : {"b", "c", "a"}) small.schedule({id, due, "", {}});
+  small.scheduler.resume();
+  small.advance(50ms);
+  EXPECT_EQ(small.started, (std::vector<std::string>{"b", "c", "a"}));
+}
+
 TEST_F(scheduler, loads_at_most_max_loaded_and_starts_all) {
   manual_node small{world, {.name = "small", .max_loaded = 8}};
   ASSERT_EQ(small.open(), 0);
