@@ -292,6 +292,20 @@ TEST_F(callback_caller_test, reused_connection_that_closes_is_repeated_once_on_a
   EXPECT_EQ(stats().repeated, 1U);
 }
 
+TEST_F(callback_caller_test, repeated_request_is_the_same_with_its_token) {
+  std::vector<std::string> requests;
+  serve([&](peer& p) {
+    requests.push_back(p.request);
+    p.requests == 1 ? p.write(ok) : p.close();
+  });
+  EXPECT_EQ(outcome().what, kind::done);
+  call({.url = callee->url(), .headers = {{"Timer-Attempt", "1"}, {"Timer-Token", "7"}}, .body = "{}"});
+  EXPECT_EQ(outcome_of_last().what, kind::done);
+  ASSERT_EQ(requests.size(), 3U);
+  EXPECT_THAT(requests[1], HasSubstr("\r\nTimer-Token: 7\r\n"));
+  EXPECT_EQ(requests[2], requests[1]);
+}
+
 TEST_F(callback_caller_test, repeated_request_that_closes_again_fails) {
   int total = 0;
   serve([&](peer& p) { ++total == 1 ? p.write(ok) : p.close(); });

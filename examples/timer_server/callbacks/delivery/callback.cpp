@@ -111,7 +111,8 @@ void callback::on_response(const response_reader& response) noexcept {
 }
 
 // A connection that was kept may have been closed by the callee just before it was used again. Then nothing is known of the
-// request, and it is sent once more. A callee that has seen it tells that by its Idempotency-Key.
+// request, and it is sent once more. It is the same call, so its headers are the same, also Timer-Token. A callee that has seen it
+// tells that by its Idempotency-Key.
 void callback::on_lost(const char* why, bool was_begun) noexcept {
   const bool was_reused = addresses_ == nullptr;
   connection_ = nullptr;
