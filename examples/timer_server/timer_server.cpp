@@ -17,6 +17,7 @@
 #include "http/api.hpp"
 #include "http/bearer_tokens.hpp"
 #include "http/http_connection.hpp"
+#include "service/dead_watch.hpp"
 #include "service/event_log.hpp"
 #include "service/listen_address.hpp"
 #include "service/service_metrics.hpp"
@@ -94,7 +95,8 @@ class service {
     callbacks_.emplace(loop_, asked_.callbacks);
     if (const int error = signals_.start(loop_.uv())) return error;
     if (const int error = listen(at)) return problem_ = "--listen " + asked_.listen + ": " + uv_strerror(error), error;
-    if (const int error = is_file(asked_.store) ? watch_.start() : 0) return error;
+    if (const int error = is_file(asked_.store) ? store_watch_.start() : 0) return error;
+    if (const int error = dead_watch_.start()) return error;
     timers_.on_due([this](durable::execution run) noexcept { executor_.start(std::move(run)); });
     return timers_.open([this](int error) noexcept { on_ready(error); });
   }
@@ -217,7 +219,10 @@ class service {
                      asked_.scheduler.max_attempts};
   std::optional<callback_caller> callbacks_;  // while the loop is open
   durable::scheduler timers_;
-  store_watch watch_{loop_.timers(), timers_, [this](std::string_view line) { write_of_store(log_, line); }};
+  store_watch store_watch_{loop_.timers(), timers_, [this](std::string_view line) { write_of_store(log_, line); }};
+  dead_watch dead_watch_{loop_.timers(), timers_, [this](std::uint64_t dead) {
+                           log_.write("dead_timers", {{"count", std::to_string(dead)}});
+                         }};
   api api_;
   connections peers_{loop_, drain_};
 };
