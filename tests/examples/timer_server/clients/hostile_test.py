@@ -5,6 +5,7 @@ import re
 import socket
 import sqlite3
 import subprocess
+import threading
 import time
 import unittest
 
@@ -35,6 +36,38 @@ def statuses(answers):
 
 def put(name, headers="", document=DOCUMENT):
     return f"PUT /v1/timers/{name} HTTP/1.1\r\n{HOST}{headers}Content-Length: {len(document)}\r\n\r\n{document}"
+
+
+class RawCallee:
+    """An endpoint that does with each connection what it is told, and then closes it."""
+
+    def __init__(self, behave):
+        self.connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, args=(behave,), daemon=True).start()
+
+    def _serve(self, behave):
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with peer:
+                try:
+                    behave(peer)
+                except OSError:  # the service has closed it
+                    pass
+
+    def close(self):
+        self._listener.close()
+
+
+def dead_timer(service, name):
+    """The timer if it is dead, else None."""
+    timer = json.loads(service.ask("GET", f"/v1/timers/{name}")[1])
+    return timer if timer["state"] == "dead" else None
 
 
 class Smuggling(unittest.TestCase):
@@ -151,6 +184,45 @@ class Callbacks(unittest.TestCase):
                                  ("callback", "https://127.0.0.1/"), ("callback", "http://user@127.0.0.1/"), ("callback", "//127.0.0.1/")):
                 document = {"in": "1h", "callback": "http://127.0.0.1:9/", field: value}
                 self.assertEqual(service.ask("PUT", "/v1/timers/a", document)[0], 422, (field, value))
+
+    def test_callee_that_misbehaves_is_told_in_the_last_error(self):
+        def stay_silent(peer):
+            while peer.recv(65536):
+                pass
+
+        def answer_for_ever(peer):
+            peer.recv(65536)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while True:
+                peer.sendall(b"1\r\nx\r\n")
+                time.sleep(0.001)
+
+        def answer(text):
+            return lambda peer: peer.recv(65536) and peer.sendall(text)
+
+        headers_for_ever = b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20000
+        redirect = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+        callees = {
+            "silent": (stay_silent, "timed out"),
+            "endless": (answer_for_ever, "timed out"),
+            "body": (answer(b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n"), "too large"),
+            "headers": (answer(headers_for_ever), "too large"),
+            "closed": (answer(b""), "without a response"),
+            "cut": (answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), "in the middle"),
+            "redirect": (answer(redirect), "redirects are not followed"),
+            "mail": (answer(b"220 mail.example ESMTP\r\n"), "HTTP/1"),
+        }
+        with Service("--max-attempts", "1", "--callback-timeout", "500ms") as service:
+            listeners = [RawCallee(behave) for behave, _ in callees.values()]
+            for name, listener in zip(callees, listeners):
+                document = {"in": "0s", "callback": f"http://{listener.address}/"}
+                self.assertEqual(service.ask("PUT", f"/v1/timers/{name}", document)[0], 201)
+            for name, (_, error) in callees.items():
+                timer = wait_for(lambda: dead_timer(service, name), f"{name} is not dead")
+                self.assertIn(error, timer["last_error"], name)
+            self.assertEqual([listener.connections for listener in listeners], [1] * len(listeners), "a failed call is not sent again")
+            for listener in listeners:
+                listener.close()
 
     def test_addresses_in_disguise_are_not_called(self):
         hosts = ["0.0.0.0", "[::]", "[::ffff:10.0.0.1]", "[::ffff:0.0.0.0]", "10.0.0.1", "169.254.169.254", "[fe80::1]",
