@@ -91,6 +91,23 @@ class Postgres(unittest.TestCase):
                 wait_for(lambda: len({path for path, _, _ in list(callee.calls)}) == 100, "a timer was not called")
                 self.assertEqual(second.stop(), 0)
 
+    def test_services_of_two_schemas_do_not_see_each_other(self):
+        with Callee() as callee, Database() as database:
+            with Service("--store", database.url, "--schema", "shop") as shop, Service("--store", database.url, "--schema", "bank") as bank:
+                for service, name in ((shop, "shop"), (bank, "bank")):
+                    document = {"in": "500ms", "callback": f"http://{callee.address}/{name}"}
+                    self.assertEqual(service.ask("PUT", "/v1/timers/a", document)[0], 201)
+                    self.assertEqual(service.ask("PUT", f"/v1/timers/only-{name}", {**document, "in": "1h"})[0], 201)
+                self.assertEqual(bank.ask("GET", "/v1/timers/only-shop")[0], 404)
+                self.assertEqual(bank.ask("DELETE", "/v1/timers/only-shop")[0], 404)
+                for name in ("shop", "bank"):
+                    callee.wait_for(f"/{name}")
+                for service in (shop, bank):
+                    self.assertEqual(service.stop(), 0)
+                self.assertEqual(sorted(path for path, _, _ in callee.calls), ["/bank", "/shop"])
+                self.assertIn(" started=1 ", shop.lines())
+                self.assertIn(" started=1 ", bank.lines())
+
     def test_lost_connection_has_a_line_and_each_line_is_json(self):
         with Database() as database, Service("--store", database.url, "--log", "json") as service:
             end_others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
