@@ -117,6 +117,7 @@ class service {
   void on_ready(int error) noexcept {
     if (error == UV_ECANCELED) return;
     if (error != 0) return fail(problem_of(error));
+    is_ready_ = true;
     log_.write("ready");
   }
 
@@ -135,7 +136,8 @@ class service {
     close_listener();
     api_.begin_drain();
     are_peers_gone_ = peers_.open == 0 || drain_.start({.hard_stop = asked_.drain, .spread = 0s, .seed = 0}) != 0;
-    are_calls_over_ = timers_.drain([this]() noexcept { on_calls_over(); }) != 0;
+    // before it is ready it has started nothing, and must not wait for a store that cannot be reached
+    are_calls_over_ = timers_.drain([this]() noexcept { on_calls_over(); }) != 0 || !is_ready_;
     if (deadline_.arm(asked_.drain) != 0) return end();
     end_if_drained();
   }
@@ -211,7 +213,7 @@ class service {
   tickwheel::drain<&service::on_peers_gone> drain_{loop_.timers(), *this};
   tickwheel::member_timer<&service::end> deadline_{loop_.timers(), *this};
   tickwheel::member_timer<&service::leave> leave_{loop_.timers(), *this};
-  bool are_peers_gone_ = false, are_calls_over_ = false, has_ended_ = false;
+  bool is_ready_ = false, are_peers_gone_ = false, are_calls_over_ = false, has_ended_ = false;
   executor executor_{[this](callback_request request, std::function<void(const callback_outcome&)> answered) {
                        callbacks_->call(std::move(request), std::move(answered));
                      },

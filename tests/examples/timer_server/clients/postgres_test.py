@@ -178,6 +178,14 @@ class Outage(unittest.TestCase):
                 callee.wait_for("/soon")
                 self.assertEqual(service.stop(), 0)
 
+    def test_service_that_waits_for_its_server_stops_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = f"postgresql://demo@/postgres?host={folder}"
+            with Service("--store", store, "--drain", "1h", is_ready=False) as service:
+                self.assert_alive_and_not_ready(service)
+                self.assertEqual(service.stop(), 0)
+                self.assertIn(" left_running=0\n", service.lines())
+
     def test_server_is_killed_while_clients_schedule_and_timers_are_due(self):
         with Callee() as callee, Database() as database, Service("--store", database.url, "--lease", "2s") as service:
             due_meanwhile = [f"meanwhile-{i}" for i in range(20)]
