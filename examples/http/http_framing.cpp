@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 namespace http = boost::beast::http;
 
@@ -91,6 +92,7 @@ bool http_framing::accept_header(handler& to) {
     const bool is_chunked = boost::beast::iequals(codings.first->value(), "chunked");
     if (!is_chunked || std::next(codings.first) != codings.second) return refuse(status::not_implemented, to);
     if (header.version() < 11) return refuse(status::bad_request, to);
+    header_ = header;
   }
   if (request_->is_done()) return complete(to);
   request_->eager(true);
@@ -120,6 +122,8 @@ http_framing::step http_framing::parse_body(std::string_view bytes, handler& to)
 }
 
 bool http_framing::complete(handler& to) {
+  // The parser adds the fields after a body in chunks to the header. They must not take the place of one there (RFC 9110, 6.5.1).
+  if (request_->chunked()) static_cast<http::fields&>(request_->get()) = std::move(header_);
   const bool goes_on = to.on_request(request_->get());
   request_.reset();
   return goes_on;

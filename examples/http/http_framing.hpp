@@ -80,7 +80,8 @@ class http_framing {
   bool refuse(status why, handler& to);
 
   framing_limits limits_;
-  std::optional<parser> request_;  // from the end of its header on
+  std::optional<parser> request_;      // from the end of its header on
+  boost::beast::http::fields header_;  // of a request whose body is in chunks
   std::string kept_;
   bool over_ = false, held_back_ = false;
 };

@@ -296,6 +296,23 @@ TEST_F(connection_test, two_authorizations_count_as_none) {
   EXPECT_EQ(c.sends("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").statuses(3), "401 201 401");
 }
 
+TEST_F(connection_test, fields_after_a_body_in_chunks_are_no_header) {
+  bearer_tokens tokens{{}};
+  ASSERT_EQ(tokens.read("0123456789abcdef"), "");
+  api guarded{loop.timers(), scheduler, {.tokens = &tokens}};
+  peers.requests = &guarded;
+  client c{*this};
+  const std::string token = "Authorization: Bearer 0123456789abcdef\r\n";
+  const auto get = [](const std::string& header, const std::string& trailer) {
+    return "GET /metrics HTTP/1.1\r\nHost: h\r\n" + header + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + trailer +
+           "\r\n";
+  };
+  EXPECT_EQ(c.sends(get("", token)).statuses(1), "401");
+  EXPECT_EQ(c.sends(get(token, token)).statuses(2), "401 200");
+  EXPECT_EQ(c.sends(get(token, "Connection: close\r\n")).statuses(3), "401 200 200");
+  EXPECT_EQ(c.sends(get(token, "")).statuses(4), "401 200 200 200");
+}
+
 TEST_F(connection_test, origin_tells_a_web_page) {
   api guarded{loop.timers(), scheduler, {.refuses_web_pages = true}};
   peers.requests = &guarded;
