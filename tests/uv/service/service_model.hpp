@@ -33,7 +33,13 @@ enum class act {
   read,
   close,
   open,
-  reopen
+  reopen,
+  ref,
+  unref,
+  ref_service,
+  unref_service,
+  arm_all,
+  cancel_all
 };
 
 struct step {
@@ -47,11 +53,12 @@ struct operation {
 };
 using operations = std::vector<operation>;
 
-inline constexpr std::size_t timers = 12;
+inline constexpr std::size_t few_timers = 12;
 
 class comparison {
  public:
-  comparison(const tickwheel::service_options& options, const operations& all) : options_{options}, all_{all} {
+  comparison(const tickwheel::service_options& options, const operations& all, std::size_t timers = few_timers)
+      : options_{options}, all_{all}, units_(timers), model_(timers), then_(timers), has_ref_(timers) {
     for (std::size_t id = 0; id < timers; ++id) make(id);
   }
 
@@ -69,6 +76,7 @@ class comparison {
 
   std::size_t fired() const { return fired_; }
   std::size_t waits() const { return waits_; }
+  std::size_t refused() const { return refused_in_all_; }
 
  private:
   // --- what is compared ---
@@ -123,7 +131,10 @@ class comparison {
     if (!holds) fail(what);
   }
 
-  void make(std::size_t id) { units_[id] = std::make_unique<unit>(*this, id); }
+  void make(std::size_t id) {
+    units_[id] = std::make_unique<unit>(*this, id);
+    has_ref_[id] = true;
+  }
 
   void forget(std::size_t id) {
     model_[id].reset();
@@ -146,10 +157,22 @@ class comparison {
       case act::again:
         read();
         return arm_at(s.id, own_due.value_or(time_.now()) + by, then);
-      case act::cancel:
-        expect(units_[s.id]->timeout.cancel() == model_[s.id].has_value(), "cancel answers wrongly");
-        if (model_[s.id]) forget(s.id);
+      case act::arm_all:
+        for (std::size_t id = 0; id < units_.size(); ++id) arm(id, by + id * 250ns, 0ns, then);
         return;
+      case act::cancel:
+        return cancel(s.id);
+      case act::cancel_all:
+        for (std::size_t id = 0; id < units_.size(); ++id) cancel(id);
+        return;
+      case act::ref:
+      case act::unref:
+        has_ref_[s.id] = s.what == act::ref;
+        return has_ref_[s.id] ? units_[s.id]->timeout.ref() : units_[s.id]->timeout.unref();
+      case act::ref_service:
+      case act::unref_service:
+        service_has_ref_ = s.what == act::ref_service;
+        return service_has_ref_ ? service_.ref() : service_.unref();
       case act::destroy:
         if (model_[s.id]) forget(s.id);
         return make(s.id);
@@ -178,6 +201,11 @@ class comparison {
     }
   }
 
+  void cancel(std::size_t id) {
+    expect(units_[id]->timeout.cancel() == model_[id].has_value(), "cancel answers wrongly");
+    if (model_[id]) forget(id);
+  }
+
   time_point read() {
     active_ = true;
     return service_.now();
@@ -185,6 +213,12 @@ class comparison {
 
   std::size_t own_armed() const {
     return static_cast<std::size_t>(std::count_if(model_.begin(), model_.end(), [](auto& m) { return m.has_value(); }));
+  }
+  // Returns true if a timer holds the loop.
+  bool is_held() const {
+    for (std::size_t id = 0; id < model_.size(); ++id)
+      if (service_has_ref_ && model_[id] && has_ref_[id]) return true;
+    return false;
   }
   template <class If>
   std::size_t posts(If&& wanted) const {
@@ -213,7 +247,10 @@ class comparison {
     if (was || own_armed() + remote_armed() < options_.max_armed) expect(answer == 0, "an arm is refused");
     if (!was && own_armed() + remote_armed() >= options_.max_armed)
       expect(answer == UV_ENOBUFS, "max_armed is exceeded");
-    if (answer != 0) ++refused_;
+    if (answer != 0) {
+      ++refused_;
+      ++refused_in_all_;
+    }
     return answer == 0;
   }
   void arm(std::size_t id, nanoseconds after, nanoseconds slack, const step& then) {
@@ -475,9 +512,9 @@ class comparison {
     expect(s.remote_ran == ran_posts_ && s.remote_accepted == ran_posts_ + posts_.size(), "another number was posted");
     expect(s.refused == refused_, "another number was refused");
     expect(s.stalls == stalls_ && s.stalled == stalled_, "stalls were counted otherwise");
-    expect(own_armed() == 0 || time_.alive(), "an armed timer does not hold the loop");
-    expect(own_armed() != 0 || !posts_.empty() || !time_.alive(), "nothing is armed, and the loop is held");
-    for (std::size_t id = 0; id < timers; ++id) {
+    expect(!is_held() || time_.alive(), "an armed timer does not hold the loop");
+    expect(is_held() || !posts_.empty() || !time_.alive(), "no timer and no post holds the loop, and it is held");
+    for (std::size_t id = 0; id < units_.size(); ++id) {
       const auto& m = model_[id];
       const auto& t = units_[id]->timeout;
       expect(t.armed() == m.has_value() && t.deadline() == (m ? m->due : time_point::max()), "another deadline");
@@ -491,7 +528,7 @@ class comparison {
   void run_out() {
     for (step& s : then_) s = {};
     for (auto& [number, p] : posts_) p.then = {};
-    for (std::size_t id = 0; id < timers && open_; ++id)
+    for (std::size_t id = 0; id < model_.size() && open_; ++id)
       if (model_[id] && model_[id]->due > time_.now() + 1h) perform({act::cancel, id}, {}, {});
     for (int turns = 0; turns < 5000 && open_ && !wrong_ && (own_armed() != 0 || !posts_.empty()); ++turns) {
       wait();
@@ -505,12 +542,16 @@ class comparison {
   tickwheel::manual_driver time_{time_point{1h}};
   tickwheel::timer_service service_;
   tickwheel::remote_handle remote_;
-  std::array<std::unique_ptr<unit>, timers> units_;
+
+  // by the ids of the timers
+  std::vector<std::unique_ptr<unit>> units_;
+  std::vector<std::optional<armed>> model_;
+  std::vector<step> then_;
+  std::vector<bool> has_ref_;
 
   bool open_ = false;
+  bool service_has_ref_ = true;
   time_point origin_{};
-  std::array<std::optional<armed>, timers> model_;
-  std::array<step, timers> then_{};
   std::map<std::uint64_t, posted> posts_;
   verdicts v_;
   nanoseconds busy_{};  // since the last turn
@@ -526,7 +567,7 @@ class comparison {
 
   std::uint64_t stalls_ = 0, refused_ = 0, ran_timers_ = 0, ran_posts_ = 0;
   nanoseconds stalled_{};
-  std::size_t fired_ = 0, waits_ = 0, at_ = 0;
+  std::size_t fired_ = 0, waits_ = 0, refused_in_all_ = 0, at_ = 0;
   std::optional<std::string> wrong_;
 };
 

@@ -57,15 +57,17 @@ class generator {
  public:
   explicit generator(std::uint64_t seed) : random_{seed} {
     constexpr std::array ticks{1us, 17us, 131us, 1000us};
-    constexpr std::array geometries{wheel_geometry{1, 8}, wheel_geometry{2, 4}, wheel_geometry{3, 8},
-                                    wheel_geometry{3, 1024}};
-    constexpr std::array<std::size_t, 5> works{1, 2, 3, 1000, 1000};
+    constexpr std::array geometries{wheel_geometry{1, 8}, wheel_geometry{2, 4},   wheel_geometry{3, 8},
+                                    wheel_geometry{},     wheel_geometry{1, 512}, wheel_geometry{3, 32}};
+    constexpr std::array<std::size_t, 6> works{1, 2, 3, 7, 1000, 1000};
     constexpr std::array<std::size_t, 3> limits{3, 9, unlimited};
     constexpr std::array<unsigned, 4> io_waits{0, 1, 2, 100};
     options.tick = any_of(ticks);
     options.geometry = any_of(geometries);
     options.work_per_pass = any_of(works);
-    options.max_armed = any_of(limits);
+    // now and then more links than an idle turn drops
+    if (random_() % 20 == 0) timers = 400;
+    options.max_armed = timers == few_timers ? any_of(limits) : 350;
     options.max_queued = any_of(limits);
     options.io_wait = any_of(io_waits);
     for (std::size_t left = 20 + random_() % 200; left != 0; --left) all.push_back(any_operation());
@@ -73,6 +75,7 @@ class generator {
 
   service_options options;
   operations all;
+  std::size_t timers = few_timers;
 
  private:
   template <class T, std::size_t N>
@@ -112,13 +115,16 @@ class generator {
     return {what, random_() % timers, by.count()};
   }
   operation any_operation() {
-    constexpr std::array firsts{act::arm,  act::arm,  act::arm,  act::arm_slack, act::arm_at, act::arm_at, act::cancel,
-                                act::post, act::post, act::post, act::destroy,   act::block,  act::sleep,  act::sleep,
-                                act::wait, act::wait, act::wait, act::turn,      act::turn,   act::turn,   act::turn,
-                                act::turn, act::turn, act::turn, act::turn,      act::read};
-    constexpr std::array thens{act::none,   act::none, act::arm,   act::arm_at, act::again,
-                               act::cancel, act::post, act::block, act::read,   act::destroy};
-    const act first = random_() % 150 == 0 ? act::close : random_() % 20 == 0 ? act::open : any_of(firsts);
+    constexpr std::array firsts{act::arm,    act::arm,   act::arm,  act::arm_slack, act::arm_at,  act::arm_at,
+                                act::cancel, act::post,  act::post, act::post,      act::destroy, act::block,
+                                act::sleep,  act::sleep, act::wait, act::wait,      act::wait,    act::turn,
+                                act::turn,   act::turn,  act::turn, act::turn,      act::turn,    act::turn,
+                                act::turn,   act::read,  act::ref,  act::unref,     act::unref};
+    constexpr std::array thens{act::none, act::none,  act::arm,  act::arm_at,  act::again, act::cancel,
+                               act::post, act::block, act::read, act::destroy, act::ref,   act::unref};
+    constexpr std::array rare{act::open,          act::open,    act::ref_service, act::ref_service,
+                              act::unref_service, act::arm_all, act::cancel_all,  act::cancel_all};
+    const act first = random_() % 150 == 0 ? act::close : random_() % 10 == 0 ? any_of(rare) : any_of(firsts);
     const act then = random_() % 150 == 0 ? act::close : random_() % 150 == 0 ? act::reopen : any_of(thens);
     operation made{of(first), of(then)};
     if (then == act::again) made.then.id = made.first.id;
@@ -132,8 +138,11 @@ class generator {
 std::string kind_of(const std::optional<std::string>& wrong) { return wrong ? wrong->substr(wrong->find(':')) : ""; }
 
 // Leaves out what is not needed to fail in that way.
-operations shrunk(const service_options& options, operations all, const std::string& kind) {
-  const auto fails = [&](const operations& some) { return kind_of(comparison{options, some}.run()) == kind; };
+operations shrunk(const generator& made, const std::string& kind) {
+  operations all = made.all;
+  const auto fails = [&](const operations& some) {
+    return kind_of(comparison{made.options, some, made.timers}.run()) == kind;
+  };
   for (std::size_t length = all.size(); length != 0; length /= 2) {
     for (std::size_t from = 0; from + length <= all.size();) {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(from);
@@ -153,8 +162,10 @@ operations shrunk(const service_options& options, operations all, const std::str
 }
 
 std::string text_of(const service_options& o, const operations& all) {
-  constexpr std::array names{"none",  "arm",   "arm_slack", "arm_at", "again", "cancel", "destroy", "post",
-                             "block", "sleep", "wait",      "turn",   "read",  "close",  "open",    "reopen"};
+  constexpr std::array names{"none",        "arm",           "arm_slack", "arm_at",    "again", "cancel",
+                             "destroy",     "post",          "block",     "sleep",     "wait",  "turn",
+                             "read",        "close",         "open",      "reopen",    "ref",   "unref",
+                             "ref_service", "unref_service", "arm_all",   "cancel_all"};
   std::ostringstream out;
   const auto write = [&](const step& s) {
     out << "{act::" << names[static_cast<std::size_t>(s.what)] << ", " << s.id << ", " << s.by << '}';
@@ -179,20 +190,23 @@ TEST(service_model, agrees_about_what_has_failed_once) {
 
 TEST(service_model, agrees_about_random_operations) {
   const std::size_t seeds = by_run_length(1000, 20'000);
-  std::size_t fired = 0, waits = 0;
+  std::size_t fired = 0, waits = 0, refused = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const generator made{seed};
-    comparison both{made.options, made.all};
+    comparison both{made.options, made.all, made.timers};
     if (const auto wrong = both.run()) {
-      const operations fewer = shrunk(made.options, made.all, kind_of(wrong));
-      FAIL() << "seed " << seed << ", " << *comparison(made.options, fewer).run() << '\n'
+      const operations fewer = shrunk(made, kind_of(wrong));
+      FAIL() << "seed " << seed << ", " << made.timers << " timers, "
+             << *comparison(made.options, fewer, made.timers).run() << '\n'
              << text_of(made.options, fewer);
     }
     fired += both.fired();
     waits += both.waits();
+    refused += both.refused();
   }
   EXPECT_GT(fired, 10 * seeds);  // else it would test little
   EXPECT_GT(waits, seeds);
+  EXPECT_GT(refused, seeds);
 }
 
 }  // namespace
