@@ -81,28 +81,6 @@ TEST_F(loop_liveness, cancel_of_last_timer_ends_it) {
   EXPECT_LT(tickwheel::clock::now() - begin, 5s);
 }
 
-TEST_F(loop_liveness, unreferenced_timer_does_not_hold) {
-  open();
-  p.timeout.unref();
-  EXPECT_FALSE(p.timeout.has_ref());
-  p.arm(1h);
-  EXPECT_FALSE(alive());
-  loop.run();
-  EXPECT_TRUE(p.timeout.armed());
-}
-
-TEST_F(loop_liveness, unreferenced_timer_fires_while_loop_is_held) {
-  open();
-  probe quiet{timers}, loud{timers};
-  quiet.timeout.unref();
-  quiet.arm(5ms);
-  loud.arm(20ms);
-  loop.run();
-  EXPECT_EQ(quiet.fired, 1);
-  EXPECT_EQ(loud.fired, 1);
-  EXPECT_FALSE(alive());
-}
-
 TEST_F(loop_liveness, does_not_wait_for_later_unreferenced_timer) {
   open();
   probe quiet{timers}, loud{timers};

@@ -84,12 +84,4 @@ TEST_F(request_pass, open_answers_error_of_uv_async_init) {
   EXPECT_TRUE(fires(own, [&] { loop.run(); }));
 }
 
-TEST_F(request_pass, does_not_hold_the_loop) {
-  live_loop loop;
-  timer_service own;
-  ASSERT_EQ(own.open(loop), 0);
-  EXPECT_EQ(uv_loop_alive(loop.get()), 0);
-  loop.run();
-}
-
 }  // namespace

@@ -48,11 +48,6 @@ struct post_delivery_test : ::testing::Test {
     timers.entries().clear(
         [&](tickwheel::wheel_entry& entry) noexcept { posts.forget(tickwheel::timer::from(entry), ended); });
   }
-  tickwheel::service_stats stats() const {
-    tickwheel::service_stats counted;
-    posts.count(counted);
-    return counted;
-  }
 
   std::vector<int> order;
   still_driver loop;
@@ -63,17 +58,6 @@ struct post_delivery_test : ::testing::Test {
   post_queue* queue = post_queue::make(100, 100);
   post_delivery posts{never_opened, timers, log};
 };
-
-TEST_F(post_delivery_test, runs_calls_in_order_of_posting) {
-  for (int i = 0; i < 3; ++i) post(i);
-  EXPECT_FALSE(posts.any_left());
-  posts.take();
-  EXPECT_TRUE(posts.any_left());
-  deliver();
-  EXPECT_EQ(order, (std::vector{0, 1, 2}));
-  EXPECT_FALSE(posts.any_left());
-  EXPECT_EQ(stats().remote_ran, 3U);
-}
 
 TEST_F(post_delivery_test, delivers_no_more_than_the_visits) {
   for (int i = 0; i < 3; ++i) post(i);
@@ -97,39 +81,6 @@ TEST_F(post_delivery_test, batch_ends_with_last_call_taken_before) {
   deliver(2);
   EXPECT_FALSE(posts.batch_is_left());
   EXPECT_TRUE(posts.any_left());
-}
-
-TEST_F(post_delivery_test, delayed_call_becomes_a_timer) {
-  post(0, 5ms);
-  posts.take();
-  deliver();
-  EXPECT_EQ(posts.armed(), 1U);
-  EXPECT_EQ(timers.entries().armed(), 1U);
-  EXPECT_TRUE(order.empty());
-}
-
-TEST_F(post_delivery_test, delay_that_has_passed_runs_at_once) {
-  post(0, 5ms);
-  loop.time += 5ms;
-  posts.take();
-  deliver();
-  EXPECT_EQ(order.size(), 1U);
-  EXPECT_EQ(posts.armed(), 0U);
-}
-
-TEST_F(post_delivery_test, close_ends_every_call_wherever_it_is) {
-  post(0, 5ms);
-  posts.take();
-  deliver();  // in the wheel
-  post(1);
-  posts.take();  // taken
-  post(2);       // queued
-  close();
-  EXPECT_TRUE(order.empty());
-  EXPECT_EQ(posts.armed(), 0U);
-  EXPECT_EQ(stats().remote_cancelled, 3U);
-  posted_operation* refused = nullptr;
-  EXPECT_EQ(queue->reserve({}, refused), UV_ECANCELED);
 }
 
 TEST_F(post_delivery_test, needs_loop_while_a_hold_is_left) {

@@ -59,20 +59,6 @@ TEST_F(armed_timers_test, schedule_cancels_wakeup_if_nothing_is_armed) {
   EXPECT_EQ(timers.wakes_at(), tickwheel::never);
 }
 
-TEST_F(armed_timers_test, timer_without_reference_does_not_hold_loop) {
-  owner_of_a.unref();
-  arm(a, 5ms);
-  EXPECT_FALSE(loop.held);
-  arm(b, 5ms);
-  timers.change_ref(false);  // of b, as its unref does
-  EXPECT_FALSE(loop.held);
-  timers.change_ref(true);
-  EXPECT_TRUE(loop.held);
-  timers.cancel(b);
-  timers.cancel_slow_path(a);
-  EXPECT_EQ(timers.alive().unref_armed(), 0U);
-}
-
 TEST_F(armed_timers_test, zero_delay_asks_for_pass) {
   EXPECT_EQ(arm(a, 0ns), 0);
   EXPECT_EQ(loop.passes_asked, 1);
@@ -101,16 +87,6 @@ TEST_F(armed_timers_test, wheel_catches_up_before_first_arm) {
   EXPECT_EQ(timers.entries().now(), timers.ticks().floor(loop.time));
 }
 
-TEST_F(armed_timers_test, arm_is_refused_beyond_max_armed) {
-  open(1);
-  EXPECT_EQ(arm(a, 5ms), 0);
-  EXPECT_EQ(arm(b, 5ms), UV_ENOBUFS);
-  EXPECT_EQ(timers.arm_tick(b, 5), UV_ENOBUFS);
-  EXPECT_FALSE(b.armed());
-  EXPECT_EQ(timers.refused(), 2U);
-  EXPECT_EQ(arm(a, 6ms), 0);  // an armed one only moves
-}
-
 TEST_F(armed_timers_test, arm_again_is_never_refused) {
   open(1);
   arm(a, 5ms);
@@ -124,29 +100,6 @@ TEST_F(armed_timers_test, kept_place_serves_its_timer_only) {
   EXPECT_EQ(arm(b, 5ms), UV_ENOBUFS);
   EXPECT_EQ(timers.arm_at(a, loop.time + 5ms), 0);
   EXPECT_FALSE(timers.alive().keeps_place(a));
-}
-
-TEST_F(armed_timers_test, arm_is_refused_when_closed) {
-  timers.close();
-  EXPECT_EQ(arm(a, 5ms), UV_ECANCELED);
-  EXPECT_EQ(timers.arm_at(a, loop.time + 5ms), UV_ECANCELED);
-  EXPECT_EQ(timers.arm_tick(a, 5), UV_ECANCELED);
-  EXPECT_FALSE(a.armed());
-}
-
-TEST_F(armed_timers_test, arm_before_any_open_stops_debug_build) {
-#ifndef NDEBUG
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  armed_timers fresh;
-  EXPECT_DEATH((void)fresh.arm_after(a, 5ms, 0ns), "never opened");
-#endif
-}
-
-TEST_F(armed_timers_test, slack_gathers_timers_on_one_tick) {
-  EXPECT_EQ(timers.arm_after(a, 50ms, 20ms), 0);
-  loop.time += 3ms;
-  EXPECT_EQ(timers.arm_after(b, 50ms, 20ms), 0);
-  EXPECT_EQ(a.deadline(), b.deadline());
 }
 
 }  // namespace

@@ -131,14 +131,6 @@ TEST_P(posts_before_timers, all_are_delivered) {
   for (const probe& call : calls) EXPECT_EQ(call.fired, 0);
 }
 
-TEST_P(posts_before_timers, run_in_order) {
-  std::vector<int> order;
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(handle.post(0s, [&order, i]() noexcept { order.push_back(i); }), 0);
-  service.advance(0s);
-  ASSERT_EQ(order.size(), 20U);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
-}
-
 TEST_P(posts_before_timers, are_delivered_while_timers_wait_for_input) {
   probe p{timers, 10ms};
   settle(service);

@@ -85,21 +85,6 @@ TEST_F(liveness_test, kept_place_is_nobody_elses) {
   EXPECT_EQ(alive.places_left(timers), 1U);
 }
 
-TEST_F(liveness_test, timer_without_reference_does_not_hold) {
-  alive.add_unref();
-  timers.arm(entries[0], 10);
-  update();
-  EXPECT_FALSE(alive.held());
-  arm(1);
-  EXPECT_TRUE(alive.held());
-  cancel(1);
-  update();
-  EXPECT_FALSE(alive.held());
-  alive.remove_unref();
-  update();
-  EXPECT_TRUE(alive.held());
-}
-
 TEST_F(liveness_test, service_without_reference_holds_for_others_only) {
   arm(0);
   alive.set_ref(false);
@@ -108,15 +93,6 @@ TEST_F(liveness_test, service_without_reference_holds_for_others_only) {
   alive.set_others(true);
   update();
   EXPECT_TRUE(alive.held());
-}
-
-TEST_F(liveness_test, others_hold_without_timers) {
-  alive.set_others(true);
-  update();
-  EXPECT_TRUE(alive.held());
-  alive.set_others(false);
-  update();
-  EXPECT_FALSE(alive.held());
 }
 
 TEST_F(liveness_test, restart_keeps_reference_of_service) {

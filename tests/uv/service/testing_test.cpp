@@ -1,6 +1,5 @@
 // The manual_service that users test with: it runs timers on manual time, and reports a broken service.
 #include <tickwheel/testing.hpp>
-#include <tickwheel/uv/remote.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include "../../support/prelude.hpp"
@@ -41,31 +40,6 @@ TEST(manual_service, turn_runs_what_is_due_without_moving_the_clock) {
   EXPECT_EQ(ran, 1);
   EXPECT_EQ(manual.time.now(), before);
   EXPECT_FALSE(manual.turn());
-}
-
-TEST(manual_service, advance_delivers_posts) {
-  manual_service manual;
-  int ran = 0;
-  ASSERT_EQ(manual.timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
-  manual.advance(0s);
-  EXPECT_EQ(ran, 1);
-}
-
-TEST(manual_service, takes_the_options_of_the_service) {
-  manual_service manual{{.max_armed = 1}};
-  tickwheel::callback_timer first{manual.timers, []() noexcept {}};
-  tickwheel::callback_timer second{manual.timers, []() noexcept {}};
-  EXPECT_EQ(first.arm(1s), 0);
-  EXPECT_EQ(second.arm(1s), UV_ENOBUFS);
-}
-
-TEST(manual_service, may_be_closed_by_the_test) {
-  manual_service manual;
-  tickwheel::callback_timer timeout{manual.timers, []() noexcept {}};
-  ASSERT_EQ(timeout.arm(1s), 0);
-  manual.timers.close();
-  manual.advance(1h);
-  EXPECT_FALSE(timeout.armed());
 }
 
 TEST(manual_service, reports_why_it_could_not_open) {
