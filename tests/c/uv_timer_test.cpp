@@ -25,6 +25,7 @@ struct pair {
   uv_timer_t uv;
   tw_timer_t tw;
   int uv_ran = 0, tw_ran = 0;
+  bool uv_was_active = false, tw_was_active = false;  // in the callback that ran last
   time_point ran_at{};
   in_callback uv_next, tw_next;
   bool restarted = false;  // in a callback, which each has at another time
@@ -38,6 +39,7 @@ struct pair {
   static void on_uv(uv_timer_t* t) {
     auto& self = *static_cast<pair*>(t->data);
     ++self.uv_ran;
+    self.uv_was_active = uv_is_active(self.base()) != 0;
     self.ran_at = turned_loop::now();
     const in_callback next = std::exchange(self.uv_next, {});
     if (next.what == in_callback::stop) uv_timer_stop(t);
@@ -49,6 +51,7 @@ struct pair {
   static void on_tw(tw_timer_t* t) {
     auto& self = *static_cast<pair*>(t->data);
     ++self.tw_ran;
+    self.tw_was_active = tw_timer_is_active(t) != 0;
     self.ran_at = turned_loop::now();
     const in_callback next = std::exchange(self.tw_next, {});
     if (next.what == in_callback::stop) tw_timer_stop(t);
@@ -68,6 +71,7 @@ struct pair {
 
   void compare() const {
     EXPECT_EQ(tw_ran, uv_ran);
+    EXPECT_EQ(tw_was_active, uv_was_active);
     EXPECT_EQ(tw_timer_is_active(&tw) != 0, uv_is_active(base()) != 0);
     EXPECT_EQ(tw_timer_is_closing(&tw) != 0, uv_is_closing(base()) != 0);
     EXPECT_EQ(tw_timer_has_ref(&tw) != 0, uv_has_ref(base()) != 0);
