@@ -16,7 +16,7 @@ constexpr nanoseconds noise = 500ms;  // what else the machine does
 
 /// A connection, with something that waits for a byte of it.
 struct peer {
-  peer(live_loop& loop, timer_service& timers, const tcp_pair& connection, means by)
+  peer(live_loop& loop, timer_service& timers, const socket_pair& connection, means by)
       : awaits{timers, by}, reader{loop.on_readable(connection.ours(), [this, &connection] {
           if (connection.receive()) awaits.received();
         })} {
@@ -41,12 +41,12 @@ class block_of_loop : public testing::TestWithParam<std::tuple<phase, means, nan
   void SetUp() override {
     if (connections().size() != talking + silent) GTEST_SKIP() << "too few descriptors for as many connections";
     ASSERT_EQ(timers.open(loop, with_wakeup({.stall_grace = std::get<2>(GetParam())})), 0);
-    for (const tcp_pair& connection : connections())
+    for (const socket_pair& connection : connections())
       peers.emplace_back(loop, timers, connection, std::get<1>(GetParam()));
   }
 
-  static std::deque<tcp_pair>& connections() {
-    static std::deque<tcp_pair> all;
+  static std::deque<socket_pair>& connections() {
+    static std::deque<socket_pair> all;
     return all;
   }
 

@@ -254,8 +254,7 @@ TEST_F(timerfd_wakeup, gives_descriptor_back_after_handles_were_closed) {
   const auto before = descriptors();
   open();
   p.arm(1ms);
-  uv_walk(
-      loop.get(), [](uv_handle_t* h, void*) { uv_close(h, nullptr); }, nullptr);
+  close_each_handle(loop.get());
   loop.run();
   timers.close();
   EXPECT_EQ(descriptors(), before);

@@ -298,13 +298,8 @@ TEST_F(remote_loop, ends_after_close_although_handles_are_left) {
 TEST_F(remote_loop, whose_handles_a_walk_closed_keeps_posts_until_close) {
   open();
   callable_log log;
-  uv_walk(
-      loop.get(),
-      [](uv_handle_t* h, void* arg) {
-        EXPECT_TRUE(static_cast<timer_service*>(arg)->owns(h));
-        if (!uv_is_closing(h)) uv_close(h, nullptr);
-      },
-      &timers);
+  for_each_handle(loop.get(), [this](uv_handle_t* h) { EXPECT_TRUE(timers.owns(h)); });
+  close_each_handle(loop.get());
   EXPECT_EQ(timers.remote().post(counted_callable<>{log}), 0);
   uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_EQ(timers.remote().post(counted_callable<>{log}), 0);

@@ -237,8 +237,7 @@ TEST_F(out_of_memory, close_after_closed_handles_needs_none) {
   counter c{timers};
   c.arm(1ms);
   const no_memory none;
-  uv_walk(
-      loop.get(), [](uv_handle_t* h, void*) { uv_close(h, nullptr); }, nullptr);
+  close_each_handle(loop.get());
   timers.close();
   uv_run(loop.get(), UV_RUN_DEFAULT);
   EXPECT_FALSE(none.was_asked_for());

@@ -6,12 +6,9 @@
 
 #include <tickwheel/uv/service_options.hpp>
 
-#include "../../support/prelude.hpp"
+#include "socket_pair.hpp"
 
 #include <uv.h>
-
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <string_view>
 
@@ -31,28 +28,19 @@ inline tickwheel::service_options with_wakeup(tickwheel::service_options options
 /// Blocks the loop, in a callback.
 inline void block_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
 
-/// Two connected stream sockets.
-class socket_pair {
- public:
-  socket_pair() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends_.data()), 0); }
-  ~socket_pair() {
-    for (const int end : ends_) ::close(end);
-  }
-  socket_pair(const socket_pair&) = delete;
-  socket_pair& operator=(const socket_pair&) = delete;
+/// Calls `call` for each handle of the loop, within a uv_walk.
+template <class F>
+void for_each_handle(uv_loop_t* loop, F call) {
+  uv_walk(
+      loop, [](uv_handle_t* h, void* arg) { (*static_cast<F*>(arg))(h); }, &call);
+}
 
-  int ours() const { return ends_[0]; }
-  void peer_sends() const { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
-  /// Reads what there is; false when there was nothing.
-  bool receive() const {
-    std::array<char, 64> bytes;
-    return ::read(ends_[0], bytes.data(), bytes.size()) > 0;
-  }
-  int theirs() const { return ends_[1]; }
-
- private:
-  std::array<int, 2> ends_{};
-};
+/// Closes each handle that is not closing, as a program does at its end.
+inline void close_each_handle(uv_loop_t* loop) {
+  for_each_handle(loop, [](uv_handle_t* h) {
+    if (!uv_is_closing(h)) uv_close(h, nullptr);
+  });
+}
 
 enum class phase { io, timer, idle, prepare, check, close };
 inline constexpr phase all_phases[] = {phase::io,      phase::timer, phase::idle,
@@ -160,28 +148,14 @@ class live_loop {
 
   // callbacks of every iteration; they do not keep the loop alive
   hook& each_prepare(action call) {
-    hook& h = add(std::move(call));
-    uv_prepare_init(&loop_, &h.handle.prepare);
-    h.base()->data = &h;
-    uv_prepare_start(&h.handle.prepare, &hook::run<uv_prepare_t>);
-    return h.unref();
+    return start(&uv_any_handle::prepare, uv_prepare_init, uv_prepare_start, std::move(call)).unref();
   }
   hook& each_check(action call) {
-    hook& h = add(std::move(call));
-    uv_check_init(&loop_, &h.handle.check);
-    h.base()->data = &h;
-    uv_check_start(&h.handle.check, &hook::run<uv_check_t>);
-    return h.unref();
+    return start(&uv_any_handle::check, uv_check_init, uv_check_start, std::move(call)).unref();
   }
 
   // these do keep it alive
-  hook& each_idle(action call) {
-    hook& h = add(std::move(call));
-    uv_idle_init(&loop_, &h.handle.idle);
-    h.base()->data = &h;
-    uv_idle_start(&h.handle.idle, &hook::run<uv_idle_t>);
-    return h;
-  }
+  hook& each_idle(action call) { return start(&uv_any_handle::idle, uv_idle_init, uv_idle_start, std::move(call)); }
   hook& on_readable(int fd, action call) {
     hook& h = add(std::move(call));
     EXPECT_EQ(uv_poll_init(&loop_, &h.handle.poll, fd), 0);
@@ -242,6 +216,14 @@ class live_loop {
   hook& add(action call) {
     hook& h = hooks_.emplace_back();
     h.call = std::move(call);
+    return h;
+  }
+  template <class H>
+  hook& start(H uv_any_handle::*handle, int (*init)(uv_loop_t*, H*), int (*begin)(H*, void (*)(H*)), action call) {
+    hook& h = add(std::move(call));
+    init(&loop_, &(h.handle.*handle));
+    h.base()->data = &h;
+    begin(&(h.handle.*handle), &hook::run<H>);
     return h;
   }
   hook& start_timer(hook& h, std::chrono::milliseconds delay) {

@@ -2,38 +2,12 @@
 #pragma once
 
 #include "../../../examples/support/descriptor_limit.hpp"
-#include "../../support/prelude.hpp"
+#include "socket_pair.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-/// The two ends of a connection. Ours does not block.
-class tcp_pair {
- public:
-  tcp_pair(int ours, int theirs) noexcept : ours_{ours}, theirs_{theirs} {}
-  ~tcp_pair() {
-    ::close(ours_);
-    ::close(theirs_);
-  }
-  tcp_pair(const tcp_pair&) = delete;
-  tcp_pair& operator=(const tcp_pair&) = delete;
-
-  int ours() const { return ours_; }
-  void peer_sends() const { EXPECT_EQ(::write(theirs_, "x", 1), 1); }
-  /// Reads what there is; false when there was nothing.
-  bool receive() const {
-    std::array<char, 64> bytes;
-    return ::read(ours_, bytes.data(), bytes.size()) > 0;
-  }
-
- private:
-  int ours_;
-  int theirs_;
-};
 
 /// True when the process may have `connections`, both ends of them, and what else a test opens.
 inline bool has_descriptors_for(std::size_t connections) {
@@ -42,7 +16,7 @@ inline bool has_descriptors_for(std::size_t connections) {
 }
 
 /// Connects `count` peers to `all`.
-inline void connect_peers(std::deque<tcp_pair>& all, std::size_t count) {
+inline void connect_peers(std::deque<socket_pair>& all, std::size_t count) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -134,18 +134,11 @@ class turned_loop {
   }
 
   std::vector<uv_handle_t*> active(uv_handle_type type) {
-    struct search {
-      uv_handle_type type;
-      std::vector<uv_handle_t*> found;
-    } search{type, {}};
-    uv_walk(
-        &loop_,
-        [](uv_handle_t* h, void* arg) {
-          auto& in = *static_cast<struct search*>(arg);
-          if (h->type == in.type && uv_is_active(h) != 0) in.found.push_back(h);
-        },
-        &search);
-    return search.found;
+    std::vector<uv_handle_t*> found;
+    for_each_handle(&loop_, [&](uv_handle_t* h) {
+      if (h->type == type && uv_is_active(h) != 0) found.push_back(h);
+    });
+    return found;
   }
   void call_active(uv_handle_type type) {
     for (uv_handle_t* const h : active(type)) {
