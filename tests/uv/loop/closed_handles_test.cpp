@@ -1,7 +1,7 @@
 // The user closes the service's libuv handles, on a uv_walk over the loop: whatever the service is at, and in whatever
 // phase of the loop. It does not hold the loop any more and nothing fires; every call answers as before; it can be
 // closed, destroyed and opened again.
-#include "../../support/allocation_probe.hpp"
+#include "../support/allocation_checks.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"
@@ -16,20 +16,13 @@ using tickwheel::timer_service;
 namespace {
 
 void close_handles_of(const timer_service& timers, uv_loop_t* loop) {
-  struct walk {
-    const timer_service& timers;
-    int closed;
-  } state{timers, 0};
-  uv_walk(
-      loop,
-      [](uv_handle_t* h, void* arg) {
-        auto& w = *static_cast<walk*>(arg);
-        if (!w.timers.owns(h) || uv_is_closing(h)) return;
-        uv_close(h, nullptr);
-        ++w.closed;
-      },
-      &state);
-  EXPECT_GT(state.closed, 0);
+  int closed = 0;
+  for_each_handle(loop, [&](uv_handle_t* h) {
+    if (!timers.owns(h) || uv_is_closing(h)) return;
+    uv_close(h, nullptr);
+    ++closed;
+  });
+  EXPECT_GT(closed, 0);
 }
 
 enum class state {
@@ -53,12 +46,12 @@ std::ostream& operator<<(std::ostream& out, state s) { return out << name_of(s);
 /// What comes after the walk.
 enum class ending { closed_at_once, closed_when_the_loop_ended, used_and_closed, destroyed_with_the_loop_gone };
 
-class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
+class closed_handles : leak_check, public testing::TestWithParam<std::tuple<state, phase>> {
  protected:
-  // All that a run needs, so that it is gone, and its memory, when the run is over.
+  // All that a run needs, so that it is gone when the run is over.
   struct run {
     explicit run(ending then) : how{then} {
-      EXPECT_EQ(timers.open(loop, {.work_per_pass = 1}), 0);
+      EXPECT_EQ(timers.open(loop, with_wakeup({.work_per_pass = 1})), 0);
       handle = timers.remote();
     }
 
@@ -161,7 +154,7 @@ class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
     }
     void open_again() {
       hold.release();
-      ASSERT_EQ(timers.open(loop), 0);
+      ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
       probe p{timers, 1ms};
       int heard = 0;
       ASSERT_EQ(timers.remote().post(0s, [&heard]() noexcept { ++heard; }), 0);
@@ -187,16 +180,12 @@ class closed_handles : public testing::TestWithParam<std::tuple<state, phase>> {
   /// The service is silent, and can be opened again.
   void close_handles_and_end(ending how) {
     const auto [from, in] = GetParam();
-    const auto before = allocations::outstanding();
-    {
-      run r{how};
-      r.bring_into(from);
-      r.loop.once_in(in, [&r] { r.walk(); });
-      r.loop.run();  // fails when it does not end
-      ASSERT_TRUE(r.walked);
-      r.finish();
-    }
-    EXPECT_EQ(allocations::outstanding(), before) << "something was leaked";
+    run r{how};
+    r.bring_into(from);
+    r.loop.once_in(in, [&r] { r.walk(); });
+    r.loop.run();  // fails when it does not end
+    ASSERT_TRUE(r.walked);
+    r.finish();
   }
 };
 
@@ -225,70 +214,66 @@ const char* name_of(next n) {
 }
 std::ostream& operator<<(std::ostream& out, next n) { return out << name_of(n); }
 
-class loop_lifetime : public testing::TestWithParam<next> {};
-
-TEST_P(loop_lifetime, handler_may_close_the_handles) {
-  for (const bool posted : {false, true}) {
-    const auto before = allocations::outstanding();
-    {
-      live_loop loop;
-      auto timers = std::make_unique<timer_service>();
-      ASSERT_EQ(timers->open(loop, {.work_per_pass = 4}), 0);
-      auto others = std::make_unique<std::deque<probe>>();
-      for (int i = 0; i < 20; ++i) others->emplace_back(*timers).arm(i % 2 * 1ms);
-      int ran = 0, after = 0;
-      const auto handler = [&] {
-        ++ran;
-        close_handles_of(*timers, loop.get());
-        switch (GetParam()) {
-          case next::nothing:
-            break;
-          case next::arms:
-            for (probe& p : *others) p.arm(0s);
-            break;
-          case next::posts:
-            EXPECT_EQ(timers->remote().post(0s, [&after]() noexcept { ++after; }), 0);
-            break;
-          case next::closes:
-            timers->close();
-            break;
-          case next::closes_and_opens_again:
-            timers->close();
-            EXPECT_EQ(timers->open(loop), 0);
-            others->front().arm(1ms);
-            break;
-          case next::destroys:
-            timers.reset();
-            break;
-        }
-      };
-      std::optional<probe> first;
-      if (posted) {
-        static const decltype(handler)* run;
-        run = &handler;
-        ASSERT_EQ(timers->remote().post(0s, []() noexcept { (*run)(); }), 0);
-      } else {
-        first.emplace(*timers, handler);
-        first->arm(0s);
-      }
-      loop.run();
-      EXPECT_EQ(ran, 1);
-      EXPECT_EQ(after, 0);
-      if (timers != nullptr) {
-        EXPECT_TRUE(is_valid(*timers));
-        if (GetParam() == next::closes_and_opens_again) {
-          EXPECT_FALSE(others->front().timeout.armed()) << "it fired";
-        }
+class handles_closed_by_handler : leak_check, public testing::TestWithParam<next> {
+ protected:
+  /// Closes the handles, and does what comes next.
+  void act() {
+    ++ran;
+    close_handles_of(*timers, loop.get());
+    switch (GetParam()) {
+      case next::nothing:
+        return;
+      case next::arms:
+        for (probe& p : others) p.arm(0s);
+        return;
+      case next::posts:
+        EXPECT_EQ(timers->remote().post(0s, [this]() noexcept { ++after; }), 0);
+        return;
+      case next::closes:
+        return timers->close();
+      case next::closes_and_opens_again:
         timers->close();
-        EXPECT_TRUE(adds_up(*timers));
-      }
-      loop.run();
+        EXPECT_EQ(timers->open(loop, with_wakeup()), 0);
+        return others.front().arm(1ms);
+      case next::destroys:
+        return timers.reset();
     }
-    EXPECT_EQ(allocations::outstanding(), before) << "something was leaked";
+  }
+
+  live_loop loop;
+  std::unique_ptr<timer_service> timers = std::make_unique<timer_service>();
+  std::deque<probe> others;
+  int ran = 0, after = 0;
+};
+
+TEST_P(handles_closed_by_handler, leave_service_in_order) {
+  for (const bool posted : {false, true}) {
+    if (timers == nullptr) timers = std::make_unique<timer_service>();
+    ASSERT_EQ(timers->open(loop, with_wakeup({.work_per_pass = 4})), 0);
+    for (int i = 0; i < 20; ++i) others.emplace_back(*timers).arm(i % 2 * 1ms);
+    probe first{*timers, [this] { act(); }};
+    ran = after = 0;
+    if (posted)
+      ASSERT_EQ(timers->remote().post(0s, [this]() noexcept { act(); }), 0);
+    else
+      first.arm(0s);
+    loop.run();
+    EXPECT_EQ(ran, 1);
+    EXPECT_EQ(after, 0);
+    if (timers != nullptr) {
+      EXPECT_TRUE(is_valid(*timers));
+      if (GetParam() == next::closes_and_opens_again) {
+        EXPECT_FALSE(others.front().timeout.armed()) << "it fired";
+      }
+      timers->close();
+      EXPECT_TRUE(adds_up(*timers));
+    }
+    others.clear();
+    loop.run();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(that, loop_lifetime,
+INSTANTIATE_TEST_SUITE_P(that, handles_closed_by_handler,
                          testing::Values(next::nothing, next::arms, next::posts, next::closes,
                                          next::closes_and_opens_again, next::destroys),
                          [](const auto& of) { return std::string{name_of(of.param)}; });

@@ -10,15 +10,6 @@ namespace {
 
 class loop_lifetime : leak_check, public live_test {};
 
-void close_each(uv_loop_t* loop) {
-  uv_walk(
-      loop,
-      [](uv_handle_t* h, void*) {
-        if (!uv_is_closing(h)) uv_close(h, nullptr);
-      },
-      nullptr);
-}
-
 TEST_F(loop_lifetime, service_may_be_destroyed_in_own_callback) {
   auto owned = std::make_unique<timer_service>();
   ASSERT_EQ(owned->open(loop, with_wakeup()), 0);
@@ -103,59 +94,13 @@ TEST_F(loop_lifetime, loop_closes_after_one_turn) {
   EXPECT_EQ(uv_loop_close(&raw), 0);
 }
 
-TEST_F(loop_lifetime, arm_is_harmless_after_handles_were_closed) {
-  open();
-  probe other{timers};
-  p.arm(1ms);
-  close_each(loop.get());
-  other.arm(2ms);
-  p.arm(0s);
-  loop.run();
-  p.arm(0s);
-  other.arm(2ms);
-  p.timeout.cancel();
-  loop.run();
-  EXPECT_TRUE(is_valid(timers));
-}
-
-TEST_F(loop_lifetime, service_ends_after_handles_were_closed) {
-  for (const bool gone : {false, true}) {
-    open();
-    p.arm(1ms);
-    close_each(loop.get());
-    if (gone) loop.run();
-    timers.close();
-    loop.run();
-  }
-}
-
-TEST_F(loop_lifetime, service_ends_after_handles_and_loop_were_closed) {
-  uv_loop_t raw;
-  ASSERT_EQ(uv_loop_init(&raw), 0);
-  ASSERT_EQ(timers.open(raw, with_wakeup()), 0);
-  p.arm(1ms);
-  close_each(&raw);
-  uv_run(&raw, UV_RUN_DEFAULT);
-  EXPECT_EQ(uv_loop_close(&raw), 0);
-  timers.close();
-}
-
-TEST_F(loop_lifetime, handles_may_be_closed_while_work_is_carried) {
-  open({.work_per_pass = 1});
-  probes all{timers, 20, 0s};
-  all[10].then = [&] { close_each(loop.get()); };
-  loop.run();
-  EXPECT_GE(timers.stats().fired, 1U);
-  EXPECT_TRUE(is_valid(timers));
-}
-
 TEST_F(loop_lifetime, handles_and_service_close_in_one_callback) {
   for (const bool handles_first : {false, true}) {
     open();
     probe closes{timers, [&] {
-                   if (handles_first) close_each(loop.get());
+                   if (handles_first) close_each_handle(loop.get());
                    timers.close();
-                   if (!handles_first) close_each(loop.get());
+                   if (!handles_first) close_each_handle(loop.get());
                  }};
     closes.arm(0s);
     loop.run();
@@ -169,10 +114,8 @@ TEST_F(loop_lifetime, service_may_end_within_a_walk) {
   uv_idle_init(loop.get(), &first);
   auto owned = std::make_unique<timer_service>();
   ASSERT_EQ(owned->open(loop, with_wakeup()), 0);
-  close_each(loop.get());
-  uv_walk(
-      loop.get(), [](uv_handle_t*, void* service) { static_cast<std::unique_ptr<timer_service>*>(service)->reset(); },
-      &owned);
+  close_each_handle(loop.get());
+  for_each_handle(loop.get(), [&](uv_handle_t*) { owned.reset(); });
   loop.run();
 }
 
@@ -180,17 +123,10 @@ TEST_F(loop_lifetime, some_handles_may_be_closed) {
   for (unsigned mask = 1; mask < 32; ++mask) {
     open();
     p.arm(0s);
-    struct walk {
-      unsigned mask;
-      unsigned index;
-    } state{mask, 0};
-    uv_walk(
-        loop.get(),
-        [](uv_handle_t* h, void* arg) {
-          auto& w = *static_cast<walk*>(arg);
-          if ((w.mask >> w.index++ & 1) != 0) uv_close(h, nullptr);
-        },
-        &state);
+    unsigned index = 0;
+    for_each_handle(loop.get(), [&](uv_handle_t* h) {
+      if ((mask >> index++ & 1) != 0) uv_close(h, nullptr);
+    });
     uv_run(loop.get(), UV_RUN_NOWAIT);
     p.arm(1ms);
     timers.close();
@@ -207,21 +143,9 @@ TEST_F(loop_lifetime, walk_tells_handles_of_the_service) {
   EXPECT_FALSE(timers.owns(nullptr));
   EXPECT_FALSE(other.owns(reinterpret_cast<uv_handle_t*>(&mine)));
   p.arm(1ms);
-  struct walk {
-    const timer_service& timers;
-    int skipped;
-  } state{timers, 0};
-  uv_walk(
-      loop.get(),
-      [](uv_handle_t* h, void* arg) {
-        auto& w = *static_cast<walk*>(arg);
-        if (w.timers.owns(h))
-          ++w.skipped;
-        else
-          uv_close(h, nullptr);
-      },
-      &state);
-  EXPECT_GE(state.skipped, 1);
+  int skipped = 0;
+  for_each_handle(loop.get(), [&](uv_handle_t* h) { timers.owns(h) ? void(++skipped) : uv_close(h, nullptr); });
+  EXPECT_GE(skipped, 1);
   loop.run();
   EXPECT_EQ(p.fired, 1);
 }
@@ -229,8 +153,7 @@ TEST_F(loop_lifetime, walk_tells_handles_of_the_service) {
 TEST_F(loop_lifetime, closed_service_owns_no_handle) {
   open();
   timers.close();
-  uv_walk(
-      loop.get(), [](uv_handle_t* h, void* arg) { EXPECT_FALSE(static_cast<timer_service*>(arg)->owns(h)); }, &timers);
+  for_each_handle(loop.get(), [this](uv_handle_t* h) { EXPECT_FALSE(timers.owns(h)); });
 }
 
 TEST_F(loop_lifetime, timers_outlive_service_and_loop) {
