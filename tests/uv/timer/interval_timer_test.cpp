@@ -5,66 +5,53 @@ using time_point = tickwheel::clock::time_point;
 
 namespace {
 
-using interval_timer = manual_test;
-
-class metronome {
- public:
-  explicit metronome(tickwheel::timer_service& timers) : interval{timers, *this}, timers_{timers} {}
+/// An interval whose handler notes when it ran, and then does what the test wants.
+class interval_timer : public manual_test {
+ protected:
+  void on_beat() noexcept {
+    beats.push_back(timers.read_clock());
+    if (const auto call = then) call();
+  }
 
   std::vector<time_point> beats;
   std::function<void()> then;
-
- private:
-  void on_beat() noexcept {
-    beats.push_back(timers_.read_clock());
-    const auto call = then;
-    if (call) call();
-  }
-
- public:
-  tickwheel::interval_timer<&metronome::on_beat> interval;
-
- private:
-  tickwheel::timer_service& timers_;
+  tickwheel::interval_timer<&interval_timer::on_beat> interval{timers, *this};
 };
 
 TEST_F(interval_timer, does_not_drift_over_a_thousand_periods) {
-  metronome m{timers};
   const auto begin = service.time.now();
   const auto period = 10'000'019ns;  // no multiple of a tick, so that every period is rounded
-  ASSERT_EQ(m.interval.start(period), 0);
+  ASSERT_EQ(interval.start(period), 0);
   service.advance(1000 * period + service.tick());
-  ASSERT_EQ(m.beats.size(), 1000U);
+  ASSERT_EQ(beats.size(), 1000U);
   for (std::size_t i = 0; i < 1000; ++i) {
     const auto due = begin + static_cast<int>(i + 1) * period;
-    EXPECT_GE(m.beats[i], due);
-    EXPECT_LE(m.beats[i], due + service.tick());
+    EXPECT_GE(beats[i], due);
+    EXPECT_LE(beats[i], due + service.tick());
   }
 }
 
 TEST_F(interval_timer, does_not_drift_when_its_handler_takes_time) {
-  metronome m{timers};
-  m.then = [&] { service.time.block(3ms); };
+  then = [&] { service.time.block(3ms); };
   const auto begin = service.time.now();
-  ASSERT_EQ(m.interval.start(10ms), 0);
+  ASSERT_EQ(interval.start(10ms), 0);
   service.advance(1s + service.tick());
-  ASSERT_EQ(m.beats.size(), 100U);
-  EXPECT_LE(m.beats.back(), begin + 1s + service.tick());
+  ASSERT_EQ(beats.size(), 100U);
+  EXPECT_LE(beats.back(), begin + 1s + service.tick());
 }
 
 TEST_F(interval_timer, missed_periods_are_skipped) {
-  metronome m{timers};
   const auto begin = service.time.now();
-  ASSERT_EQ(m.interval.start(10ms), 0);
+  ASSERT_EQ(interval.start(10ms), 0);
   service.advance(10ms + service.tick());
-  ASSERT_EQ(m.beats.size(), 1U);
+  ASSERT_EQ(beats.size(), 1U);
   service.time.block(75ms);
   service.advance(0ns);
-  EXPECT_EQ(m.beats.size(), 2U) << "one late call, and no burst";
+  EXPECT_EQ(beats.size(), 2U) << "one late call, and no burst";
   service.advance(begin + 91ms - service.time.now());
-  ASSERT_EQ(m.beats.size(), 3U);
-  EXPECT_GE(m.beats[2], begin + 90ms);
-  EXPECT_LE(m.beats[2], begin + 90ms + service.tick());
+  ASSERT_EQ(beats.size(), 3U);
+  EXPECT_GE(beats[2], begin + 90ms);
+  EXPECT_LE(beats[2], begin + 90ms + service.tick());
 }
 
 TEST_F(interval_timer, delay_keeps_a_period_after_a_late_call) {
@@ -94,51 +81,47 @@ TEST_F(interval_timer, delay_is_forgotten_by_the_next_start) {
 }
 
 TEST_F(interval_timer, slow_handler_is_called_once_per_return) {
-  metronome m{timers};
-  m.then = [&] {
+  then = [&] {
     service.time.block(25ms);
-    if (m.beats.size() == 10) m.interval.cancel();
+    if (beats.size() == 10) interval.cancel();
   };
-  ASSERT_EQ(m.interval.start(10ms), 0);
+  ASSERT_EQ(interval.start(10ms), 0);
   service.advance(1s);
-  ASSERT_EQ(m.beats.size(), 10U);
+  ASSERT_EQ(beats.size(), 10U);
   for (std::size_t i = 1; i < 10; ++i) {
-    EXPECT_GE(m.beats[i] - m.beats[i - 1], 25ms);
-    EXPECT_LE(m.beats[i] - m.beats[i - 1], 35ms);
+    EXPECT_GE(beats[i] - beats[i - 1], 25ms);
+    EXPECT_LE(beats[i] - beats[i - 1], 35ms);
   }
 }
 
 TEST_F(interval_timer, handler_starts_it_with_another_period) {
-  metronome m{timers};
-  m.then = [&] {
-    m.then = {};
-    EXPECT_EQ(m.interval.start(100ms), 0);
+  then = [&] {
+    then = {};
+    EXPECT_EQ(interval.start(100ms), 0);
   };
-  ASSERT_EQ(m.interval.start(10ms), 0);
+  ASSERT_EQ(interval.start(10ms), 0);
   service.advance(10ms + service.tick());
-  ASSERT_EQ(m.beats.size(), 1U);
+  ASSERT_EQ(beats.size(), 1U);
   service.advance(99ms);
-  EXPECT_EQ(m.beats.size(), 1U);
+  EXPECT_EQ(beats.size(), 1U);
   service.advance(202ms);
-  EXPECT_EQ(m.beats.size(), 4U);
+  EXPECT_EQ(beats.size(), 4U);
 }
 
 TEST_F(interval_timer, keeps_its_place_while_handler_arms_others) {
   reopen({.max_armed = 1});
-  metronome m{timers};
   probe other{timers};
-  m.then = [&] { EXPECT_EQ(other.timeout.arm(1ms), UV_ENOBUFS); };
-  ASSERT_EQ(m.interval.start(10ms), 0);
+  then = [&] { EXPECT_EQ(other.timeout.arm(1ms), UV_ENOBUFS); };
+  ASSERT_EQ(interval.start(10ms), 0);
   service.advance(101ms);
-  EXPECT_EQ(m.beats.size(), 10U);
+  EXPECT_EQ(beats.size(), 10U);
 }
 
 TEST_F(interval_timer, period_below_a_tick_fires_once_per_tick) {
-  metronome m{timers};
-  ASSERT_EQ(m.interval.start(1ns), 0);
+  ASSERT_EQ(interval.start(1ns), 0);
   service.advance(100 * service.tick());
-  EXPECT_GE(m.beats.size(), 99U);
-  EXPECT_LE(m.beats.size(), 101U);
+  EXPECT_GE(beats.size(), 99U);
+  EXPECT_LE(beats.size(), 101U);
 }
 
 }  // namespace

@@ -2,61 +2,60 @@
 // tests/net/conformance, for each class.
 #include "../support/probe.hpp"
 
-using tickwheel::service_options;
-using tickwheel::timer_service;
-
 namespace {
 
 using handler = manual_test;
 
 constexpr int ready = 9;  // timers due in the same tick; odd, so that there is a middle one
 
-/// Runs `ready` timers due in one tick; the first of them to fire does `act` to the victim, unless it is the victim.
-/// Calls `act` with each of them as the victim once, so with the head, the middle and the last of what is to run.
+/// Runs `ready` timers due in one tick, in one pass and in passes of one. The first of them to fire does `act` to the victim, unless
+/// it is the victim. Each of them is the victim once, so the head, the middle and the last of what is to run.
 template <class Act>
-void for_each_victim(const service_options& options, Act act) {
-  for (std::size_t victim = 0; victim < ready; ++victim) {
-    SCOPED_TRACE(victim);
-    manual_service service{options};
-    std::deque<probe> set;
-    bool acted = false;
-    for (std::size_t i = 0; i < ready; ++i) {
-      set.emplace_back(service.timers, [&, i] {
-        if (acted || i == victim) return;
-        if (set[victim].fired != 0) return;
-        acted = true;
-        act(set[victim]);
-        EXPECT_TRUE(is_valid(service.timers));
-      });
-      ASSERT_EQ(set.back().timeout.arm(10ms), 0);
-    }
-    service.advance(11ms);
-    int fired = 0;
-    for (const probe& p : set) fired += p.fired;
-    EXPECT_EQ(fired, acted ? ready - 1 : ready);
-    if (acted) {
-      EXPECT_EQ(set[victim].fired, 0);
+void for_each_victim(Act act) {
+  for (const std::size_t work : {1U, 1024U}) {
+    for (std::size_t victim = 0; victim < ready; ++victim) {
+      SCOPED_TRACE(testing::Message{} << "victim " << victim << ", passes of " << work);
+      manual_service service{{.work_per_pass = work}};
+      std::vector<std::unique_ptr<probe>> set;
+      bool acted = false;
+      for (std::size_t i = 0; i < ready; ++i) {
+        set.push_back(std::make_unique<probe>(service.timers, 10ms, [&, i] {
+          if (acted || i == victim || set[victim]->fired != 0) return;
+          acted = true;
+          act(set[victim]);
+          EXPECT_TRUE(is_valid(service.timers));
+        }));
+      }
+      service.advance(11ms);
+      int fired = 0;
+      for (const auto& p : set) fired += p ? p->fired : 0;
+      EXPECT_EQ(fired, acted ? ready - 1 : ready);
+      if (acted && set[victim]) {
+        EXPECT_EQ(set[victim]->fired, 0);
+      }
     }
   }
 }
 
-TEST_F(handler, cancels_another_due_timer) {
-  for_each_victim({}, [](probe& victim) { EXPECT_TRUE(victim.timeout.cancel()); });
-}
+using victim_of_handler = std::unique_ptr<probe>;
 
-TEST_F(handler, cancels_another_due_timer_in_passes_of_one) {
-  for_each_victim({.work_per_pass = 1}, [](probe& victim) { EXPECT_TRUE(victim.timeout.cancel()); });
+TEST_F(handler, cancels_another_due_timer) {
+  for_each_victim([](victim_of_handler& victim) { EXPECT_TRUE(victim->timeout.cancel()); });
 }
 
 TEST_F(handler, moves_another_due_timer) {
-  for_each_victim({}, [](probe& victim) { victim.arm(1s); });
+  for_each_victim([](victim_of_handler& victim) { victim->arm(1s); });
 }
 
 TEST_F(handler, cancels_and_rearms_another_due_timer) {
-  for_each_victim({}, [](probe& victim) {
-    EXPECT_TRUE(victim.timeout.cancel());
-    victim.arm(5ms);
+  for_each_victim([](victim_of_handler& victim) {
+    EXPECT_TRUE(victim->timeout.cancel());
+    victim->arm(5ms);
   });
+}
+
+TEST_F(handler, destroys_another_due_timer) {
+  for_each_victim([](victim_of_handler& victim) { victim.reset(); });
 }
 
 TEST_F(handler, negative_and_zero_delays_wait_for_next_pass) {
@@ -84,27 +83,9 @@ TEST_F(handler, rearms_and_destroys_its_own_timer) {
   EXPECT_EQ(timers.stats().fired, 1U);
 }
 
-TEST_F(handler, destroys_another_due_timer) {
-  for (std::size_t victim = 0; victim < ready; ++victim) {
-    reopen({});
-    std::vector<std::unique_ptr<probe>> set;
-    for (std::size_t i = 0; i < ready; ++i) {
-      set.push_back(std::make_unique<probe>(timers, [&, i] {
-        if (i != victim) set[victim].reset();
-      }));
-      set.back()->arm(10ms);
-    }
-    service.advance(11ms);
-    EXPECT_GE(timers.stats().fired, static_cast<std::size_t>(ready) - 1);
-  }
-}
-
 TEST_F(handler, destroys_all_due_timers) {
   std::vector<std::unique_ptr<probe>> set;
-  for (int i = 0; i < ready; ++i) {
-    set.push_back(std::make_unique<probe>(timers, [&] { set.clear(); }));
-    set.back()->arm(10ms);
-  }
+  for (int i = 0; i < ready; ++i) set.push_back(std::make_unique<probe>(timers, 10ms, [&] { set.clear(); }));
   service.advance(11ms);
   EXPECT_EQ(timers.stats().fired, 1U);
   EXPECT_EQ(timers.stats().cancelled, static_cast<std::size_t>(ready) - 1);
@@ -122,32 +103,17 @@ TEST_F(handler, close_in_handler_stops_due_timers) {
 }
 
 TEST_F(handler, destroying_the_service_stops_due_timers) {
-  tickwheel::manual_driver time;
-  auto owned = std::make_unique<timer_service>();
-  ASSERT_EQ(owned->open(time), 0);
-  struct bomb {
-    explicit bomb(std::unique_ptr<timer_service>& service) : owned{service}, timeout{*service, *this} {}
-    void on_timeout() noexcept {
-      ++fired;
-      owned.reset();
-    }
-    std::unique_ptr<timer_service>& owned;
-    int fired = 0;
-    tickwheel::member_timer<&bomb::on_timeout> timeout;
-  };
-  std::deque<bomb> set;
-  for (int i = 0; i < ready; ++i) expect_arm(set.emplace_back(owned).timeout, 10ms);
-  time.advance(1s);
-  EXPECT_EQ(owned, nullptr);
-  int fired = 0;
-  for (bomb& b : set) {
-    fired += b.fired;
-    EXPECT_FALSE(b.timeout.armed());
-    EXPECT_FALSE(b.timeout.cancel());
+  mortal_service own;
+  probes set{*own.timers, ready, 10ms, [&] { own.timers.reset(); }};
+  own.time.advance(1s);
+  EXPECT_EQ(own.timers, nullptr);
+  EXPECT_EQ(set.fired(), 1);
+  for (probe& each : set) {
+    EXPECT_FALSE(each.timeout.armed());
+    EXPECT_FALSE(each.timeout.cancel());
   }
-  EXPECT_EQ(fired, 1);
-  EXPECT_FALSE(time.alive());
-  EXPECT_EQ(time.next_wakeup(), tickwheel::clock::time_point::max());
+  EXPECT_FALSE(own.time.alive());
+  EXPECT_EQ(own.time.next_wakeup(), tickwheel::clock::time_point::max());
 }
 
 TEST_F(handler, closes_and_reopens_the_service) {
@@ -167,13 +133,11 @@ TEST_F(handler, closes_and_reopens_the_service) {
 }
 
 TEST_F(handler, arms_many_timers) {
-  std::deque<probe> many;
-  p.then = [&] {
-    for (int i = 0; i < 512; ++i) many.emplace_back(timers).arm(1us * i);
-  };
+  std::optional<probes> many;
+  p.then = [&] { many.emplace(timers, 512, [](int i) { return 1us * i; }); };
   p.arm(1ms);
   service.advance(10ms);
-  EXPECT_EQ(std::count_if(many.begin(), many.end(), [](const probe& each) { return each.fired == 1; }), 512);
+  EXPECT_TRUE(many->each_fired_once());
 }
 
 TEST_F(handler, carried_timer_may_be_cancelled) {
@@ -191,10 +155,7 @@ TEST_F(handler, carried_timer_may_be_cancelled) {
 TEST_F(handler, carried_timer_may_be_destroyed) {
   reopen({.work_per_pass = 1});
   std::vector<std::unique_ptr<probe>> set;
-  for (int i = 0; i < ready; ++i) {
-    set.push_back(std::make_unique<probe>(timers));
-    set.back()->arm(10ms);
-  }
+  for (int i = 0; i < ready; ++i) set.push_back(std::make_unique<probe>(timers, 10ms));
   service.time.block(11ms);
   while (timers.stats().fired == 0) ASSERT_TRUE(service.turn());
   const auto victim = std::find_if(set.begin(), set.end(), [](const auto& each) { return each->timeout.armed(); });
@@ -208,11 +169,10 @@ TEST_F(handler, carried_timers_are_not_starved_by_zero_delays) {
   reopen({.work_per_pass = 1});
   probe hungry{timers};
   hungry.then = [&] { hungry.arm(0s); };
-  std::deque<probe> set;
   hungry.arm(0s);
-  for (int i = 0; i < ready; ++i) set.emplace_back(timers).arm(1ms);
+  const probes set{timers, ready, 1ms};
   for (int i = 0; i < 200; ++i) service.advance(service.tick());
-  for (const probe& each : set) EXPECT_EQ(each.fired, 1);
+  EXPECT_TRUE(set.each_fired_once());
 }
 
 }  // namespace

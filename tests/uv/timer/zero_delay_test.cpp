@@ -13,12 +13,17 @@ TEST_F(zero_delay, runs_in_next_turn) {
 }
 
 TEST_F(zero_delay, negative_delays_and_past_times_are_zero_delays) {
+  service.advance(1h);
+  using clock = tickwheel::clock;
   const std::function<int()> arms[] = {[&] { return p.timeout.arm(-1ns); },
                                        [&] { return p.timeout.arm(-1h); },
+                                       [&] { return p.timeout.arm(std::chrono::nanoseconds::min()); },
+                                       [&] { return p.timeout.arm(std::chrono::hours::min()); },
                                        [&] { return p.timeout.arm_at(timers.now()); },
                                        [&] { return p.timeout.arm_at(timers.now() - 1ns); },
-                                       [&] { return p.timeout.arm_at(tickwheel::clock::time_point{}); },
-                                       [&] { return p.timeout.arm_at(tickwheel::clock::time_point::min()); }};
+                                       [&] { return p.timeout.arm_at(timers.now() - 90min); },  // before the open
+                                       [&] { return p.timeout.arm_at(clock::time_point{}); },
+                                       [&] { return p.timeout.arm_at(clock::time_point::min()); }};
   int expected = 0;
   for (const auto& arm : arms) {
     ASSERT_EQ(arm(), 0);
@@ -65,9 +70,8 @@ TEST_F(zero_delay, runs_in_order_of_arming_and_across_cut_passes) {
     for (probe& each : all) each.arm(0s);
     all[0].arm(0s);  // anew: behind all others
     service.advance(0s);
-    std::vector<int> expected;
-    for (int i = 1; i < 50; ++i) expected.push_back(i);
-    expected.push_back(0);
+    std::vector<int> expected(50);
+    std::iota(expected.begin(), expected.end() - 1, 1);
     EXPECT_EQ(order, expected) << work;
   }
 }
@@ -84,21 +88,15 @@ TEST_F(zero_delay, runs_after_what_is_due_in_a_slot) {
 
 TEST_F(zero_delay, takes_turns_with_due_slots) {
   reopen({.work_per_pass = 1});
-  std::deque<probe> slots, zeros;
-  for (int i = 0; i < 20; ++i) slots.emplace_back(timers).arm(1ms);
+  const probes slots{timers, 20, 1ms};
   service.time.oversleep(2ms);
-  for (int i = 0; i < 20; ++i) zeros.emplace_back(timers).arm(0s);
-  const auto fired = [](const std::deque<probe>& all) {
-    int sum = 0;
-    for (const probe& each : all) sum += each.fired;
-    return sum;
-  };
-  while (fired(slots) + fired(zeros) < 20) {
+  const probes zeros{timers, 20, 0s};
+  while (slots.fired() + zeros.fired() < 20) {
     ASSERT_TRUE(service.turn());
-    EXPECT_NEAR(fired(slots), fired(zeros), 1);
+    EXPECT_NEAR(slots.fired(), zeros.fired(), 1);
   }
   service.advance(0s);
-  EXPECT_EQ(fired(slots) + fired(zeros), 40);
+  EXPECT_EQ(slots.fired() + zeros.fired(), 40);
 }
 
 TEST_F(zero_delay, does_not_run_after_cancel) {
@@ -126,17 +124,10 @@ TEST_F(zero_delay, moves_to_a_tick_and_back) {
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_F(zero_delay, armed_anew_for_later_lets_loop_rest) {
+TEST_F(zero_delay, moved_or_destroyed_lets_loop_rest) {
+  { const probe gone{timers, 0s}; }
   p.arm(0s);
   p.arm(10ms);
-  service.turn();
-  EXPECT_GT(service.time.next_wakeup(), timers.now());
-  EXPECT_FALSE(service.turn());
-}
-
-TEST_F(zero_delay, destroyed_before_its_pass_lets_loop_rest) {
-  p.arm(10ms);
-  { probe gone{timers, 0s}; }
   service.turn();
   EXPECT_GT(service.time.next_wakeup(), timers.now());
   EXPECT_FALSE(service.turn());
@@ -243,9 +234,7 @@ TEST_F(zero_delay, advance_ends_though_more_rearm_than_a_pass_runs) {
 
 TEST_F(zero_delay, chain_ends_within_an_advance) {
   p.then = [&] {
-    if (p.fired < 4) {
-      p.arm(0s);
-    }
+    if (p.fired < 4) p.arm(0s);
   };
   p.arm(5ms);
   service.advance(10ms);
