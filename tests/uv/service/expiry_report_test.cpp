@@ -11,32 +11,41 @@ using expiry_report = manual_test;
 
 constexpr auto tick = std::chrono::nanoseconds{1 << 17};
 
-/// Arms with a delay that is `ticks` of them, and keeps what the service said in the handler.
+/// Asks why it was late, and then blocks.
 struct reporter {
-  explicit reporter(manual_service& on) : service{on}, timeout{on.timers, *this} {}
+  explicit reporter(manual_service& on, std::chrono::nanoseconds then_blocks = {})
+      : service{on}, block{then_blocks}, timeout{on.timers, *this} {}
+  /// An armed one.
+  reporter(manual_service& on, std::chrono::nanoseconds after, std::chrono::nanoseconds then_blocks)
+      : reporter{on, then_blocks} {
+    expect_arm(timeout, after);
+  }
 
-  void arm(std::chrono::nanoseconds after) { expect_arm(timeout, after); }
   void on_timeout() noexcept {
     report = service.timers.why();
     if (block.count() > 0) service.time.block(block);
   }
 
   manual_service& service;
-  std::chrono::nanoseconds block{};
+  std::chrono::nanoseconds block;
   tickwheel::expiry_report report{};
   tickwheel::member_timer<&reporter::on_timeout> timeout;
 };
 
-void blocks(reporter& r, std::chrono::nanoseconds by) { r.block = by; }
+/// Expects a stall that is mostly due to `by`, for so long.
+void expect_stall(const tickwheel::expiry_report& r, std::chrono::nanoseconds stall, stalled_by by,
+                  std::chrono::nanoseconds by_for, tickwheel::expiry_report::handler_id handler = nullptr) {
+  EXPECT_EQ(r.stall, stall);
+  EXPECT_EQ(r.by, by);
+  EXPECT_EQ(r.by_for, by_for);
+  EXPECT_EQ(r.handler, handler);
+  EXPECT_TRUE(adds_up(r));
+}
 
 /// Two that are due in ten ticks; each keeps the loop for a time. Which runs first is not specified.
 struct two_at_once {
-  two_at_once(manual_service& service, std::chrono::nanoseconds each) : one{service}, other{service} {
-    for (reporter* r : {&one, &other}) {
-      blocks(*r, each);
-      EXPECT_EQ(r->timeout.arm(10 * tick), 0);
-    }
-  }
+  two_at_once(manual_service& service, std::chrono::nanoseconds each)
+      : one{service, 10 * tick, each}, other{service, 10 * tick, each} {}
   const tickwheel::expiry_report& first() const {
     return one.report.ran < other.report.ran ? one.report : other.report;
   }
@@ -49,16 +58,14 @@ struct two_at_once {
 };
 
 TEST_F(expiry_report, timer_on_time_is_late_by_rounding_only) {
-  reporter r{service};
-  r.arm(10 * tick);
+  reporter r{service, 10 * tick, 0ns};
   const auto due = r.timeout.deadline();
   service.advance(1s);
   EXPECT_EQ(r.report.due, due);
   EXPECT_EQ(r.report.ran, due);
   EXPECT_EQ(r.report.late, tick);
   EXPECT_EQ(r.report.rounding, tick);
-  EXPECT_EQ(r.report.by, stalled_by::nobody);
-  EXPECT_TRUE(adds_up(r.report));
+  expect_stall(r.report, 0ns, stalled_by::nobody, 0ns);
 }
 
 TEST_F(expiry_report, is_zero_before_any_handler) {
@@ -67,79 +74,50 @@ TEST_F(expiry_report, is_zero_before_any_handler) {
 }
 
 TEST_F(expiry_report, stall_of_loop_callbacks_is_theirs) {
-  reporter r{service};
-  r.arm(10 * tick);
+  reporter r{service, 10 * tick, 0ns};
   service.time.block(400 * tick);
   service.advance(0ns);
-  EXPECT_EQ(r.report.stall, 390 * tick);
   EXPECT_EQ(r.report.late, 391 * tick);
-  EXPECT_EQ(r.report.by, stalled_by::loop_callbacks);
-  EXPECT_EQ(r.report.by_for, 390 * tick);
-  EXPECT_EQ(r.report.handler, nullptr);
-  EXPECT_TRUE(adds_up(r.report));
+  expect_stall(r.report, 390 * tick, stalled_by::loop_callbacks, 390 * tick);
 }
 
 TEST_F(expiry_report, names_slow_handler_of_same_pass) {
   two_at_once both{service, 80 * tick};
   service.advance(1s);
   EXPECT_EQ(both.first().stall, 0ns);
-  EXPECT_EQ(both.second().stall, 80 * tick);
-  EXPECT_EQ(both.second().by, stalled_by::handler);
-  EXPECT_EQ(both.second().by_for, 80 * tick);
-  EXPECT_EQ(both.second().handler, both.handler());
-  EXPECT_TRUE(adds_up(both.second()));
+  expect_stall(both.second(), 80 * tick, stalled_by::handler, 80 * tick, both.handler());
 }
 
 TEST_F(expiry_report, names_slow_handler_of_earlier_pass) {
-  reporter slow{service};
-  probe late{timers};
+  const reporter slow{service, 10 * tick, 80 * tick};
   tickwheel::expiry_report report;
-  late.then = [&] { report = timers.why(); };
-  blocks(slow, 80 * tick);
-  slow.arm(10 * tick);
-  late.arm(50 * tick);
+  probe late{timers, 50 * tick, [&] { report = timers.why(); }};
   service.advance(1s);
-  EXPECT_EQ(report.stall, 40 * tick);  // what is left of the 80 after it became due
   EXPECT_EQ(report.poll, 0ns);
-  EXPECT_EQ(report.by, stalled_by::handler);
-  EXPECT_EQ(report.by_for, 40 * tick);
-  EXPECT_EQ(report.handler, slow.timeout.handler());
+  // what is left of the 80 after it became due
+  expect_stall(report, 40 * tick, stalled_by::handler, 40 * tick, slow.timeout.handler());
   EXPECT_NE(report.handler, late.timeout.handler());
-  EXPECT_TRUE(adds_up(report));
 }
 
 TEST_F(expiry_report, slow_handler_of_earlier_pass_is_not_the_loops) {
-  reporter slow{service}, late{service};
-  blocks(slow, 80 * tick);
-  slow.arm(10 * tick);
-  late.arm(50 * tick);
+  const reporter slow{service, 10 * tick, 80 * tick}, late{service, 50 * tick, 0ns};
   service.advance(10 * tick);
   service.time.block(20 * tick);
   service.advance(0s);
-  EXPECT_EQ(late.report.stall, 60 * tick);
-  EXPECT_EQ(late.report.by, stalled_by::handler);
-  EXPECT_EQ(late.report.by_for, 40 * tick);
-  EXPECT_EQ(late.report.handler, slow.timeout.handler());
-  EXPECT_TRUE(adds_up(late.report));
+  expect_stall(late.report, 60 * tick, stalled_by::handler, 40 * tick, slow.timeout.handler());
 }
 
 TEST_F(expiry_report, names_the_largest_part) {
   two_at_once both{service, 20 * tick};
   service.time.block(40 * tick);  // 30 after both are due
   service.advance(1s);
-  EXPECT_EQ(both.second().stall, 50 * tick);
-  EXPECT_EQ(both.second().by, stalled_by::loop_callbacks);
-  EXPECT_EQ(both.second().by_for, 30 * tick);
-  EXPECT_TRUE(adds_up(both.second()));
+  expect_stall(both.second(), 50 * tick, stalled_by::loop_callbacks, 30 * tick);
 }
 
 TEST_F(expiry_report, calls_of_one_handler_add_up) {
   reopen({.work_per_pass = 1});
   std::deque<reporter> often;  // one handler, five calls
-  for (int i = 0; i < 5; ++i) {
-    blocks(often.emplace_back(service), 10 * tick);
-    often.back().arm(10 * tick);
-  }
+  for (int i = 0; i < 5; ++i) often.emplace_back(service, 10 * tick, 10 * tick);
   probe once{timers, 11 * tick, [&] { service.time.block(20 * tick); }};
   tickwheel::callback_timer last{timers, [&]() noexcept { often.back().report = timers.why(); }};
   ASSERT_EQ(last.arm(12 * tick), 0);
@@ -163,10 +141,7 @@ TEST_F(expiry_report, post_before_the_epoch_counts_as_past) {
 TEST_F(expiry_report, waiting_for_a_turn_is_carried) {
   reopen({.work_per_pass = 1});
   std::deque<reporter> all;
-  for (int i = 0; i < 5; ++i) {
-    blocks(all.emplace_back(service), 2 * tick);
-    all.back().arm(10 * tick);
-  }
+  for (int i = 0; i < 5; ++i) all.emplace_back(service, 10 * tick, 2 * tick);
   service.advance(1s);
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].report.carried, 2 * i * tick) << i;
@@ -177,48 +152,35 @@ TEST_F(expiry_report, waiting_for_a_turn_is_carried) {
 
 TEST_F(expiry_report, carried_leaves_out_stalls) {
   reopen({.work_per_pass = 1});
-  reporter slow{service}, next{service}, last{service};
-  blocks(slow, 100 * tick);
-  for (reporter* r : {&slow, &next, &last}) r->arm(10 * tick);
+  reporter slow{service, 10 * tick, 100 * tick}, next{service, 10 * tick, 0ns}, last{service, 10 * tick, 0ns};
   service.time.block(10 * tick);
   ASSERT_TRUE(service.turn());  // slow
   ASSERT_TRUE(service.turn());  // next
   service.time.block(150 * tick);
   ASSERT_TRUE(service.turn());  // last
-  EXPECT_EQ(next.report.stall, 100 * tick);
-  EXPECT_EQ(next.report.handler, slow.timeout.handler());
-  EXPECT_EQ(last.report.stall, 250 * tick);
+  expect_stall(next.report, 100 * tick, stalled_by::handler, 100 * tick, slow.timeout.handler());
   EXPECT_EQ(last.report.carried, 0ns);
-  EXPECT_EQ(last.report.by, stalled_by::loop_callbacks);
-  EXPECT_EQ(last.report.by_for, 150 * tick);
-  EXPECT_TRUE(adds_up(next.report));
-  EXPECT_TRUE(adds_up(last.report));
+  expect_stall(last.report, 250 * tick, stalled_by::loop_callbacks, 150 * tick);
 }
 
 TEST_F(expiry_report, late_wakeup_counts_as_poll) {
   // a driver that wakes late, as libuv does by up to a millisecond: the clock is moved as by waiting
-  reporter r{service};
-  r.arm(10 * tick);
+  reporter r{service, 10 * tick, 0ns};
   service.time.oversleep(14 * tick);
   service.advance(0ns);
   EXPECT_EQ(r.report.poll, 4 * tick);
-  EXPECT_EQ(r.report.stall, 0ns);
-  EXPECT_TRUE(adds_up(r.report));
+  expect_stall(r.report, 0ns, stalled_by::nobody, 0ns);
 }
 
 TEST_F(expiry_report, covers_posts) {
-  reporter slow{service};
-  blocks(slow, 100 * tick);
+  const reporter slow{service, 10 * tick, 100 * tick};
   tickwheel::expiry_report report;
   const auto ask = [&]() noexcept { report = timers.why(); };
-  slow.arm(10 * tick);
   ASSERT_EQ(timers.remote().post(10 * tick + 1ns, ask), 0);
   service.advance(1s);
   EXPECT_EQ(report.due, tickwheel::clock::time_point{1h} + 11 * tick);
   EXPECT_EQ(report.rounding, tick - 1ns);
-  EXPECT_EQ(report.stall, 99 * tick);
-  EXPECT_EQ(report.handler, slow.timeout.handler());
-  EXPECT_TRUE(adds_up(report));
+  expect_stall(report, 99 * tick, stalled_by::handler, 99 * tick, slow.timeout.handler());
 
   ASSERT_EQ(timers.remote().post(0s, ask), 0);
   service.advance(0ns);
@@ -241,10 +203,7 @@ TEST_F(expiry_report, is_readable_after_close_in_handler) {
 
 TEST_F(expiry_report, more_slow_handlers_than_fit_still_add_up) {
   std::deque<reporter> all;
-  for (int i = 0; i < 100; ++i) {
-    blocks(all.emplace_back(service), 20 * tick);
-    all.back().arm(10 * tick);
-  }
+  for (int i = 0; i < 100; ++i) all.emplace_back(service, 10 * tick, 20 * tick);
   service.advance(1s);
   EXPECT_EQ(all.back().report.late, (99 * 20 + 1) * tick);
   EXPECT_EQ(all.back().report.stall, 32 * 20 * tick);
