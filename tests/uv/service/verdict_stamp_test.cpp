@@ -77,11 +77,6 @@ TEST(verdict_stamp, never_waits_longer_than_a_second) {
   }
 }
 
-TEST(verdict_stamp, waits_for_one_poll_if_io_wait_is_zero) {
-  verdict_stamp v = after_block(1h, 0);
-  EXPECT_TRUE(v.has_waited_enough(start));
-}
-
 TEST(verdict_stamp, keeps_blocks_that_came_while_it_waited_for_next) {
   verdict_stamp v{2};
   v.begin(at(0s));
