@@ -318,7 +318,7 @@ struct sleeping_loop : scenario<sleeping_loop> {
   }
 };
 
-struct wake_against_close : scenario<ring_against_close> {
+struct wake_against_close : scenario<wake_against_close> {
   static constexpr const char* name = "producers that wake the loop while the service closes meet no closed handle";
   wake_against_close() { open(4, false); }
   void loop_thread() {
