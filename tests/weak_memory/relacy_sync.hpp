@@ -13,6 +13,7 @@
 #pragma once
 
 // Relacy's header defines macros with the names of keywords. It is included last, and its macros are undefined at once.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -77,19 +79,20 @@ struct site {
   }
 };
 
-inline const char* to_string(std::memory_order order) {
-  switch (order) {
-    case std::memory_order::relaxed:
-      return "relaxed";
-    case std::memory_order::acquire:
-      return "acquire";
-    case std::memory_order::release:
-      return "release";
-    case std::memory_order::acq_rel:
-      return "acq_rel";
-    default:
-      return "seq_cst";
-  }
+/// A memory order in the standard, in Relacy and in text.
+struct order_forms {
+  std::memory_order standard;
+  rl::memory_order relacy;
+  const char* text;
+};
+
+inline const order_forms& forms_of(std::memory_order order) {
+  static constexpr order_forms all[] = {{std::memory_order::relaxed, rl::mo_relaxed, "relaxed"},
+                                        {std::memory_order::acquire, rl::mo_acquire, "acquire"},
+                                        {std::memory_order::release, rl::mo_release, "release"},
+                                        {std::memory_order::acq_rel, rl::mo_acq_rel, "acq_rel"},
+                                        {std::memory_order::seq_cst, rl::mo_seq_cst, "seq_cst"}};
+  return *std::find_if(std::begin(all), std::end(all) - 1, [&](const auto& each) { return each.standard == order; });
 }
 
 /// The sites that were reached, and the one that is weakened.
@@ -122,21 +125,6 @@ class site_list {
   inline static site weakened_{};
   inline static std::memory_order weaker_{};
 };
-
-inline rl::memory_order to_relacy(std::memory_order order) {
-  switch (order) {
-    case std::memory_order::relaxed:
-      return rl::mo_relaxed;
-    case std::memory_order::acquire:
-      return rl::mo_acquire;
-    case std::memory_order::release:
-      return rl::mo_release;
-    case std::memory_order::acq_rel:
-      return rl::mo_acq_rel;
-    default:
-      return rl::mo_seq_cst;
-  }
-}
 
 inline rl::debug_info to_relacy(const std::source_location& at) {
   return rl::debug_info(at.function_name(), at.file_name(), at.line());
@@ -217,7 +205,7 @@ class atomic {
  private:
   static stored to_stored(T value) { return static_cast<stored>(value); }
   static rl::memory_order ordered(const where& at, const char* operation, std::memory_order order) {
-    return to_relacy(site_list::order_at(at, operation, order));
+    return forms_of(site_list::order_at(at, operation, order)).relacy;
   }
 
   void alive() const { life_.read(); }

@@ -71,6 +71,18 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
     --s.busy;
   }
 
+  // --- parts of the loop's thread ---
+
+  void run_and_close() {
+    service->run();
+    service->close();
+  }
+  // A number of iterations below `most`, and then the close.
+  void turn_and_close(unsigned most) {
+    for (unsigned turns = rl::rand(most); turns != 0; --turns) service->turn(false);
+    service->close();
+  }
+
   // Posts or arms until the operation is accepted, or refused for good. A caller that is refused must see what the closing thread
   // did before.
   int post(int p, operation& o, timer_on_other_thread* out = nullptr) {
@@ -108,7 +120,7 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
   }
 
   // Each operation that was accepted has one end, and the counts say so.
-  void check_ends() {
+  void after() {
     std::uint64_t accepted = 0;
     std::uint64_t ran = 0;
     std::uint64_t cancelled = 0;
@@ -134,10 +146,7 @@ struct scenario : rl::test_suite<Self, 1 + scene::others> {
 struct live_loop : scenario<live_loop> {
   static constexpr const char* name = "producers against a live loop lose nothing and keep their order";
   live_loop() { open(1); }
-  void loop_thread() {
-    service->run();
-    service->close();
-  }
+  void loop_thread() { run_and_close(); }
   void other_thread(int p) {
     for (int i = 0; i < 2; ++i) {
       if (i != 0) s.operations[p][i].before = &s.operations[p][i - 1];
@@ -145,7 +154,7 @@ struct live_loop : scenario<live_loop> {
     }
   }
   void after() {
-    check_ends();
+    scenario::after();
     RL_ASSERT(service->ran() == 4);
   }
 };
@@ -153,10 +162,7 @@ struct live_loop : scenario<live_loop> {
 struct against_close : scenario<against_close> {
   static constexpr const char* name = "producers against close: every accepted operation has one end";
   against_close() { open(2); }
-  void loop_thread() {
-    for (unsigned turns = rl::rand(5); turns != 0; --turns) service->turn(false);
-    service->close();
-  }
+  void loop_thread() { turn_and_close(5); }
   void other_thread(int p) {
     operation& armed = s.operations[p][0];
     armed.later = rl::rand(2) == 0;
@@ -168,16 +174,12 @@ struct against_close : scenario<against_close> {
     if (timers[p][0]) cancel(armed, timers[p][0]);
     timers[p][0].release();
   }
-  void after() { check_ends(); }
 };
 
 struct live_cancels : scenario<live_cancels> {
   static constexpr const char* name = "a cancel against a live loop wins or is late, and its notice wakes the loop";
   live_cancels() { open(2); }
-  void loop_thread() {
-    service->run();
-    service->close();
-  }
+  void loop_thread() { run_and_close(); }
   void other_thread(int p) {
     for (int i = 0; i < 2; ++i) {
       s.operations[p][i].later = i == 0 || rl::rand(2) == 0;
@@ -190,7 +192,7 @@ struct live_cancels : scenario<live_cancels> {
     }
   }
   void after() {
-    check_ends();
+    scenario::after();
     RL_ASSERT(service->cancelled() == 0);
   }
 };
@@ -226,7 +228,7 @@ struct two_cancel : scenario<two_cancel> {
   }
   void after() {
     service->close();
-    check_ends();
+    scenario::after();
     for (timer_on_other_thread& t : timers[0]) t.release();
   }
 };
@@ -242,15 +244,11 @@ struct cancel_against_close : scenario<cancel_against_close> {
     service->turn(false);
     if (rl::rand(2) == 0) service->turn(false);
   }
-  void loop_thread() {
-    for (unsigned turns = rl::rand(3); turns != 0; --turns) service->turn(false);
-    service->close();
-  }
+  void loop_thread() { turn_and_close(3); }
   void other_thread(int p) {
     cancel(s.operations[p][0], timers[p][0]);
     timers[p][0].release();
   }
-  void after() { check_ends(); }
 };
 
 struct copies : scenario<copies> {
@@ -280,10 +278,7 @@ struct copies : scenario<copies> {
 struct asked_while_closing : scenario<asked_while_closing> {
   static constexpr const char* name = "remote() may be asked while the service closes";
   asked_while_closing() { open(4, false); }
-  void loop_thread() {
-    if (rl::rand(2) == 0) service->turn(false);
-    service->close();
-  }
+  void loop_thread() { turn_and_close(2); }
   void other_thread(int p) {
     for (operation& o : s.operations[p]) {
       o.later = true;
@@ -294,16 +289,12 @@ struct asked_while_closing : scenario<asked_while_closing> {
       return;
     }
   }
-  void after() { check_ends(); }
 };
 
 struct sleeping_loop : scenario<sleeping_loop> {
   static constexpr const char* name = "a loop that sleeps between posts misses no wakeup";
   sleeping_loop() { open(); }
-  void loop_thread() {
-    service->run();
-    service->close();
-  }
+  void loop_thread() { run_and_close(); }
   void other_thread(int p) {
     for (operation& o : s.operations[p]) {
       RL_ASSERT(post(p, o) == 0);
@@ -313,7 +304,7 @@ struct sleeping_loop : scenario<sleeping_loop> {
     }
   }
   void after() {
-    check_ends();
+    scenario::after();
     RL_ASSERT(service->ran() == 4);
   }
 };
@@ -321,15 +312,11 @@ struct sleeping_loop : scenario<sleeping_loop> {
 struct wake_against_close : scenario<wake_against_close> {
   static constexpr const char* name = "producers that wake the loop while the service closes meet no closed handle";
   wake_against_close() { open(4, false); }
-  void loop_thread() {
-    for (unsigned turns = rl::rand(3); turns != 0; --turns) service->turn(false);
-    service->close();
-  }
+  void loop_thread() { turn_and_close(3); }
   void other_thread(int p) {
     for (operation& o : s.operations[p])
       if (post(p, o) != 0) return;
   }
-  void after() { check_ends(); }
 };
 
 // --- running them ------------------------------------------------------------------------------------------------------
@@ -379,7 +366,7 @@ struct weaker_order {
   std::string name() const {
     const std::string_view file{where.file};
     return std::string{file.substr(file.rfind('/') + 1)} + ": " + where.name() + ": " + where.operation + ": " +
-           to_string(where.order) + " -> " + to_string(order);
+           forms_of(where.order).text + " -> " + forms_of(order).text;
   }
 };
 
