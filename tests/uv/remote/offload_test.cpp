@@ -74,14 +74,35 @@ struct offload : testing::Test {
       return n;
     };
   }
+  /// Work that shares `held`, and answers it.
+  auto hold() const {
+    return [held = held]() noexcept { return *held; };
+  }
+  /// Work on `running`, which the test lets go on, that notes in `ended` that it ended.
+  auto work_to_end() {
+    return [this, held = held]() noexcept {
+      running.pass();
+      ended = true;
+      return *held;
+    };
+  }
+  /// The work has been destroyed.
+  bool is_freed() const { return held.use_count() == 1; }
+  /// Runs work that answers `n`, and is at it until `running` opens.
+  void begin(session& by, int n) {
+    ASSERT_EQ(by.call.run(answer(n, running)), 0);
+    running.wait_for(1);
+  }
   /// Work that notes that it ran.
-  static auto note(std::atomic<bool>& ran) {
-    return [&ran]() noexcept { return (ran = true) ? 1 : 0; };
+  static auto note(std::atomic<bool>& in) {
+    return [&in]() noexcept { return (in = true) ? 1 : 0; };
   }
 
   void open_small() { ASSERT_EQ(small.open(loop, {.max_in_flight = 1}), 0); }
 
   gate blocked, running;
+  std::atomic<bool> ran{false}, ended{false};
+  std::shared_ptr<int> held = std::make_shared<int>(1);
   uv_work_t requests[pool_threads];
   live_loop loop;
   manual_service service;
@@ -91,11 +112,11 @@ struct offload : testing::Test {
 
 TEST_F(offload, works_on_pool_thread_and_answers_on_loop_thread) {
   std::thread::id ran_on;
-  ASSERT_EQ(s->call.run([&ran_on]() noexcept {
+  const auto note_thread = [&ran_on]() noexcept {
     ran_on = std::this_thread::get_id();
     return 7;
-  }),
-            0);
+  };
+  ASSERT_EQ(s->call.run(note_thread), 0);
   EXPECT_TRUE(s->call.in_flight());
   EXPECT_EQ(pool.in_flight(), 1U);
   run();
@@ -154,8 +175,7 @@ TEST_F(offload, answers_work_without_result) {
     void on_done(int e) noexcept { error = e; }
   } owner;
   tickwheel::offload<&plain::on_done> call{service.timers, pool, owner};
-  bool ran = false;
-  ASSERT_EQ(call.run([&ran]() noexcept { ran = true; }), 0);
+  ASSERT_EQ(call.run([this]() noexcept { ran = true; }), 0);
   run();
   EXPECT_TRUE(ran);
   EXPECT_EQ(owner.error, 0);
@@ -202,7 +222,6 @@ TEST_F(offload, armed_work_due_at_max_in_flight_is_answered_with_error) {
   open_small();
   block_pool();
   session a{service.timers, small}, b{service.timers, small};
-  std::atomic<bool> ran{false};
   ASSERT_EQ(b.call.arm(1s, note(ran)), 0);
   ASSERT_EQ(a.call.run(answer(1)), 0);
   service.advance(2s);
@@ -217,8 +236,7 @@ TEST_F(offload, armed_work_due_at_max_in_flight_is_answered_with_error) {
 TEST_F(offload, cancelled_work_counts_in_flight_until_it_ends) {
   open_small();
   session a{service.timers, small}, b{service.timers, small};
-  ASSERT_EQ(a.call.run(answer(1, running)), 0);
-  running.wait_for(1);
+  begin(a, 1);
   a.call.cancel();
   EXPECT_EQ(small.in_flight(), 1U);
   EXPECT_EQ(b.call.run(answer(2)), UV_EAGAIN);
@@ -252,11 +270,10 @@ TEST_F(offload, open_refuses_max_in_flight_of_zero) {
 // --- cancelling
 
 TEST_F(offload, cancelled_before_its_time_never_runs_and_is_freed) {
-  auto held = std::make_shared<int>(1);
-  ASSERT_EQ(s->call.arm(1s, [held]() noexcept { return *held; }), 0);
-  EXPECT_EQ(held.use_count(), 2);
+  ASSERT_EQ(s->call.arm(1s, hold()), 0);
+  EXPECT_FALSE(is_freed());
   EXPECT_TRUE(s->call.cancel());
-  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_TRUE(is_freed());
   EXPECT_FALSE(s->call.cancel());
   EXPECT_FALSE(s->call.armed());
   service.advance(1h);
@@ -266,31 +283,19 @@ TEST_F(offload, cancelled_before_its_time_never_runs_and_is_freed) {
 
 TEST_F(offload, cancelled_in_queue_of_pool_never_runs) {
   block_pool();
-  std::atomic<bool> ran{false};
-  auto held = std::make_shared<int>(1);
-  ASSERT_EQ(s->call.run([&ran, held]() noexcept {
-    ran = true;
-    return 1;
-  }),
-            0);
+  ASSERT_EQ(s->call.run([this, held = held]() noexcept { return (ran = true) ? *held : 0; }), 0);
   EXPECT_TRUE(s->call.cancel());
   EXPECT_FALSE(s->call.in_flight());
   EXPECT_FALSE(s->call.cancel());
   run();
   EXPECT_FALSE(ran);
   EXPECT_EQ(s->answers, 0);
-  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_TRUE(is_freed());
   EXPECT_EQ(pool.in_flight(), 0U);
 }
 
 TEST_F(offload, cancelled_while_it_works_is_not_answered) {
-  std::atomic<bool> ended{false};
-  ASSERT_EQ(s->call.run([&]() noexcept {
-    running.pass();
-    ended = true;
-    return 1;
-  }),
-            0);
+  ASSERT_EQ(s->call.run(work_to_end()), 0);
   running.wait_for(1);
   EXPECT_TRUE(s->call.cancel());
   running.open();
@@ -300,7 +305,6 @@ TEST_F(offload, cancelled_while_it_works_is_not_answered) {
 }
 
 TEST_F(offload, cancelled_with_result_on_its_way_is_not_answered) {
-  std::atomic<bool> ended{false};
   ASSERT_EQ(s->call.run(note(ended)), 0);
   while (!ended) std::this_thread::yield();
   s->call.cancel();
@@ -309,20 +313,13 @@ TEST_F(offload, cancelled_with_result_on_its_way_is_not_answered) {
 }
 
 TEST_F(offload, destroyed_while_it_works_lets_work_end) {
-  std::atomic<bool> ended{false};
-  auto held = std::make_shared<int>(1);
-  ASSERT_EQ(s->call.run([&, held]() noexcept {
-    running.pass();
-    ended = true;
-    return *held;
-  }),
-            0);
+  ASSERT_EQ(s->call.run(work_to_end()), 0);
   running.wait_for(1);
   s.reset();
   running.open();
   run();
   EXPECT_TRUE(ended);
-  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_TRUE(is_freed());
 }
 
 TEST_F(offload, armed_again_begins_anew) {
@@ -339,8 +336,7 @@ TEST_F(offload, armed_again_begins_anew) {
 }
 
 TEST_F(offload, armed_again_in_flight_is_answered_once) {
-  ASSERT_EQ(s->call.run(answer(1, running)), 0);
-  running.wait_for(1);
+  begin(*s, 1);
   ASSERT_EQ(s->call.arm(1s, answer(2)), 0);
   EXPECT_FALSE(s->call.in_flight());
   EXPECT_TRUE(s->call.armed());
@@ -386,8 +382,7 @@ TEST_F(offload, work_that_owns_its_owner_is_answered_first) {
 // --- closing
 
 TEST_F(offload, is_not_answered_after_pool_closed) {
-  ASSERT_EQ(s->call.run(answer(1, running)), 0);
-  running.wait_for(1);
+  begin(*s, 1);
   pool.close();
   pool.close();
   EXPECT_FALSE(s->call.in_flight());
@@ -400,7 +395,6 @@ TEST_F(offload, is_not_answered_after_pool_closed) {
 
 TEST_F(offload, not_begun_when_pool_closes_never_runs) {
   block_pool();
-  std::atomic<bool> ran{false};
   ASSERT_EQ(s->call.run(note(ran)), 0);
   pool.close();
   run();
@@ -434,13 +428,12 @@ TEST_F(offload, works_in_pool_that_was_opened_again) {
 
 TEST_F(offload, service_close_ends_armed_work_but_not_work_in_flight) {
   session flying{service.timers, pool};
-  auto held = std::make_shared<int>(1);
-  ASSERT_EQ(s->call.arm(1s, [held]() noexcept { return *held; }), 0);
+  ASSERT_EQ(s->call.arm(1s, hold()), 0);
   ASSERT_EQ(flying.call.run(answer(1)), 0);
   service.timers.close();
   EXPECT_FALSE(s->call.armed());
   EXPECT_FALSE(s->call.cancel());
-  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_TRUE(is_freed());
   EXPECT_EQ(s->call.arm(1s, answer(1)), UV_ECANCELED);
   run();
   EXPECT_EQ(flying.answers, 1);
@@ -464,8 +457,7 @@ TEST_F(offload, keeps_loop_open_until_work_has_come_back) {
     offload_pool own;
     ASSERT_EQ(own.open(other), 0);
     session a{service.timers, own};
-    ASSERT_EQ(a.call.run(answer(1, running)), 0);
-    running.wait_for(1);
+    begin(a, 1);
   }
   EXPECT_EQ(uv_loop_close(&other), UV_EBUSY);
   running.open();
@@ -476,25 +468,23 @@ TEST_F(offload, keeps_loop_open_until_work_has_come_back) {
 TEST_F(offload, arm_refused_at_max_armed_frees_work) {
   manual_service few{{.max_armed = 1}};
   session a{few.timers, pool}, b{few.timers, pool};
-  auto held = std::make_shared<int>(1);
   ASSERT_EQ(a.call.arm(1s, answer(1)), 0);
-  EXPECT_EQ(b.call.arm(1s, [held]() noexcept { return *held; }), UV_ENOBUFS);
-  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(b.call.arm(1s, hold()), UV_ENOBUFS);
+  EXPECT_TRUE(is_freed());
   EXPECT_FALSE(b.call.cancel());
 }
 
 TEST_F(offload, answers_each_of_many_sessions_once) {
-  std::atomic<int> ran{0};
+  std::atomic<int> worked{0};
   int answered = 0, refused = 0;
   std::vector<std::unique_ptr<session>> all;
   for (int i = 0; i < 500; ++i) {
     session& each = *all.emplace_back(std::make_unique<session>(service.timers, pool));
-    ASSERT_EQ(each.call.arm(std::chrono::milliseconds{i},
-                            [&ran, i]() noexcept {
-                              ++ran;
-                              return i;
-                            }),
-              0);
+    const auto work = [&worked, i]() noexcept {
+      ++worked;
+      return i;
+    };
+    ASSERT_EQ(each.call.arm(std::chrono::milliseconds{i}, work), 0);
   }
   for (int i = 0; i < 100; ++i) {
     service.advance(5ms + service.tick());
@@ -509,7 +499,7 @@ TEST_F(offload, answers_each_of_many_sessions_once) {
     }
     ++(each.error == 0 ? answered : refused);
   }
-  EXPECT_EQ(answered, ran);
+  EXPECT_EQ(answered, worked);
   EXPECT_EQ(static_cast<std::size_t>(refused), pool.refused());
 }
 
