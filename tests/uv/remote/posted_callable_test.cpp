@@ -185,9 +185,13 @@ TYPED_TEST(posted_callable, may_own_its_own_timer) {
 TYPED_TEST(posted_callable, takes_at_most_one_more_block) {
   const auto outstanding = allocations::outstanding();
   const auto count = allocations::count();
+  const auto bytes = allocations::bytes();
   ASSERT_EQ(this->post(1ms), 0);
   const bool fits = sizeof(TypeParam) <= remote_callable_size;
   EXPECT_EQ(allocations::count(), count + (fits ? 1 : 2));
+  if (fits) {
+    EXPECT_LE(allocations::bytes() - bytes, 128U);
+  }
   this->service.advance(2ms);
   EXPECT_EQ(allocations::outstanding(), outstanding);
 }
@@ -326,7 +330,7 @@ TEST(callable_destructor, that_blocks_is_not_blamed_on_others) {
   callable_log log;
   remote_timer timer;
   log.in_destructor = [&] { service.time.block(2s); };
-  ASSERT_EQ(service.timers.remote().post([]() noexcept {}), 0);
+  ASSERT_EQ(service.timers.remote().post(nothing), 0);
   ASSERT_EQ(service.timers.remote().arm(0s, counted_callable<>{log}, timer), 0);
   timer.cancel();
   service.turn();
@@ -368,7 +372,7 @@ class ending_callable : leak_check {
   /// Ends the callable of `timer` there.
   void end(place where) {
     // the first visit of a pass is followed by a look at the clock, later ones come in a row
-    ASSERT_EQ(service->remote().post([]() noexcept {}), 0);
+    ASSERT_EQ(service->remote().post(nothing), 0);
     switch (where) {
       case place::ran:
         ASSERT_EQ(arm(0s), 0);

@@ -14,10 +14,7 @@ namespace {
 
 class remote_timer : leak_check, public testing::Test {
  protected:
-  static auto count(int& into) {
-    return [&into]() noexcept { ++into; };
-  }
-  int arm(std::chrono::nanoseconds after, timer& to) { return handle.arm(after, count(ran), to); }
+  int arm(std::chrono::nanoseconds after, timer& to) { return handle.arm(after, count_in(ran), to); }
   const tickwheel::service_stats& stats() { return service.timers.stats(); }
 
   manual_service service;
@@ -25,7 +22,6 @@ class remote_timer : leak_check, public testing::Test {
   int ran = 0;
   timer t;
 };
-constexpr auto nothing = []() noexcept {};
 
 TEST_F(remote_timer, cancelled_in_queue_or_wheel_never_runs) {
   for (const bool in_the_wheel : {false, true}) {
@@ -106,7 +102,7 @@ TEST_F(remote_timer, assignment_cancels) {
   timer other;
   int second = 0;
   ASSERT_EQ(arm(1ms, t), 0);
-  ASSERT_EQ(handle.arm(1ms, count(second), other), 0);
+  ASSERT_EQ(handle.arm(1ms, count_in(second), other), 0);
   t = std::move(other);
   service.advance(1s);
   EXPECT_EQ(ran, 0);
@@ -119,7 +115,7 @@ TEST_F(remote_timer, assignment_cancels) {
 TEST_F(remote_timer, arming_again_cancels_former) {
   int second = 0;
   ASSERT_EQ(arm(5ms, t), 0);
-  ASSERT_EQ(handle.arm(5ms, count(second), t), 0);
+  ASSERT_EQ(handle.arm(5ms, count_in(second), t), 0);
   service.advance(1s);
   EXPECT_EQ(ran, 0);
   EXPECT_EQ(second, 1);
@@ -224,7 +220,7 @@ TEST_F(remote_timer, late_notice_frees_operation_once) {
     for (const bool closes : {false, true}) {
       manual_service other;
       timer own;
-      ASSERT_EQ(other.timers.remote().arm(10ms, count(ran), own), 0);
+      ASSERT_EQ(other.timers.remote().arm(10ms, count_in(ran), own), 0);
       other.turn();
       cancel_in_steps cancel{own};
       ASSERT_TRUE(cancel.win());
@@ -248,7 +244,7 @@ TEST_F(remote_timer, cancelling_some_of_many_leaves_the_others) {
   std::vector<timer> timers(count_of);
   std::vector<int> fired(count_of);
   for (std::size_t i = 0; i < count_of; ++i) {
-    ASSERT_EQ(handle.arm(std::chrono::microseconds{10 * i}, count(fired[i]), timers[i]), 0);
+    ASSERT_EQ(handle.arm(std::chrono::microseconds{10 * i}, count_in(fired[i]), timers[i]), 0);
     if (i % 7 == 0) service.turn();
     if (i % 3 == 0) timers[i / 2].cancel();
     service.time.block(1us);

@@ -62,21 +62,31 @@ constexpr wheel_geometry geometries[] = {{},
                                          wheel_geometry::hierarchical(2, 4),
                                          wheel_geometry::hierarchical(6, 64)};
 
+/// Opens the service with each allocation failing in turn, at least `least` of them, and then runs a timer.
+template <class Open, class Run>
+void expect_retries(timer_service& timers, std::size_t least, Open open, Run run) {
+  EXPECT_GE(with_each_allocation_failing([&] {
+              const int answer = open();
+              EXPECT_EQ(timers.is_open(), answer == 0);
+              return answer;
+            }),
+            least);
+  counter c{timers};
+  c.arm(1ms);
+  run();
+  EXPECT_EQ(c.fired, 1);
+}
+
 TEST_F(out_of_memory, open_on_loop_answers_ENOMEM_and_can_be_retried) {
   for (const wheel_geometry& geometry : geometries) {
     live_loop loop;
     timer_service timers;
-    const std::size_t made = with_each_allocation_failing([&] {
+    const auto open = [&] {
       const int answer = timers.open(loop, {.geometry = geometry});
-      EXPECT_EQ(timers.is_open(), answer == 0);
       EXPECT_EQ(uv_loop_alive(loop.get()), 0);
       return answer;
-    });
-    EXPECT_GE(made, 3U) << "the wheel, the post queue and the handles, at least";
-    counter c{timers};
-    c.arm(1ms);
-    loop.run();
-    EXPECT_EQ(c.fired, 1);
+    };
+    expect_retries(timers, 3, open, [&] { loop.run(); });  // the wheel, the post queue and the handles
   }
 }
 
@@ -84,16 +94,12 @@ TEST_F(out_of_memory, open_on_driver_answers_ENOMEM_and_can_be_retried) {
   for (const wheel_geometry& geometry : geometries) {
     manual_driver time;
     timer_service timers;
-    const std::size_t made = with_each_allocation_failing([&] {
+    const auto open = [&] {
       const int answer = timers.open(time, {.geometry = geometry});
       EXPECT_EQ(time.bound() != nullptr, answer == 0);
       return answer;
-    });
-    EXPECT_GE(made, 2U) << "the wheel and the post queue, at least";
-    counter c{timers};
-    c.arm(1ms);
-    time.advance(2ms);
-    EXPECT_EQ(c.fired, 1);
+    };
+    expect_retries(timers, 2, open, [&] { time.advance(2ms); });  // the wheel and the post queue
   }
 }
 
@@ -106,13 +112,13 @@ TEST_F(out_of_memory, reopen_keeps_closed_queue) {
   loop.run();
   with_each_allocation_failing([&] {
     const int answer = timers.open(loop);
-    EXPECT_EQ(of_before.post(0s, []() noexcept {}), UV_ECANCELED);
+    EXPECT_EQ(of_before.post(0s, nothing), UV_ECANCELED);
     if (answer != 0) {
-      EXPECT_EQ(timers.remote().post([]() noexcept {}), UV_ECANCELED);
+      EXPECT_EQ(timers.remote().post(nothing), UV_ECANCELED);
     }
     return answer;
   });
-  EXPECT_EQ(timers.remote().post(0s, []() noexcept {}), 0);
+  EXPECT_EQ(timers.remote().post(0s, nothing), 0);
   timers.close();
   EXPECT_TRUE(remote_adds_up(timers));
 }
@@ -120,20 +126,19 @@ TEST_F(out_of_memory, reopen_keeps_closed_queue) {
 // --- from other threads ---
 
 TEST_F(out_of_memory, post_answers_ENOMEM_and_gives_place_back) {
-  // one place each, so that one which was not given back would be missed
-  const auto each_way = {
-      +[](const remote_handle& to, int* ran) noexcept { return to.post(0s, [ran]() noexcept { ++*ran; }); },
-      +[](const remote_handle& to, int* ran) noexcept { return to.post(1ms, [ran]() noexcept { ++*ran; }); },
-      +[](const remote_handle& to, int* ran) noexcept {
-        return to.post_at(tickwheel::clock::time_point{}, [ran]() noexcept { ++*ran; });
-      },
+  using post_to = int (*)(const remote_handle& to, int& ran);
+  const post_to each_way[] = {
+      [](const remote_handle& to, int& ran) { return to.post(0s, count_in(ran)); },
+      [](const remote_handle& to, int& ran) { return to.post(1ms, count_in(ran)); },
+      [](const remote_handle& to, int& ran) { return to.post_at(tickwheel::clock::time_point{}, count_in(ran)); },
   };
-  for (const auto post : each_way) {
+  for (const post_to post : each_way) {
+    // one place each, so that one which was not given back would be missed
     manual_service service{{.max_armed = 1, .max_queued = 1}};
     const remote_handle handle = service.timers.remote();
     int ran = 0;
-    EXPECT_EQ(with_each_allocation_failing([&] { return post(handle, &ran); }), 1U);
-    EXPECT_EQ(post(handle, &ran), UV_EAGAIN);
+    EXPECT_EQ(with_each_allocation_failing([&] { return post(handle, ran); }), 1U);
+    EXPECT_EQ(post(handle, ran), UV_EAGAIN);
     service.advance(2ms);
     EXPECT_EQ(ran, 1);
     service.timers.close();
@@ -148,17 +153,13 @@ TEST_F(out_of_memory, remote_arm_answers_ENOMEM_and_keeps_timer) {
     const remote_handle handle = service.timers.remote();
     int first = 0, second = 0;
     remote_timer timer;
-    ASSERT_EQ(handle.arm(
-                  1ms, [&first]() noexcept { ++first; }, timer),
-              0);
+    ASSERT_EQ(handle.arm(1ms, count_in(first), timer), 0);
     const auto arm = [&] {
-      const auto count = [&second]() noexcept { ++second; };
+      const auto count = count_in(second);
       return at_a_time ? handle.arm_at(service.time.now() + 1ms, count, timer) : handle.arm(1ms, count, timer);
     };
     EXPECT_EQ(allocations::without_memory(arm), UV_ENOMEM);
-    EXPECT_EQ(remote_handle{}.arm(
-                  1h, []() noexcept {}, timer),
-              UV_ECANCELED);
+    EXPECT_EQ(remote_handle{}.arm(1h, nothing, timer), UV_ECANCELED);
     service.advance(2ms);
     EXPECT_EQ(first, 1) << "it stayed armed";
     EXPECT_EQ(with_each_allocation_failing(arm), 1U);
@@ -175,7 +176,7 @@ TEST_F(out_of_memory, post_of_other_thread_answers_ENOMEM) {
   c.arm(20ms);
   int ran = 0, answer = 0, after = -1;
   std::thread poster{[&, handle = timers.remote(), hold = timers.hold()] {
-    const auto post = [&] { return handle.post(0s, [&ran]() noexcept { ++ran; }); };
+    const auto post = [&] { return handle.post(0s, count_in(ran)); };
     answer = allocations::without_memory(post);
     after = post();
   }};
@@ -195,12 +196,10 @@ TEST_F(out_of_memory, open_service_needs_none_except_for_posts) {
   ASSERT_EQ(timers.open(loop, {.work_per_pass = 2}), 0);
   const remote_handle handle = timers.remote();
   int ran = 0;
-  ASSERT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
-  ASSERT_EQ(handle.post(3ms, [&ran]() noexcept { ++ran; }), 0);
+  ASSERT_EQ(handle.post(0s, count_in(ran)), 0);
+  ASSERT_EQ(handle.post(3ms, count_in(ran)), 0);
   remote_timer cancelled;
-  ASSERT_EQ(handle.arm(
-                1h, [&ran]() noexcept { ++ran; }, cancelled),
-            0);
+  ASSERT_EQ(handle.arm(1h, count_in(ran), cancelled), 0);
   counter soon{timers}, later{timers}, never{timers}, stop{timers};
   metronome m{timers};
   {
@@ -284,24 +283,18 @@ TEST_F(offload_without_memory, takes_no_place_in_pool) {
   EXPECT_EQ(pool.refused(), 0U);
 }
 
-TEST_F(offload_without_memory, leaves_armed_work_armed) {
-  ASSERT_EQ(s.call.arm(1ms, work(7)), 0);
-  EXPECT_EQ(allocations::without_memory([&] { return s.call.arm(1h, work(8)); }), UV_ENOMEM);
-  EXPECT_EQ(allocations::without_memory([&] { return s.call.run(work(9)); }), UV_ENOMEM);
-  service.advance(2ms);
-  loop.run();
-  EXPECT_EQ(s.answers, 1);
-  EXPECT_EQ(s.result, 7);
-}
-
-TEST_F(offload_without_memory, leaves_work_in_flight_to_be_answered) {
-  ASSERT_EQ(s.call.run(work(7)), 0);
-  EXPECT_EQ(allocations::without_memory([&] { return s.call.run(work(8)); }), UV_ENOMEM);
-  EXPECT_EQ(allocations::without_memory([&] { return s.call.arm(1ms, work(9)); }), UV_ENOMEM);
-  service.advance(2ms);
-  loop.run();
-  EXPECT_EQ(s.answers, 1);
-  EXPECT_EQ(s.result, 7);
+TEST_F(offload_without_memory, leaves_former_work_armed_or_in_flight) {
+  for (const bool in_flight : {false, true}) {
+    s.answers = 0;
+    s.result.reset();
+    ASSERT_EQ(in_flight ? s.call.run(work(7)) : s.call.arm(1ms, work(7)), 0);
+    EXPECT_EQ(allocations::without_memory([&] { return s.call.arm(1h, work(8)); }), UV_ENOMEM);
+    EXPECT_EQ(allocations::without_memory([&] { return s.call.run(work(9)); }), UV_ENOMEM);
+    service.advance(2ms);
+    loop.run();
+    EXPECT_EQ(s.answers, 1);
+    EXPECT_EQ(s.result, 7);
+  }
 }
 
 TEST_F(offload_without_memory, answers_cancels_and_closes) {

@@ -7,6 +7,14 @@
 
 #include <cstring>
 
+/// A callable that counts its calls in `into`.
+inline auto count_in(int& into) {
+  return [&into]() noexcept { ++into; };
+}
+
+/// A callable that does nothing.
+inline constexpr auto nothing = []() noexcept {};
+
 /// Each accepted operation ran, was cancelled by its remote_timer, or was counted by close. Requires: the service is closed.
 inline testing::AssertionResult remote_adds_up(const tickwheel::timer_service& closed) {
   const auto& s = closed.stats();
