@@ -1,71 +1,29 @@
 // A process that has no descriptor left: what still works, what is refused, and that it can be tried again.
 #include "../../support/allocation_probe.hpp"
+#include "../support/descriptors.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
+#include "../support/remote_checks.hpp"
 #include "../support/sanitizers.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 using tickwheel::timer_service;
 
 namespace {
-
-/// A descriptor of no use: the lowest that is free, as the kernel gives it. Negative without one.
-int lowest_free() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
-
-/// While it lives, the process gets no descriptor of this number or above.
-class descriptor_limit {
- public:
-  explicit descriptor_limit(int first_refused) {
-    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
-    rlimit low = before_;
-    low.rlim_cur = static_cast<rlim_t>(first_refused);
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  }
-  ~descriptor_limit() { setrlimit(RLIMIT_NOFILE, &before_); }
-  descriptor_limit(const descriptor_limit&) = delete;
-  descriptor_limit& operator=(const descriptor_limit&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-/// While it lives, the process gets no descriptor at all.
-class no_descriptors {
- public:
-  no_descriptors() {
-    const int lowest = lowest_free();
-    ::close(lowest);
-    limit_.emplace(lowest);
-    EXPECT_LT(lowest_free(), 0);
-  }
-
- private:
-  std::optional<descriptor_limit> limit_;
-};
-
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for (int fd = 0; fd < 4096; ++fd) count += fcntl(fd, F_GETFD) >= 0;
-  return count;
-}
 
 TEST(service_open, works_without_descriptors) {
   if (under_address_sanitizer) GTEST_SKIP() << "the sanitizer that comes with it needs descriptors to look at objects";
   live_loop loop;
   timer_service timers;
   const auto before = open_descriptors();
-  const no_descriptors none;
+  std::optional<no_descriptors> none{std::in_place};
   ASSERT_EQ(timers.open(loop), 0);
   probe p{timers, 2ms};
   int ran = 0;
   std::thread poster{[&ran, handle = timers.remote(), hold = timers.hold()] {
     std::this_thread::sleep_for(5ms);  // so that it has to wake the loop
-    EXPECT_EQ(handle.post(0s, [&ran]() noexcept { ++ran; }), 0);
+    EXPECT_EQ(handle.post(0s, count_in(ran)), 0);
   }};
   loop.run();
   poster.join();
@@ -73,6 +31,7 @@ TEST(service_open, works_without_descriptors) {
   EXPECT_EQ(ran, 1);
   timers.close();
   loop.run();
+  none.reset();
   EXPECT_EQ(open_descriptors(), before);
 }
 
@@ -102,7 +61,7 @@ TEST(service_open, is_refused_until_the_loop_has_a_descriptor) {
   ASSERT_EQ(timers.open(loop), 0);
   int ran = 0;
   probe p{timers, 1ms};
-  ASSERT_EQ(timers.remote().post(0s, [&ran]() noexcept { ++ran; }), 0);
+  ASSERT_EQ(timers.remote().post(0s, count_in(ran)), 0);
   loop.run();
   EXPECT_EQ(p.fired, 1);
   EXPECT_EQ(ran, 1);
