@@ -56,7 +56,7 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
     }
 
     void bring_into(state s) {
-      const auto count = [ran = &ran]() noexcept { ++*ran; };
+      const auto count = count_in(ran);
       switch (s) {
         case state::nothing_armed:
           break;
@@ -69,7 +69,7 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
           break;
         case state::carrying:
           for (int i = 0; i < 1000; ++i) arm(0s);
-          turn_until([&] { return timers.stats().fired >= 5; });
+          loop.turn_until([&] { return timers.stats().fired >= 5; });
           break;
         case state::posted:
           for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post(0s, count), 0);
@@ -77,7 +77,7 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
         case state::posted_carrying:
           hold = timers.hold();
           for (int i = 0; i < 1000; ++i) EXPECT_EQ(handle.post(0s, count), 0);
-          turn_until([&] { return ran >= 5; });
+          loop.turn_until([&] { return ran >= 5; });
           break;
         case state::posted_armed:
         case state::posted_cancelled:
@@ -85,7 +85,7 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
           EXPECT_EQ(handle.arm(s == state::posted_cancelled ? 1h : 5ms, count, cancellable), 0);
           EXPECT_EQ(handle.post(1h, count), 0);
           hold = timers.hold();
-          turn_until([&] { return timers.stats().pending == 2; });
+          loop.turn_until([&] { return timers.stats().pending == 2; });
           hold.release();
           if (s == state::posted_cancelled) {
             EXPECT_EQ(cancellable.cancel(), remote_timer::outcome::cancelled);
@@ -125,23 +125,14 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
 
    private:
     probe& arm(std::chrono::nanoseconds after) { return probes.emplace_back(timers, after); }
-    template <class Done>
-    void turn_until(Done done) {
-      for (int turns = 0; !done(); ++turns) {
-        ASSERT_LT(turns, 10'000);
-        uv_run(loop.get(), UV_RUN_NOWAIT);
-      }
-    }
     void use() {
       arm(0s);
       arm(1h);
       arm(1h).arm(1ms);
       EXPECT_TRUE(arm(1ms).timeout.cancel());
-      EXPECT_EQ(handle.post(0s, [ran = &ran]() noexcept { ++*ran; }), 0);
+      EXPECT_EQ(handle.post(0s, count_in(ran)), 0);
       remote_timer timer;
-      EXPECT_EQ(handle.arm(
-                    1ms, [ran = &ran]() noexcept { ++*ran; }, timer),
-                0);
+      EXPECT_EQ(handle.arm(1ms, count_in(ran), timer), 0);
       EXPECT_EQ(timer.cancel(), remote_timer::outcome::cancelled);
       cancellable.cancel();
       const remote_hold another = timers.hold();
@@ -157,7 +148,7 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
       ASSERT_EQ(timers.open(loop, with_wakeup()), 0);
       probe p{timers, 1ms};
       int heard = 0;
-      ASSERT_EQ(timers.remote().post(0s, [&heard]() noexcept { ++heard; }), 0);
+      ASSERT_EQ(timers.remote().post(0s, count_in(heard)), 0);
       loop.run();
       EXPECT_EQ(p.fired, 1);
       EXPECT_EQ(heard, 1);
@@ -227,7 +218,7 @@ class handles_closed_by_handler : leak_check, public testing::TestWithParam<next
         for (probe& p : others) p.arm(0s);
         return;
       case next::posts:
-        EXPECT_EQ(timers->remote().post(0s, [this]() noexcept { ++after; }), 0);
+        EXPECT_EQ(timers->remote().post(0s, count_in(after)), 0);
         return;
       case next::closes:
         return timers->close();

@@ -1,6 +1,5 @@
 // A fork, where other threads' timers are in the wheel, on their way or cancelled, and where a pool has work: parent and
-// child each go on with what there was, and neither takes anything from the other. (The plain timers of a fork are in
-// loop_time_test, posts and the bell in remote_loop_test.)
+// child each go on with what there was, and neither takes anything from the other.
 #include "../support/child.hpp"
 #include "../support/live_test.hpp"
 #include "../support/offloader.hpp"
@@ -24,18 +23,14 @@ struct fork_test : live_test {
     live_test::open(options);
     handle = timers.remote();
   }
-  auto count() {
-    return [ran = &ran]() noexcept { ++*ran; };
-  }
+  auto count() { return count_in(ran); }
   template <class Done>
   void turn_until(Done done) {
     const remote_hold hold = timers.hold();
-    for (int turns = 0; !done(); ++turns) {
-      ASSERT_LT(turns, 10'000);
-      uv_run(loop.get(), UV_RUN_NOWAIT);
-    }
+    loop.turn_until(done);
   }
   void run_out() { uv_run(loop.get(), UV_RUN_DEFAULT); }
+  void turn() { uv_run(loop.get(), UV_RUN_NOWAIT); }
   /// A child that goes on with the loop, and then does that.
   child_process fork_and(const std::function<void()>& then) {
     return child_process{[&] {
@@ -43,6 +38,12 @@ struct fork_test : live_test {
       timers.after_fork();
       then();
     }};
+  }
+  /// Parent and child both do that.
+  void fork_and_both(const std::function<void()>& rest) {
+    const child_process child = fork_and(rest);
+    rest();
+    EXPECT_EQ(child.exit_code(), 0);
   }
   void close_and_add_up() {
     timers.close();
@@ -52,6 +53,52 @@ struct fork_test : live_test {
   remote_handle handle;
   int ran = 0;
 };
+
+TEST_F(fork_test, timer_fires_in_parent_and_child) {
+  open();
+  const auto due = tickwheel::clock::now() + 50ms;
+  p.arm(50ms);
+  turn();
+  fork_and_both([&] {
+    run_out();
+    EXPECT_EQ(p.fired, 1);
+    EXPECT_GE(p.at, due);
+    EXPECT_TRUE(fires(timers, [&] { run_out(); }));
+  });
+}
+
+TEST_F(fork_test, carried_work_runs_in_parent_and_child) {
+  open({.work_per_pass = 1});
+  probes all{timers, 20, 0s};
+  turn_until([&] { return timers.stats().fired >= 5; });
+  fork_and_both([&] {
+    run_out();
+    EXPECT_EQ(timers.stats().fired, 20U);
+  });
+}
+
+TEST_F(fork_test, parent_and_child_run_posts_and_take_more) {
+  open();
+  remote_hold hold = timers.hold();
+  ASSERT_EQ(handle.post(1ms, count()), 0);
+  turn();
+  turn();
+  ASSERT_EQ(handle.post(count()), 0);  // the wakeup was sent, and not received yet
+  const child_process child = fork_and([&] {
+    while (ran < 2) uv_run(loop.get(), UV_RUN_ONCE);
+    std::thread poster{[&, hold = std::move(hold)] {
+      std::this_thread::sleep_for(5ms);  // so that the loop is in its poll, and has to be woken
+      EXPECT_EQ(handle.post(count()), 0);
+    }};
+    run_out();
+    poster.join();
+    EXPECT_EQ(ran, 3);
+  });
+  hold.release();
+  loop.run();
+  EXPECT_EQ(ran, 2);
+  EXPECT_EQ(child.exit_code(), 0);
+}
 
 TEST_F(fork_test, child_cancels_remote_timer_for_itself_only) {
   open();
@@ -78,29 +125,23 @@ TEST_F(fork_test, pending_cancel_counts_in_both) {
   ASSERT_EQ(handle.arm(20ms, count(), timer), 0);
   turn_until([&] { return timers.stats().pending == 1; });
   ASSERT_EQ(timer.cancel(), remote_timer::outcome::cancelled);
-  const auto rest = [&] {
+  fork_and_both([&] {
     const probe later{timers, 40ms};
     run_out();
     EXPECT_EQ(ran, 0);
     EXPECT_EQ(timers.stats().remote_withdrawn, 1U);
     close_and_add_up();
-  };
-  const child_process child = fork_and(rest);
-  rest();
-  EXPECT_EQ(child.exit_code(), 0);
+  });
 }
 
 TEST_F(fork_test, taken_posts_run_in_both) {
   open({.work_per_pass = 1});
   for (int i = 0; i < 50; ++i) ASSERT_EQ(handle.post(0s, count()), 0);
   turn_until([&] { return ran >= 5; });
-  const auto rest = [&] {
+  fork_and_both([&] {
     run_out();
     EXPECT_EQ(ran, 50);
-  };
-  const child_process child = fork_and(rest);
-  rest();
-  EXPECT_EQ(child.exit_code(), 0);
+  });
 }
 
 TEST_F(fork_test, parent_is_woken_after_child_closes_service) {
@@ -126,7 +167,7 @@ TEST_F(fork_test, parent_is_woken_after_child_closes_service) {
 TEST_F(fork_test, child_closes_service_and_loop) {
   open();
   p.arm(30ms);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
+  turn();
   const child_process child = fork_and([&] {
     timers.close();
     run_out();
@@ -159,7 +200,7 @@ int runs_once_until_timer(uv_loop_t* loop) {
 TEST_F(fork_test, child_without_work_does_not_wake_for_a_pass) {
   open();
   p.arm(1h);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
+  turn();
   const child_process child = fork_and([&] { EXPECT_EQ(runs_once_until_timer(loop.get()), 1); });
   EXPECT_EQ(child.exit_code(), 0);
 }
@@ -182,17 +223,14 @@ TEST_F(fork_test, offload_goes_on_in_both) {
   loop.run();
   ASSERT_EQ(before.result, 1);
   ASSERT_EQ(armed.call.arm(20ms, []() noexcept { return 2; }), 0);
-  const auto rest = [&] {
+  fork_and_both([&] {
     EXPECT_EQ(later.call.run([]() noexcept { return 3; }), 0);
     run_out();
     EXPECT_EQ(before.answers, 1);
     EXPECT_EQ(armed.result, 2);
     EXPECT_EQ(later.result, 3);
     EXPECT_EQ(pool.in_flight(), 0U);
-  };
-  const child_process child = fork_and(rest);
-  rest();
-  EXPECT_EQ(child.exit_code(), 0);
+  });
 }
 
 // How many threads libuv's pool has.
@@ -230,7 +268,7 @@ TEST_F(fork_test, work_in_the_pool_stays_with_parent) {
     EXPECT_TRUE(in_flight.front().call.cancel());
     EXPECT_EQ(pool.in_flight(), threads);
     for (int turns = 0; turns < 20; ++turns) {
-      uv_run(loop.get(), UV_RUN_NOWAIT);
+      turn();
       std::this_thread::sleep_for(1ms);
     }
     EXPECT_EQ(answers(), 0);

@@ -1,5 +1,4 @@
 // The live loop against the true clock: never early, whatever libuv's own time says.
-#include "../support/child.hpp"
 #include "../support/live_test.hpp"
 #include "../support/long_runs.hpp"
 
@@ -12,7 +11,6 @@ using tickwheel::timer_service;
 namespace {
 
 using loop_now = live_test;
-using fork_test = live_test;
 
 using time_point = tickwheel::clock::time_point;
 using std::chrono::nanoseconds;
@@ -71,13 +69,6 @@ class never_early : public live_test {
   std::deque<checked> all;
   int expected = 0;
 };
-
-TEST_F(never_early, with_random_delays) {
-  open();
-  add(300, 100ms, 20);
-  run_out();
-  EXPECT_TRUE(is_valid(timers));
-}
 
 TEST_F(never_early, with_coarse_and_fine_ticks) {
   for (const nanoseconds tick : {nanoseconds{1'000}, nanoseconds{20'000'000}}) {
@@ -206,27 +197,6 @@ TEST_F(loop_now, is_constant_within_a_callback) {
   loop.run();
 }
 
-TEST_F(loop_now, is_renewed_after_poll_though_later_prepare_asked) {
-  socket_pair pair;
-  time_point before_poll;
-  loop.each_prepare([&] { before_poll = timers.now(); });  // started before ours, so it runs after it
-  open();
-  probe keeps_alive{timers, 1h};
-  std::thread peer{[&] {
-    block_for(60ms);
-    pair.peer_sends();
-  }};
-  bool read = false;
-  loop.on_readable(pair.ours(), [&] {
-    read = pair.receive();
-    EXPECT_GE(timers.now() - before_poll, 20ms);
-    loop.stop();
-  });
-  loop.run();
-  peer.join();
-  EXPECT_TRUE(read);
-}
-
 // What a peer sent is no younger than the time at which it is touched, however short the poll was: else its silence
 // would be counted from before it spoke.
 TEST_F(loop_now, is_not_older_than_input) {
@@ -334,45 +304,6 @@ TEST_F(never_early, interval_keeps_its_rate_after_a_block) {
   ASSERT_EQ(m.beats.size(), 10U);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_GE(m.beats[i], begin + static_cast<int>(i + 1) * 10ms);
   EXPECT_GE(m.beats.back(), begin + 130ms) << "four periods were missed, of which one was called late";
-}
-
-// The child of a fork goes on with what was armed.
-
-TEST_F(fork_test, timer_fires_in_parent_and_child) {
-  open();
-  const auto due = tickwheel::clock::now() + 50ms;
-  p.arm(50ms);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  const child_process child{[&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    timers.after_fork();
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    EXPECT_EQ(p.fired, 1);
-    EXPECT_GE(p.at, due);
-    EXPECT_TRUE(fires(timers, [&] { uv_run(loop.get(), UV_RUN_DEFAULT); }));
-  }};
-  loop.run();
-  EXPECT_EQ(p.fired, 1);
-  EXPECT_GE(p.at, due);
-  EXPECT_EQ(child.exit_code(), 0);
-}
-
-TEST_F(fork_test, carried_work_runs_in_parent_and_child) {
-  open({.work_per_pass = 1});
-  probes all{timers, 20, 0s};
-  for (int runs = 0; timers.stats().fired < 5; ++runs) {
-    ASSERT_LT(runs, 100);
-    uv_run(loop.get(), UV_RUN_ONCE);
-  }
-  const child_process child{[&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    timers.after_fork();
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    EXPECT_EQ(timers.stats().fired, 20U);
-  }};
-  loop.run();
-  EXPECT_EQ(timers.stats().fired, 20U);
-  EXPECT_EQ(child.exit_code(), 0);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Posting to a live loop: what wakes it, how often, what keeps it alive, and what a fork and a walk over its handles do.
-#include "../support/child.hpp"
 #include "../support/counted_callable.hpp"
 #include "../support/live_test.hpp"
 #include "../support/remote_checks.hpp"
@@ -27,14 +26,10 @@ extern "C" __attribute__((visibility("default"))) int uv_async_send(uv_async_t* 
 
 namespace {
 
-constexpr auto nothing = []() noexcept {};
-
 /// A live loop, a service on it, and callables that count.
 class remote_loop : public live_test {
  protected:
-  int post() {
-    return timers.remote().post([this]() noexcept { ++ran; });
-  }
+  int post() { return timers.remote().post(count_in(ran)); }
   /// Another thread posts a thousand times, while this one waits for it. Returns how often it woke the loop.
   int wakeups_of_burst() {
     const int before = sends;
@@ -200,8 +195,8 @@ TEST_F(remote_loop, runs_posts_made_before_release_of_hold) {
     ASSERT_EQ(service.open(own, with_wakeup({.work_per_pass = 3})), 0);
     ran = 0;
     std::thread poster{[handle = service.remote(), hold = service.hold(), this] {
-      for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post([this]() noexcept { ++ran; }), 0);
-      EXPECT_EQ(handle.post(1ms, [this]() noexcept { ++ran; }), 0);
+      for (int i = 0; i < 10; ++i) EXPECT_EQ(handle.post(count_in(ran)), 0);
+      EXPECT_EQ(handle.post(1ms, count_in(ran)), 0);
     }};
     own.run();
     EXPECT_EQ(ran, 11);
@@ -308,35 +303,6 @@ TEST_F(remote_loop, whose_handles_a_walk_closed_keeps_posts_until_close) {
   EXPECT_EQ(timers.stats().remote_cancelled, 2U);
   EXPECT_EQ(log.ran, 0);
   EXPECT_TRUE(log.all_ended());
-}
-
-// --- forks ---
-
-TEST_F(remote_loop, forked_parent_and_child_run_posts_and_take_more) {
-  open();
-  const remote_handle handle = timers.remote();
-  remote_hold hold = timers.hold();
-  const auto add = [this]() noexcept { ++ran; };
-  ASSERT_EQ(handle.post(1ms, add), 0);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  uv_run(loop.get(), UV_RUN_NOWAIT);
-  ASSERT_EQ(handle.post(add), 0);  // the wakeup was sent, and not received yet
-  const child_process child{[&] {
-    EXPECT_EQ(uv_loop_fork(loop.get()), 0);
-    timers.after_fork();
-    while (ran < 2) uv_run(loop.get(), UV_RUN_ONCE);
-    std::thread poster{[&, hold = std::move(hold)] {
-      std::this_thread::sleep_for(5ms);  // so that the loop is in its poll, and has to be woken
-      EXPECT_EQ(handle.post(add), 0);
-    }};
-    uv_run(loop.get(), UV_RUN_DEFAULT);
-    poster.join();
-    EXPECT_EQ(ran, 3);
-  }};
-  hold.release();
-  loop.run();
-  EXPECT_EQ(ran, 2);
-  EXPECT_EQ(child.exit_code(), 0);
 }
 
 }  // namespace

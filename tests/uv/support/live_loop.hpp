@@ -145,6 +145,14 @@ class live_loop {
     run();
   }
   void stop() { uv_stop(&loop_); }
+  /// Runs iterations that do not wait until `done` returns true.
+  template <class Done>
+  void turn_until(Done done) {
+    for (int turns = 0; !done(); ++turns) {
+      ASSERT_LT(turns, 10'000);
+      uv_run(&loop_, UV_RUN_NOWAIT);
+    }
+  }
 
   // callbacks of every iteration; they do not keep the loop alive
   hook& each_prepare(action call) {
