@@ -58,11 +58,6 @@ TEST_F(event_loop, close_runs_no_handler_and_keeps_statistics) {
   EXPECT_EQ(timeout.arm(1s), UV_ECANCELED);
 }
 
-TEST_F(event_loop, close_is_idempotent) {
-  loop.close();
-  loop.close();
-}
-
 TEST_F(event_loop, is_open_already_when_opened_twice) {
   EXPECT_EQ(loop.open(), UV_EALREADY);
   EXPECT_TRUE(loop.is_open());

@@ -10,21 +10,6 @@ namespace {
 
 class loop_lifetime : leak_check, public live_test {};
 
-TEST_F(loop_lifetime, service_may_be_destroyed_in_own_callback) {
-  auto owned = std::make_unique<timer_service>();
-  ASSERT_EQ(owned->open(loop, with_wakeup()), 0);
-  probe later{*owned, 1h};
-  bool ran = false;
-  tickwheel::callback_timer ending{*owned, [&]() noexcept {
-                                     ran = true;
-                                     owned.reset();
-                                   }};
-  ASSERT_EQ(ending.arm(0s), 0);
-  loop.run();
-  EXPECT_TRUE(ran);
-  EXPECT_EQ(later.fired, 0);
-}
-
 TEST_F(loop_lifetime, service_may_be_destroyed_while_it_carries_work) {
   auto owned = std::make_unique<timer_service>();
   ASSERT_EQ(owned->open(loop, with_wakeup({.work_per_pass = 3})), 0);
@@ -154,20 +139,6 @@ TEST_F(loop_lifetime, closed_service_owns_no_handle) {
   open();
   timers.close();
   for_each_handle(loop.get(), [this](uv_handle_t* h) { EXPECT_FALSE(timers.owns(h)); });
-}
-
-TEST_F(loop_lifetime, timers_outlive_service_and_loop) {
-  std::unique_ptr<probe> left;
-  {
-    live_loop gone_loop;
-    timer_service gone;
-    ASSERT_EQ(gone.open(gone_loop, with_wakeup()), 0);
-    left = std::make_unique<probe>(gone);
-    left->arm(1h);
-  }
-  EXPECT_FALSE(left->timeout.armed());
-  EXPECT_FALSE(left->timeout.cancel());
-  left.reset();
 }
 
 }  // namespace

@@ -156,23 +156,6 @@ TEST_F(loop_liveness, ends_with_close) {
   EXPECT_FALSE(alive());
 }
 
-TEST_F(loop_liveness, lasts_until_all_carried_work_is_done) {
-  open({.work_per_pass = 2});
-  probes all{timers, 500, 1ms};
-  loop.run();
-  EXPECT_TRUE(all.each_fired_once());
-  EXPECT_GE(timers.stats().carried, 200U);
-}
-
-TEST_F(loop_liveness, cancel_of_carried_work_ends_it) {
-  open({.work_per_pass = 2});
-  probes all{timers, 100, 1ms};
-  all.front().then = all.back().then = [&] { all.cancel(); };
-  loop.run();
-  EXPECT_LT(timers.stats().fired, 100U);
-  EXPECT_FALSE(alive());
-}
-
 TEST_F(loop_liveness, timer_armed_after_cancelled_carried_work_fires) {
   open({.work_per_pass = 1});
   std::deque<probe> all;

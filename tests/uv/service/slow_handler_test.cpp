@@ -43,12 +43,6 @@ TEST_F(slow_handler, limit_is_that_of_the_options) {
   EXPECT_TRUE(slow.all.empty());
 }
 
-TEST_F(slow_handler, limit_must_be_positive) {
-  tickwheel::manual_driver time;
-  tickwheel::timer_service refused;
-  EXPECT_EQ(refused.open(time, {.slow_handler = 0ns}), UV_EINVAL);
-}
-
 TEST_F(slow_handler, hook_is_called_for_each_of_a_pass) {
   reopen({.time_per_pass = 1h});
   told slow{timers};

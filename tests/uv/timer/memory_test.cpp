@@ -15,19 +15,6 @@ TEST(memory, service_takes_at_most_256_KiB) {
   EXPECT_LE(allocations::bytes() - before + sizeof timers, 256U * 1024);
 }
 
-TEST(memory, timers_allocate_nothing_on_a_live_loop) {
-  live_loop loop;
-  timer_service timers;
-  ASSERT_EQ(timers.open(loop, {.work_per_pass = 3}), 0);
-  std::vector<std::unique_ptr<counter>> all;
-  for (int i = 0; i < 50; ++i) all.push_back(std::make_unique<counter>(timers));
-  const auto before = allocations::count();
-  for (int i = 0; i < 50; ++i) all[static_cast<std::size_t>(i)]->arm(i % 10 * 1ms);
-  uv_run(loop.get(), UV_RUN_DEFAULT);
-  EXPECT_EQ(allocations::count(), before);
-  EXPECT_EQ(timers.stats().fired, 50U);
-}
-
 TEST(memory, million_cancels_allocate_nothing) {
   manual_service service;
   counter far{service.timers};
