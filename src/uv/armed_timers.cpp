@@ -148,12 +148,19 @@ void armed_timers::skip_idle_time() noexcept {
 }
 
 void armed_timers::schedule() noexcept {
+  if (find_next_wakeup()) driver_->wake_at(timeline_.begin_of(wake_));
+}
+
+void armed_timers::schedule(clock::time_point now) noexcept {
+  if (find_next_wakeup()) driver_->wake_at_as_of(now, timeline_.begin_of(wake_));
+}
+
+// Returns false if none is needed.
+bool armed_timers::find_next_wakeup() noexcept {
   if (wheel_->next_expiry() <= wheel_->now()) driver_->pass_soon();
   wake_ = wheel_->next_in_slots();
-  if (wake_ == never)
-    driver_->cancel_wakeup();
-  else
-    driver_->wake_at(timeline_.begin_of(wake_));
+  if (wake_ == never) driver_->cancel_wakeup();
+  return wake_ != never;
 }
 
 // At once, and not in the loop's next iteration: without an active libuv timer the loop may end before that.

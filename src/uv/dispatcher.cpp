@@ -107,7 +107,7 @@ void dispatcher::on_iteration(clock::time_point now) noexcept {
 bool dispatcher::on_wakeup(clock::time_point now) noexcept {
   ++wakeups_;
   if (due(now)) return true;
-  timers_.schedule();
+  timers_.schedule(now);
   return false;
 }
 
@@ -241,7 +241,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   const bool again = (left && !only_new) || verdict_.waits();
   log_.lateness().end_pass(now, again);
   if (!again && posts_.queue()->sleep())
-    timers_.schedule();
+    timers_.schedule(now);
   else
     source.continue_pass();  // also if something was posted meanwhile, by a thread that did not wake us
   timers_.alive().set_others(posts_.needs_loop());

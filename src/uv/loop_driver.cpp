@@ -145,9 +145,9 @@ void loop_driver<Wakeup>::on_async() noexcept {
 
 // While a pass is due no wakeup is set: at the end of the pass the client asks again.
 template <loop_wakeup Wakeup>
-void loop_driver<Wakeup>::wake_at(clock::time_point when) noexcept {
+void loop_driver<Wakeup>::wake_at_as_of(clock::time_point now, clock::time_point when) noexcept {
   wake_ = when;
-  if (!pass_due_ && !wakeup_.set(when)) begin_pass();
+  if (!pass_due_ && !wakeup_.set(when, now)) begin_pass();
 }
 
 template <loop_wakeup Wakeup>
@@ -158,14 +158,28 @@ void loop_driver<Wakeup>::cancel_wakeup() noexcept {
 
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_wakeup_handle() noexcept {
-  if (wakeup_.came() && bound() != nullptr && bound()->on_wakeup(clock::now())) begin_pass();
+  if (!wakeup_.came() || bound() == nullptr) return;
+  woken_ = wakeup_.is_last() && bound()->due(wake_);
+  if (woken_)
+    let_poll_wait(false);  // also between two calls of uv_run, for a caller that waits by uv_backend_timeout
+  else if (bound()->on_wakeup(clock::now()))
+    begin_pass();
 }
 
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::begin_pass() noexcept {
   pass_due_ = true;
+  let_poll_wait(false);
+}
+
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::let_poll_wait(bool wait) noexcept {
   // uv_idle_start does not refuse a closing handle, which must not become active again
-  if (!uv_is_closing(base(&idle_))) uv_idle_start(&idle_, [](uv_idle_t*) {});
+  if (uv_is_closing(base(&idle_))) return;
+  if (wait)
+    uv_idle_stop(&idle_);
+  else
+    uv_idle_start(&idle_, [](uv_idle_t*) {});
 }
 
 template <loop_wakeup Wakeup>
@@ -177,7 +191,13 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   bound()->on_iteration(now);
   polled_ = now;
   polling_ = true;
-  if (!pass_due_ && bound()->due(now)) begin_pass();
+  if (woken_) {
+    woken_ = false;
+    if (bound()->on_wakeup(now)) pass_due_ = true;
+    if (!pass_due_) let_poll_wait(true);
+  } else if (!pass_due_ && bound()->due(now)) {
+    begin_pass();
+  }
   if (pass_due_) {
     pass_stamp_ = now;
     stamped_ = true;
@@ -208,7 +228,7 @@ void loop_driver<Wakeup>::on_check() noexcept {
     stamped_ = false;
     pass_due_ = false;
     bound()->pass(pass_stamp_);  // may unbind us; the block lives until a later loop iteration
-    if (!pass_due_ && !uv_is_closing(base(&idle_))) uv_idle_stop(&idle_);
+    if (!pass_due_) let_poll_wait(true);
   }
   away_ = loop_.active_handles == 0 && loop_.active_reqs.count == 0;  // uv_run returns after the close callbacks
   if (away_) {

@@ -4,7 +4,8 @@
 // the prepare phase, because the user's prepare callbacks may run after ours, and arm timers.
 //
 // The uv_prepare_t runs once per iteration, before libuv polls. It corrects the wakeup by the true clock, because libuv's own
-// time is rounded down and stale. It also takes the stamp as of which this iteration judges.
+// time is rounded down and stale. It also takes the stamp as of which this iteration judges. It reads the clock for both. So the
+// wakeup's callback reads none if a pass is needed by the time that was asked for, and the prepare tells whether that has come.
 //
 // The uv_idle_t is active only while a pass is due or carried over. libuv then polls without waiting.
 //
@@ -52,9 +53,10 @@ concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, 
   { w.acquire() } noexcept -> std::same_as<int>;           // acquires what it needs from the system; 0, or an error
   { w.link(loop, call) } noexcept -> std::same_as<int>;    // links the handle to the loop; not on an error
   { w.handle() } noexcept -> std::convertible_to<void*>;
-  { w.set(t) } noexcept -> std::same_as<bool>;             // wakes at `t`, or before; false: `t` has passed, nothing was set
-  { w.correct(t, t) } noexcept -> std::same_as<bool>;      // same, right before a poll; the second is the true time
+  { w.set(t, t) } noexcept -> std::same_as<bool>;          // wakes at the first, or before; false: it has passed, nothing was set
+  { w.correct(t, t) } noexcept -> std::same_as<bool>;      // same, right before a poll; the second is the true time, in both
   { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: only repeats its last call
+  { w.is_last() } noexcept -> std::same_as<bool>;          // it was set for the time itself; false: for one long before
   { w.cancel() } noexcept;                                   // no wakeup is needed; one may still come
   { w.before_poll() } noexcept;                            // once an iteration, in prepare
   { w.after_fork() } noexcept;                             // the child no longer shares anything with its parent
@@ -80,7 +82,8 @@ class loop_driver final : public driver {
   std::chrono::nanoseconds poll_ended_error() const noexcept override { return std::chrono::milliseconds{1}; }
   unread left_unread() noexcept override;
   bool turns_early() const noexcept override { return turns_early_; }
-  void wake_at(clock::time_point when) noexcept override;
+  void wake_at(clock::time_point when) noexcept override { wake_at_as_of(clock::now(), when); }
+  void wake_at_as_of(clock::time_point now, clock::time_point when) noexcept override;
   void pass_soon() noexcept override { begin_pass(); }
   void continue_pass() noexcept override { begin_pass(); }
   void request_pass() noexcept override;
@@ -109,6 +112,7 @@ class loop_driver final : public driver {
   void on_async() noexcept;
 
   void begin_pass() noexcept;
+  void let_poll_wait(bool wait) noexcept;
   clock::time_point latest_at(std::uint64_t loop_ms) const noexcept;
   void close(uv_handle_t* handle) noexcept;
   void free_when_closed() noexcept;
@@ -126,6 +130,7 @@ class loop_driver final : public driver {
   uv_idle_t sentinel_{};  // never started, only closed; see free_when_closed
 
   clock::time_point wake_ = clock::time_point::max();  // when the client wants to be woken
+  bool woken_ = false;  // the wakeup has called back, and the next prepare tells the client
   bool pass_due_ = false;
   bool stamped_ = false;  // this iteration's prepare took the pass's stamp
   clock::time_point pass_stamp_{};

@@ -26,9 +26,9 @@ int timerfd_wakeup::acquire() noexcept {
   return uv_poll_start(&poll_, UV_READABLE, call);  // cannot fail for a new handle
 }
 
-bool timerfd_wakeup::set(clock::time_point when) noexcept {
+bool timerfd_wakeup::set(clock::time_point when, clock::time_point now) noexcept {
   if (!came_ && set_for_ <= when) return true;
-  if (when <= clock::now()) return false;
+  if (when <= now) return false;
   set_descriptor(when);
   return true;
 }

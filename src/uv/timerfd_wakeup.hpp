@@ -31,11 +31,12 @@ class timerfd_wakeup {
   uv_poll_t* handle() noexcept { return &poll_; }
   const uv_poll_t* handle() const noexcept { return &poll_; }
 
-  bool set(clock::time_point when) noexcept;
+  bool set(clock::time_point when, clock::time_point now) noexcept;
   // absolute, and by the true clock: it never becomes stale
   static bool correct(clock::time_point, clock::time_point) noexcept { return true; }
   // it stays readable until it is set again, so the poll before the pass reports it once more
   bool came() noexcept { return !std::exchange(came_, true); }
+  static bool is_last() noexcept { return true; }
   void cancel() noexcept;
   // if libuv's field `events` is zero, the next poll adds the descriptor to the set: after `link`, and after uv_loop_fork
   void before_poll() noexcept {

@@ -25,7 +25,7 @@ class uv_timer_wakeup {
   uv_timer_t* handle() noexcept { return &timer_; }
   const uv_timer_t* handle() const noexcept { return &timer_; }
 
-  bool set(clock::time_point when) noexcept { return correct(when, clock::now()); }
+  bool set(clock::time_point when, clock::time_point now) noexcept { return correct(when, now); }
 
   // libuv adds the delay to its own, stale time, and computes the poll's timeout from the same time. So a delay that counts from
   // the true time gives the right timeout. The time that passes until the poll is corrected right before it. If something else
@@ -33,7 +33,8 @@ class uv_timer_wakeup {
   bool correct(clock::time_point when, clock::time_point now) noexcept {
     if (when <= now) return false;  // never uv_timer_start(0), because libuv 1.44 would not leave its timer phase
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(when - now);
-    const auto ms = static_cast<std::uint64_t>((wait > long_wait ? wait - last_part : wait).count());
+    is_last_ = wait <= long_wait;
+    const auto ms = static_cast<std::uint64_t>((is_last_ ? wait : wait - last_part).count());
     const std::uint64_t due_ms = uv_now(timer_.loop) + ms;
     if (due_ms == due_ms_) return true;  // it has not expired: otherwise libuv's time would be past `due_ms_`
     due_ms_ = due_ms;
@@ -42,6 +43,7 @@ class uv_timer_wakeup {
   }
 
   static bool came() noexcept { return true; }
+  bool is_last() const noexcept { return is_last_; }
   void cancel() noexcept {}
   static void before_poll() noexcept {}
   void after_fork() noexcept {}
@@ -55,6 +57,7 @@ class uv_timer_wakeup {
   uv_timer_t timer_{};
   uv_timer_cb call_ = nullptr;
   std::uint64_t due_ms_ = 0;  // when the timer is due, in libuv's time
+  bool is_last_ = true;
 };
 
 }  // namespace tickwheel

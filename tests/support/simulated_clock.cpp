@@ -27,6 +27,7 @@ read_clock true_clock = nullptr;
 extern "C" int clock_gettime(clockid_t id, timespec* out) noexcept {
   const int error = true_clock != nullptr ? true_clock(id, out) : static_cast<int>(syscall(SYS_clock_gettime, id, out));
   if (simulated_clock::running && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE)) {
+    ++simulated_clock::read;
     const auto ns = simulated_clock::shown.count();
     out->tv_sec = static_cast<time_t>(ns / 1'000'000'000);
     out->tv_nsec = static_cast<long>(ns % 1'000'000'000);

@@ -30,6 +30,8 @@ class simulated_clock {
   static void wait_at_most_until(std::chrono::nanoseconds end) noexcept { bound = end; }
   /// How often the process waited.
   static std::size_t waits() noexcept { return waited; }
+  /// How often it read the steady clock.
+  static std::size_t reads() noexcept { return read; }
 
   /// The true time, also within a scope.
   static std::chrono::nanoseconds true_now() noexcept;
@@ -41,5 +43,5 @@ class simulated_clock {
   static inline bool running = false;
   static inline std::chrono::nanoseconds shown{};
   static inline std::chrono::nanoseconds bound{};
-  static inline std::size_t waited = 0;
+  static inline std::size_t waited = 0, read = 0;
 };

@@ -92,6 +92,8 @@ class TICKWHEEL_API driver {
   /// Calls `client::on_wakeup` once `when` has come. Replaces an earlier request. A driver that cannot be exact may be early: the
   /// client then asks again. Callable in any phase of the loop.
   virtual void wake_at(clock::time_point when) noexcept = 0;
+  /// As `wake_at(when)`. `now` is the true time, which was just read: a driver that needs it is spared a read.
+  virtual void wake_at_as_of([[maybe_unused]] clock::time_point now, clock::time_point when) noexcept { wake_at(when); }
   /// No wakeup is needed. One that was asked for may still come.
   virtual void cancel_wakeup() noexcept = 0;
   /// Calls `client::pass` after a poll that does not wait. The wakeup that `wake_at` asked for stays.

@@ -43,7 +43,9 @@ TEST_F(dispatcher_test, wakeup_that_is_early_asks_again) {
   probe p{timers, 5ms};
   loop.time += 4ms;
   loop.wakeup.reset();
+  const int reads = loop.reads;
   EXPECT_FALSE(client().on_wakeup(loop.time));
+  EXPECT_EQ(loop.reads, reads);
   EXPECT_EQ(loop.wakeup, p.timeout.deadline());
   loop.time += 2ms;
   EXPECT_TRUE(client().on_wakeup(loop.time));

@@ -112,6 +112,8 @@ class TICKWHEEL_API armed_timers {
 
   /// Asks the driver for the wakeup that the wheel needs next. Ends a pass.
   void schedule() noexcept;
+  /// As `schedule()`. `now` is the true time, which was just read.
+  void schedule(clock::time_point now) noexcept;
   /// Holds the loop, or releases it, if that has changed.
   void update_hold() noexcept;
 
@@ -133,6 +135,7 @@ class TICKWHEEL_API armed_timers {
   [[nodiscard]] int admit(wheel_entry&) noexcept;
   void skip_idle_time() noexcept;
   void wake_sooner() noexcept;
+  bool find_next_wakeup() noexcept;
 
   // In this order, so that what arm, cancel and touch use is close together.
   loop_clock clock_;

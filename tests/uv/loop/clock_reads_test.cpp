@@ -1,0 +1,62 @@
+// How often a wakeup reads the clock, on a live loop that waits in simulated time.
+#include "../../support/simulated_clock.hpp"
+#include "../support/live_loop.hpp"
+
+#include <tickwheel/uv/timer.hpp>
+
+#include <deque>
+
+namespace {
+
+// libuv reads it when an iteration begins, and when its poll has returned.
+constexpr std::size_t reads_of_libuv = 2;
+
+struct clock_reads : ::testing::Test {
+  clock_reads() {
+    simulated_clock::set(1000s + 345'678ns);
+    simulated_clock::wait_at_most_until(24h);
+    uv_loop_init(&loop);
+    uv_prepare_init(&loop, &counting);
+    uv_unref(reinterpret_cast<uv_handle_t*>(&counting));
+    uv_prepare_start(&counting, [](uv_prepare_t* h) { ++static_cast<clock_reads*>(h->data)->iterations; });
+    counting.data = this;
+    EXPECT_EQ(timers.open(loop), 0);
+    uv_run(&loop, UV_RUN_NOWAIT);  // the first iteration of a loop that was just opened reads the clock more often
+  }
+  ~clock_reads() override {
+    timers.close();
+    uv_close(reinterpret_cast<uv_handle_t*>(&counting), nullptr);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop), 0);
+  }
+
+  /// Runs the loop until nothing is armed. Returns how often we read the clock.
+  std::size_t run() {
+    iterations = 0;
+    const std::size_t before = simulated_clock::reads();
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return simulated_clock::reads() - before - iterations * reads_of_libuv;
+  }
+
+  const simulated_clock::scope simulated;
+  uv_loop_t loop;
+  uv_prepare_t counting;
+  std::size_t iterations = 0;
+  tickwheel::timer_service timers;
+};
+
+// One before each poll, and three in a pass: when it begins, when the handler does, and when it ends.
+TEST_F(clock_reads, wakeup_for_one_timer_takes_few) {
+  constexpr int count = 100;
+  int fired = 0;
+  const auto on_timeout = [&fired]() noexcept { ++fired; };
+  std::deque<tickwheel::callback_timer<decltype(on_timeout)>> all;
+  for (int i = 1; i <= count; ++i) ASSERT_EQ(all.emplace_back(timers, on_timeout).arm(i * 10ms), 0);
+  const std::size_t reads = run();
+  EXPECT_EQ(fired, count);
+  const tickwheel::service_stats& stats = timers.stats();
+  EXPECT_LE(stats.wakeups, count + 10U);           // a few are moves between slots
+  EXPECT_LE(reads, iterations + 3 * count + 40U);  // a pass that moves timers between slots reads it more often
+}
+
+}  // namespace
