@@ -55,29 +55,27 @@ TEST_F(interval_timer, missed_periods_are_skipped) {
 }
 
 TEST_F(interval_timer, delay_keeps_a_period_after_a_late_call) {
-  metronome m{timers};
-  ASSERT_EQ(m.interval.start(10ms, tickwheel::missed_periods::delay), 0);
+  ASSERT_EQ(interval.start(10ms, tickwheel::missed_periods::delay), 0);
   service.advance(10ms + service.tick());
-  ASSERT_EQ(m.beats.size(), 1U);
+  ASSERT_EQ(beats.size(), 1U);
   service.time.block(75ms);
   service.advance(0ns);
-  ASSERT_EQ(m.beats.size(), 2U) << "one late call, and no burst";
-  service.advance(m.beats[1] + 10ms - 1ns - service.time.now());
-  EXPECT_EQ(m.beats.size(), 2U);
+  ASSERT_EQ(beats.size(), 2U) << "one late call, and no burst";
+  service.advance(beats[1] + 10ms - 1ns - service.time.now());
+  EXPECT_EQ(beats.size(), 2U);
   service.advance(1ns + service.tick());
-  EXPECT_EQ(m.beats.size(), 3U);
+  EXPECT_EQ(beats.size(), 3U);
 }
 
 TEST_F(interval_timer, delay_is_forgotten_by_the_next_start) {
-  metronome m{timers};
-  ASSERT_EQ(m.interval.start(10ms, tickwheel::missed_periods::delay), 0);
+  ASSERT_EQ(interval.start(10ms, tickwheel::missed_periods::delay), 0);
   const auto begin = service.time.now();
-  ASSERT_EQ(m.interval.start(10ms), 0);
+  ASSERT_EQ(interval.start(10ms), 0);
   service.time.block(75ms);
   service.advance(0ns);
-  ASSERT_EQ(m.beats.size(), 1U);
+  ASSERT_EQ(beats.size(), 1U);
   service.advance(begin + 80ms + service.tick() - service.time.now());
-  EXPECT_EQ(m.beats.size(), 2U);
+  EXPECT_EQ(beats.size(), 2U);
 }
 
 TEST_F(interval_timer, slow_handler_is_called_once_per_return) {
