@@ -183,7 +183,8 @@ def measure_durable(runs, programs):
     with programs.disk() as (folder, filesystem):
         return [programs.run("durable_bench", *(["--store", "postgres", "--nodes", str(run.nodes)] if run.nodes else []),
                              *(["--peers", str(programs.peers)] if "peers" in run.options else []), *run.options,
-                             out=["--json", "{}"], pinned=False, folder=folder, filesystem=filesystem, **run.labels())
+                             out=["--json", "{}"], pinned=False, folder=folder, filesystem=filesystem,
+                             environment={"MIMALLOC_ALLOW_DECOMMIT": "0"}, **run.labels())
                 for run in runs]
 
 

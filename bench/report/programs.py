@@ -39,10 +39,12 @@ class Programs:
                 raise ReportError(f"{self.folder.parent} is on {filesystem}; durable_bench needs a file system on a disk")
             yield folder, filesystem
 
-    def run(self, program, *options, out, pinned=True, folder=None, **labels):
+    def run(self, program, *options, out, pinned=True, folder=None, environment=None, **labels):
         """One run. `out`: the option by which the program is told to write its JSON to a file. `folder`: where the program runs; by
-        default here. The labels are kept with the output."""
-        command = [program, *options]
+        default here. `environment`: further variables. The labels are kept with the output."""
+        environment = environment or {}
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        command = [*variables, program, *options]
         print(f"{self.seconds():5d} s  {shlex.join(command)}", flush=True)
         if not (self.folder / program).exists():
             raise ReportError(f"{self.folder / program} was not built")
@@ -51,7 +53,8 @@ class Programs:
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             where = [o.format(file.name) for o in out]
             done = subprocess.run([*pin, str(self.folder / program), *options, *where], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder)
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder,
+                                  env={**os.environ, **environment})
             text = pathlib.Path(file.name).read_text()
         if done.returncode != 0:
             # the lines that say what is wrong; of Google Benchmark's others there are many
