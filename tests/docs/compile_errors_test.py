@@ -1,4 +1,4 @@
-"""docs/compile-errors.md shows the lines that compilers print: compile_errors_test.py ROOT COMPILER OPTION...
+"""docs/reference/compile-errors.md shows the lines that compilers print: compile_errors_test.py ROOT COMPILER OPTION...
 
 Each program of the page must be refused, with its line. Without its compiler a line is not checked.
 """
@@ -25,7 +25,7 @@ def plain(text):
 
 class ThePage(unittest.TestCase):
     def test_shows_what_compilers_print(self):
-        sections = SECTION.findall((root / "docs/compile-errors.md").read_text())
+        sections = SECTION.findall((root / "docs/reference/compile-errors.md").read_text())
         self.assertGreater(len(sections), 5)
         for title, text in sections:
             programs, lines = PROGRAM.findall(text), dict(LINE.findall(text))
