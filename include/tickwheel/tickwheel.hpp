@@ -13,6 +13,7 @@
 //          phase_timeouts   limits for header, body, response and keep-alive of a request
 //          minimum_rate     limits how slowly a peer may move bytes
 //          drain            ends many connections gracefully
+//          expiring_map     a map whose entries expire: sessions, tokens
 //
 // Not included: uv/coroutine.hpp (coroutines), testing.hpp (tests on manual time) and tickwheel.h (C).
 //
@@ -42,6 +43,7 @@
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/net/deadline_timer.hpp>
 #include <tickwheel/net/drain.hpp>
+#include <tickwheel/net/expiring_map.hpp>
 #include <tickwheel/net/idle_limit.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/jitter.hpp>
