@@ -33,7 +33,8 @@ struct TICKWHEEL_API start_owner {
 ///
 /// The finish is sent to the store until that has answered; until then the start takes one place of
 /// `scheduler_options::max_running`. `confirmed` is then called on the loop with the result. It is not called if the scheduler is
-/// destroyed first, or if there is no memory for the callable.
+/// destroyed first, or if there is no memory for the callable. An execution that was started before `scheduler::close` is inert
+/// afterwards, also once the scheduler is open again: its callable is destroyed without a call.
 ///
 /// *Thread safety:* the loop thread, checked. *Complexity:* O(1); a finish allocates. *Errors:* none. *Lifetime:* movable; moving
 /// and finishing empty it, and an empty one may only be tested, assigned to and destroyed (checked). It may outlive its scheduler,
