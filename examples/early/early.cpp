@@ -36,12 +36,12 @@ void on_uv_timer(uv_timer_t* timer) noexcept {
 int main() {
   tickwheel::event_loop loop;
   if (loop.open() != 0) return 1;
-  experiment libuv{"libuv"}, tickwheel{"tickwheel"};
   uv_idle_t other_work;
   uv_idle_init(&loop.uv(), &other_work);
   uv_idle_start(&other_work, [](uv_idle_t*) {});
   uv_unref(reinterpret_cast<uv_handle_t*>(&other_work));
 
+  experiment libuv{"libuv"};
   uv_timer_t theirs;
   uv_timer_init(&loop.uv(), &theirs);
   theirs.data = &libuv;
@@ -49,6 +49,7 @@ int main() {
   loop.run();
   uv_close(reinterpret_cast<uv_handle_t*>(&theirs), nullptr);
 
+  experiment tickwheel{"tickwheel"};
   tickwheel::callback_timer ours{loop.timers(), [&](tickwheel::timer& self) noexcept {
                                    tickwheel.expired([&](milliseconds delay) noexcept { (void)self.arm(delay); });
                                  }};
