@@ -56,4 +56,5 @@ int main() {
   if (ours.arm(milliseconds{0}) != 0) return 1;
   loop.run();
   uv_close(reinterpret_cast<uv_handle_t*>(&other_work), nullptr);
+  loop.close();  // while its handles are there
 }

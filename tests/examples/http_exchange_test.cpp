@@ -260,7 +260,7 @@ TEST_P(a_bad_request, is_the_last_that_is_looked_at) {
   EXPECT_EQ(p.exchange.buffered(), 0U);
 }
 
-// What there is of a request when no more comes, or when its time is over.
+// A request of which no more comes, or whose time is over.
 TEST(http_exchange, half_a_request_is_answered_with_400_or_408) {
   for (const auto& half : {""s, "GET / HT"s, "GET / HTTP/1.1\r\nHost: h\r\n"s, post + "Content-Length: 3\r\n\r\nab"})
     for (const bool timed_out : {false, true}) {

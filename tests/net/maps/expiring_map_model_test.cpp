@@ -25,7 +25,7 @@ struct model_options {
   }
 };
 
-/// What the map must do. It knows no order and no timer: it forgets an entry when it is told that its handler has run. Handlers run
+/// Tells the answers that the map must give. It knows no order and no timer: it forgets an entry when it is told that its handler has run. Handlers run
 /// in the order of expiry, give or take a `slack`.
 class model {
  public:

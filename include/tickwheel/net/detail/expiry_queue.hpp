@@ -37,7 +37,7 @@ class expiry_queue {
     clock::time_point expires_at;
   };
 
-  /// What is left of an entry that was removed.
+  /// The rest of an entry that was removed.
   struct taken {
     Key key;
     Value value;
