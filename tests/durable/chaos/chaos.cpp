@@ -138,7 +138,8 @@ struct totals {
   std::map<chaos::fault, std::size_t> faults;
   std::map<std::string, std::size_t> repeats;
   std::size_t takeovers = 0;
-  std::chrono::nanoseconds longest_takeover{};  // in undisturbed rounds with kills only
+  std::size_t judged_takeovers = 0;             // in rounds with kills only, on a machine that kept up
+  std::chrono::nanoseconds longest_takeover{};  // of them
   std::chrono::nanoseconds longest_under_faults{};
 
   void add(const crash::verdict& v, const chaos::round_result& r, const chaos::repeats& again) {
@@ -154,7 +155,9 @@ struct totals {
     for (const auto& [f, n] : r.made) faults[f] += n;
     for (const auto& [cause, n] : again.by_cause) repeats[cause] += n;
     takeovers += again.takeovers;
-    auto& longest = r.has_only_kills && !again.is_slow ? longest_takeover : longest_under_faults;
+    const bool is_judged = r.has_only_kills && !again.is_slow;
+    if (is_judged) judged_takeovers += again.takeovers;
+    auto& longest = is_judged ? longest_takeover : longest_under_faults;
     longest = std::max(longest, again.longest_takeover);
   }
 
@@ -168,8 +171,8 @@ struct totals {
     for (const auto& [f, n] : faults) std::printf(" %s %zu", chaos::to_string(f), n);
     std::printf("\nrepeated starts:");
     for (const auto& [cause, n] : repeats) std::printf(" %s %zu", cause.c_str(), n);
-    std::printf("\ntakeovers: %zu, at most %lld ms in rounds with kills only, %lld ms in others\n", takeovers,
-                ms(longest_takeover), ms(longest_under_faults));
+    std::printf("\ntakeovers: %zu, %zu of them judged, which took at most %lld ms; others %lld ms\n", takeovers,
+                judged_takeovers, ms(longest_takeover), ms(longest_under_faults));
   }
 };
 

@@ -25,7 +25,8 @@ cluster::cluster(observer& of, crash::chances& random, options o)
     : observer_{of},
       random_{random},
       options_{std::move(o)},
-      orders_{*this, random_, {.tasks = options_.tasks, .most_open = most_open, .plans = plans, .external = external}} {
+      orders_{*this, random_, {.tasks = options_.tasks, .most_open = most_open, .plans = plans, .external = external}},
+      disk_{options_.folder} {
   for (std::size_t i = 0; i != options_.nodes; ++i) add_member(role::node);
   add_member(role::producer);
   add_member(role::client);
@@ -124,6 +125,7 @@ void cluster::turn() {
     read_lines(m);
     if (!goes_on) bury(m, false);
   }
+  for (const std::int64_t since : disk_.take_stalls()) journal_.add(since, "trouble % 0 slow");
   send_externals();
 }
 

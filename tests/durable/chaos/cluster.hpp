@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../crash/parent/orders.hpp"
+#include "disk_watch.hpp"
 #include "effects.hpp"
 #include "member.hpp"
 #include "merged_journal.hpp"
@@ -106,6 +107,7 @@ class cluster final : private crash::orders::client {
   crash::orders orders_;
   std::vector<member> members_;
   merged_journal journal_;
+  disk_watch disk_;
   effects_judge effects_;
   std::string problem_;
   std::int64_t ahead_ = 0;

@@ -18,7 +18,7 @@ struct repeats {
   /// From the end of the process to the next start, at most.
   std::chrono::nanoseconds longest_takeover{};
   std::string slowest;   ///< its task
-  bool is_slow = false;  ///< the machine kept a process from running
+  bool is_slow = false;  ///< the machine kept a process from running, or its disk was slow
 };
 
 repeats find_repeats(const crash::journal&);
