@@ -38,7 +38,7 @@ struct postgres_options {
 /// Returns a store that keeps its tasks in the PostgreSQL database of `conninfo`, a string or a URI as libpq documents them. The
 /// server is PostgreSQL 14 or newer, and its encoding is UTF-8.
 ///
-/// A node connects to the server itself, with three connections. It ends its own former connections before it uses new ones. No
+/// A node connects to the server itself, with four connections, two of which carry out requests. It ends its own former connections before it uses new ones. No
 /// call waits for the server on the loop: libuv's thread pool resolves host names. The loop stays alive until that has ended.
 ///
 /// The options of libpq count, with these defaults: `target_session_attrs=read-write`, and TCP keepalives after 5 seconds. With

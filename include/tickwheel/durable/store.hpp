@@ -338,8 +338,8 @@ class store_listener {
 /// *Answers:* each call is answered exactly once, on the loop, never within the verb. `on_answer` may call verbs, and must not
 /// close or destroy the store. Several calls of one verb may be in flight; they are answered in the order of the calls.
 ///
-/// *Order:* `begin`, `finish` and `release` take effect in the order of the calls, and so do `put`, `cancel`, `revive`, `get` and
-/// `list`. There is no order between these two groups and the other verbs.
+/// *Order:* `begin`, `finish` and `release` take effect in the order of the calls. So do `put`, `cancel`, `revive` and `get` if they share
+/// an id, and each of them with each `list`. There is no order between these two groups and the other verbs.
 ///
 /// *After an outage:* when a verb answers `ok` again, no earlier call of this store takes effect any more.
 ///

@@ -157,12 +157,13 @@ void server_store::forget() noexcept {
 // Waits for what runs, and ends the session, so that the node may join anew at once.
 void server_store::leave() noexcept {
   std::string script;
-  for (const link_role role : {link_role::starts, link_role::requests, link_role::clock})
-    if (connections_->is_up()) (void)connections_->of(role).wait(close_patience_ms);
-  if (!connections_->is_up() || !connections_->of(link_role::clock).is_idle()) return;
+  for (link& l : connections_->links())
+    if (connections_->is_up()) (void)l.wait(close_patience_ms);
+  link& clock = connections_->clock_link();
+  if (!connections_->is_up() || !clock.is_idle()) return;
   const std::string session = std::to_string(state_.session);
-  const bool all_have_ended =
-      connections_->of(link_role::starts).is_idle() && connections_->of(link_role::requests).is_idle();
+  const auto links = connections_->links();
+  const bool all_have_ended = std::all_of(links.begin(), links.end(), [](const link& l) { return l.is_idle(); });
   // a backend that hangs must not carry anything out later
   if (!all_have_ended)
     script += "select pg_terminate_backend(l.pid::integer, 200) from links l where l.session = " + session +
@@ -170,9 +171,8 @@ void server_store::leave() noexcept {
   script += "delete from nodes where session = " + session +
             "; update parts set session = null where session = " + session +
             "; delete from links where session = " + session;
-  link& on = connections_->of(link_role::clock);
-  on.run(script);
-  if (!on.wait(close_patience_ms) || !on.is_idle() || connections_->has_script_failed()) return;
+  clock.run(script);
+  if (!clock.wait(close_patience_ms) || !clock.is_idle() || connections_->has_script_failed()) return;
   state_.own_sessions.clear();
   state_.backends.clear();
 }
@@ -210,16 +210,18 @@ void server_store::add(std::unique_ptr<work> of, bool can_be_sent) noexcept {
 }
 
 void server_store::pump(link_role role) noexcept {
-  if (!is_closing_ && connections_->is_up()) lanes_[index_of(role)].pump(connections_->of(role), now());
+  if (is_closing_) return;
+  for (link& l : connections_->links())
+    if (l.role() == role && connections_->is_up()) lanes_[index_of(role)].pump(l, now());
 }
 
 void server_store::pump() noexcept {
   for (const link_role role : {link_role::starts, link_role::requests, link_role::clock}) pump(role);
 }
 
-void server_store::on_transaction(link_role role, transaction& done) noexcept {
-  lane& on = lanes_[index_of(role)];
-  work& of = on.take();
+void server_store::on_transaction(link& over, transaction& done) noexcept {
+  lane& on = lanes_[index_of(over.role())];
+  work& of = on.take(over);
   const auto patience = state_.options.repeat_timeout;
   // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it outlives `done`
   const failure error = done.error();
@@ -244,7 +246,7 @@ void server_store::on_transaction(link_role role, transaction& done) noexcept {
   }
   if (is_closing_) return;
   if (error.what_helps() == remedy::reconnect) return connections_->drop(error);
-  pump(role);
+  pump(over.role());
   deliver();
   arm();
 }
@@ -373,9 +375,10 @@ void server_store::arm() noexcept {
   const steady_time time = now();
   const auto consider = [&](steady_time t) { next = next ? std::min(*next, t) : t; };
   if (has_doubts_) consider(doubt_until_);
-  for (const lane& l : lanes_) {
-    if (l.active() != nullptr) consider(l.active_since() + state_.options.answer_timeout / 2 * 3);
-    if (const auto t = l.next_time(time)) consider(*t);
+  for (std::size_t i = 0; i != link_roles; ++i) {
+    const lane& l = lanes_[i];
+    if (const auto since = l.running_since()) consider(*since + state_.options.answer_timeout / 2 * 3);
+    if (const auto t = l.next_time(time, links_of(static_cast<link_role>(i)))) consider(*t);
   }
   const auto delay = next ? std::max<std::chrono::nanoseconds>(*next - time, 0ns) : std::chrono::nanoseconds::max();
   (void)timer_->arm(delay);
@@ -386,7 +389,8 @@ void server_store::on_timer() noexcept {
   is_awake_ = false;
   if (has_doubts_ && now() >= doubt_until_) has_doubts_ = false;
   const auto is_silent = [&](const lane& l) {
-    return l.active() != nullptr && now() - l.active_since() >= state_.options.answer_timeout / 2 * 3;
+    const auto since = l.running_since();
+    return since && now() - *since >= state_.options.answer_timeout / 2 * 3;
   };
   if (std::any_of(lanes_.begin(), lanes_.end(), is_silent)) connections_->drop({{}, "the server does not answer"});
   pump();

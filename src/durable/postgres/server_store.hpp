@@ -54,7 +54,7 @@ class server_store final : public store, private connector::client {
   void on_failed(const failure&, int uv_code) noexcept override;
   void on_down(const failure&) noexcept override;
   void on_former_gone() noexcept override;
-  void on_transaction(link_role, transaction&) noexcept override;
+  void on_transaction(link&, transaction&) noexcept override;
   void on_notification(std::string_view payload) noexcept override;
   void on_warning(const std::string&) noexcept override;
 

@@ -1,4 +1,4 @@
-// The works of one link, without a server.
+// The works of the links of one role, without a server.
 #include "../../../src/durable/postgres/works/lane.hpp"
 
 #include <gtest/gtest.h>
@@ -25,12 +25,12 @@ TEST(lane, pause_that_has_ended_is_due_now) {
   paused.take({}, start, 1s);
   of_starts.push(paused);
   of_starts.push(waiting);
-  EXPECT_EQ(of_starts.next_time(start), start + 10ms);
+  EXPECT_EQ(of_starts.next_time(start, 1), start + 10ms);
   // another link was busy until after the pause, and asks again when the timer must wake
-  EXPECT_EQ(of_starts.next_time(start + 10ms), start + 10ms);
-  EXPECT_EQ(of_starts.next_time(start + 11ms), start + 11ms);
+  EXPECT_EQ(of_starts.next_time(start + 10ms, 1), start + 10ms);
+  EXPECT_EQ(of_starts.next_time(start + 11ms, 1), start + 11ms);
 }
 
-TEST(lane, without_works_is_never_due) { EXPECT_EQ(lane{}.next_time(steady_time{1s}), std::nullopt); }
+TEST(lane, without_works_is_never_due) { EXPECT_EQ(lane{}.next_time(steady_time{1s}, 1), std::nullopt); }
 
 }  // namespace

@@ -184,6 +184,32 @@ TEST_F(postgres_lock, put_waits_for_the_id_that_another_client_inserts) {
   EXPECT_EQ(own->get("t")->what.payload, "theirs");
 }
 
+TEST_F(postgres_lock, put_does_not_wait_for_a_slow_put_of_other_ids) {
+  on.other().run(
+      "create table go(); create function wait() returns trigger language plpgsql as $$ begin while new.id = 'slow' "
+      "and "
+      "not exists (select from go) loop perform pg_sleep(0.001); end loop; return new; end $$; "
+      "create trigger wait before insert on tasks for each row execute function wait()");
+  asked<durable::put_call> slow, quick;
+  slow.items.push_back({due("slow"), durable::on_conflict::keep});
+  quick.items.push_back({due("quick"), durable::on_conflict::keep});
+  asked<durable::list_call> list;
+  list.state = task_state::pending;
+  list.limit = 10;
+  call(own->store(), slow);
+  call(own->store(), quick);
+  call(own->store(), list);
+  while (on.other().run("select count(*) from tasks") == "0") on.turn();
+  EXPECT_FALSE(slow.is_answered());
+  EXPECT_FALSE(quick.is_answered()) << "puts are answered in the order of the calls";
+  EXPECT_EQ(own->store().problem(), "") << "no statement was ended by its timeout";
+  on.other().run("insert into go default values");
+  call_runner{on}.wait_for(list);
+  EXPECT_EQ(slow.results.at(0).result, schedule_result::scheduled);
+  EXPECT_EQ(quick.results.at(0).result, schedule_result::scheduled);
+  EXPECT_EQ(list.results.size(), 2U) << "a list waits for all earlier puts";
+}
+
 // The pause of a call ends while the store is in another call's callback.
 TEST_F(postgres_lock, call_goes_on_after_a_slow_callback) {
   struct slow_cancel final : durable::cancel_call {
@@ -215,7 +241,7 @@ class postgres_outage : public postgres_client {};
 TEST_F(postgres_outage, lost_connections_are_made_anew) {
   own->put(due("t"));
   const revision token = own->begin("t").token;
-  EXPECT_EQ(end_backends(), "3");
+  EXPECT_EQ(end_backends(), "4");
   wait_until_back();
   asked<durable::renew_call> c;
   own->renew(c);
@@ -227,11 +253,11 @@ TEST_F(postgres_outage, lost_connections_are_made_anew) {
             std::string::npos)
       << on.log[0];
   EXPECT_EQ(on.log[1], "postgres_store: connected");
-  EXPECT_EQ(on.other().run("select count(*) from links l join pg_stat_activity a on a.pid = l.pid"), "3");
+  EXPECT_EQ(on.other().run("select count(*) from links l join pg_stat_activity a on a.pid = l.pid"), "4");
 }
 
 TEST_F(postgres_outage, one_lost_link_is_made_anew) {
-  for (const std::size_t lost : {0U, 1U, 2U}) {
+  for (const std::size_t lost : {0U, 1U, 2U, 3U}) {
     const std::string pid =
         on.other().run("select pid from links order by pid offset " + std::to_string(lost) + " limit 1");
     on.other().run("select pg_terminate_backend(" + pid + ")");
@@ -247,6 +273,7 @@ TEST_F(postgres_outage, calls_in_flight_are_unknown_and_reads_unavailable) {
   on.other().run("begin; lock table tasks in access exclusive mode");
   asked<durable::put_call> put, second;
   put.items.push_back({due("t"), durable::on_conflict::keep});
+  second.items.push_back({due("t"), durable::on_conflict::keep});
   second.items.push_back({due("u"), durable::on_conflict::keep});
   asked<durable::load_call> load;
   load.ranges.push_back({0, {}, {}});
@@ -262,7 +289,7 @@ TEST_F(postgres_outage, calls_in_flight_are_unknown_and_reads_unavailable) {
   runner.wait_for(second);
   runner.wait_for(load);
   EXPECT_EQ(put.status, store_status::unknown);
-  EXPECT_EQ(second.status, store_status::unavailable) << "it was never sent";
+  EXPECT_EQ(second.status, store_status::unavailable) << "it was not sent, because it shares an id with the first";
   EXPECT_EQ(load.status, store_status::unavailable);
   on.other().run("rollback");
   wait_until_back();

@@ -106,7 +106,7 @@ TEST_F(postgres_tls, large_answers_arrive_whole) {
   n.run(c);
   ASSERT_EQ(c.starts.size(), 40U);
   for (const auto& s : c.starts) EXPECT_EQ(s.payload, large);
-  EXPECT_EQ(on->other().run("select count(*) from pg_stat_ssl s join links l on l.pid = s.pid where s.ssl"), "3");
+  EXPECT_EQ(on->other().run("select count(*) from pg_stat_ssl s join links l on l.pid = s.pid where s.ssl"), "4");
   n.close();
 }
 

@@ -44,7 +44,10 @@ connector::connector(timer_service& timers, uv_loop_t& loop, const std::string& 
       conninfo_{conninfo},
       state_{state},
       client_{of},
-      links_{{{*this, link_role::starts}, {*this, link_role::requests}, {*this, link_role::clock}}},
+      links_{{{*this, link_role::starts},
+              {*this, link_role::requests},
+              {*this, link_role::requests},
+              {*this, link_role::clock}}},
       names_{loop, *this},
       timer_{timers, *this},
       pauses_{between_tries} {
@@ -94,12 +97,12 @@ void connector::on_resolved(host_list hosts) noexcept {
   if (!hosts_.empty())
     std::rotate(hosts_.begin(), hosts_.begin() + static_cast<std::ptrdiff_t>(tries_ % hosts_.size()), hosts_.end());
   step_ = step::clock;
-  connect(link_role::clock);
+  connect(clock_link());
 }
 
 void connector::on_unresolved(const std::string& why) noexcept { fail({{}, why}); }
 
-void connector::connect(link_role role) noexcept {
+void connector::connect(link& on) noexcept {
   // a later word counts: the user's own, and then the addresses of the hosts
   const std::string patience =
       std::to_string(std::chrono::ceil<std::chrono::milliseconds>(state_.options.answer_timeout).count());
@@ -127,12 +130,12 @@ void connector::connect(link_role role) noexcept {
   }
   keywords.push_back(nullptr);
   values.push_back(nullptr);
-  of(role).connect(loop_, keywords.data(), values.data());
+  on.connect(loop_, keywords.data(), values.data());
 }
 
 void connector::run(step next, const std::string& script) noexcept {
   step_ = next;
-  of(link_role::clock).run(script);
+  clock_link().run(script);
 }
 
 void connector::on_connected(link& on) noexcept {
@@ -173,8 +176,8 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
       return run(step::statements, prepare_script(link_role::clock) + "listen " + quoted_name(state_.options.schema));
     case step::statements:
       step_ = step::others;
-      connect(link_role::starts);
-      if (step_ == step::others) connect(link_role::requests);
+      for (link& l : links_)
+        if (&l != &clock_link() && step_ == step::others) connect(l);
       return;
     case step::number:
       step_ = step::up;
@@ -252,7 +255,7 @@ void connector::end_former() noexcept {
 }
 
 void connector::on_other_script(link&) noexcept {
-  if (++prepared_ != link_roles - 1) return;
+  if (++prepared_ != links_.size() - 1) return;
   std::string script = "select 1";
   if (state_.session != 0) {
     // the former ones are gone
@@ -301,7 +304,7 @@ void connector::on_timer() noexcept {
     return fail({{}, "the server did not let us in within " + patience + " ms"});
   }
   arm(give_up_at_ - now());
-  if (step_ == step::end && of(link_role::clock).is_idle()) end_former();
+  if (step_ == step::end && clock_link().is_idle()) end_former();
 }
 
 }  // namespace tickwheel::durable::postgres

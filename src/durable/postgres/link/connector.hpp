@@ -11,13 +11,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tickwheel::durable::postgres {
 
-/// Keeps three links connected, or none. Before they are used it ends the backends of all connections before, and waits until
+/// Keeps all links connected, or none. Before they are used it ends the backends of all connections before, and waits until
 /// these are gone: what they were asked to do takes no effect afterwards.
 ///
 /// *Thread safety:* the loop thread. *Errors:* `client`; the next try follows after a pause.
@@ -33,7 +34,7 @@ class connector final : private link::client, private host_names::client {
     virtual void on_down(const failure&) noexcept = 0;
     /// The backends of all former connections are gone.
     virtual void on_former_gone() noexcept = 0;
-    virtual void on_transaction(link_role, transaction&) noexcept = 0;
+    virtual void on_transaction(link&, transaction&) noexcept = 0;
     virtual void on_notification(std::string_view payload) noexcept = 0;
     /// The server has a setting that breaks a promise.
     virtual void on_warning(const std::string&) noexcept = 0;
@@ -59,7 +60,8 @@ class connector final : private link::client, private host_names::client {
   /// Returns true if the last script of a link failed.
   bool has_script_failed() const noexcept { return has_script_failed_; }
 
-  link& of(link_role role) noexcept { return links_[static_cast<std::size_t>(role)]; }
+  std::span<link> links() noexcept { return links_; }
+  link& clock_link() noexcept { return links_.back(); }
 
  private:
   enum class step {
@@ -81,7 +83,7 @@ class connector final : private link::client, private host_names::client {
 
   void on_connected(link&) noexcept override;
   void on_script(link&, const std::vector<result>&, const failure&) noexcept override;
-  void on_transaction(link& on, transaction& t) noexcept override { client_.on_transaction(on.role(), t); }
+  void on_transaction(link& on, transaction& t) noexcept override { client_.on_transaction(on, t); }
   void on_lost(link&, const failure&) noexcept override;
   void on_notification(link&, std::string_view payload) noexcept override;
 
@@ -89,7 +91,7 @@ class connector final : private link::client, private host_names::client {
   void on_unresolved(const std::string& why) noexcept override;
 
   void try_to_connect() noexcept;
-  void connect(link_role) noexcept;
+  void connect(link&) noexcept;
   void run(step, const std::string& script) noexcept;
   void on_settings(link&, const rows&) noexcept;
   void on_looked(const rows&) noexcept;
@@ -108,7 +110,7 @@ class connector final : private link::client, private host_names::client {
   const std::string& conninfo_;
   node_state& state_;
   client& client_;
-  std::array<link, link_roles> links_;
+  std::array<link, 4> links_;
   host_names names_;
   host_list hosts_;
   member_timer<&connector::on_timer> timer_;

@@ -7,13 +7,19 @@
 
 namespace tickwheel::durable::postgres {
 
-/// The connections of a store.
+/// What a connection of a store is for.
 enum class link_role : std::uint8_t {
   starts,    ///< begin, finish, release
   requests,  ///< put, cancel, revive, get, list, purge
   clock,     ///< join, renew, bury, acquire, load, recover
 };
 inline constexpr std::size_t link_roles = 3;
+
+/// The most connections of one role.
+inline constexpr std::size_t most_links = 2;
+
+/// Returns how many connections a store has for a role. Inserting tasks keeps a backend busy, so two of them do it.
+constexpr std::size_t links_of(link_role r) noexcept { return r == link_role::requests ? most_links : 1; }
 
 /// Returns the name of a link, such as "starts".
 const char* to_string(link_role) noexcept;

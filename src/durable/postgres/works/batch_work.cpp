@@ -81,14 +81,13 @@ bool batch_work::must_follow(const work& earlier) const {
   return false;
 }
 
-// A row is held for a moment by one client: few elements are left. Others count as all.
-bool batch_work::is_about(const std::string& wanted) const {
-  constexpr std::size_t few = 16;
-  std::size_t left = 0;
-  for (const indices& group : groups_)
-    for (const std::size_t i : group)
-      if (++left > few || id(i) == wanted) return true;
-  return !rest_.empty();
+bool batch_work::is_about(std::string_view wanted) const {
+  const auto i = find(wanted);
+  return i && !is_answered_[*i];
+}
+
+std::optional<std::size_t> batch_work::find(std::string_view wanted) const {
+  return places_.find(wanted, is_answered_.size(), [this](std::size_t i) -> std::string_view { return id(i); });
 }
 
 void batch_work::on_repeat() {

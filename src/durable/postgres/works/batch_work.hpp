@@ -1,12 +1,15 @@
 // The work of a call with many elements. One that the server refuses, or that another client holds, does not disturb the others.
 #pragma once
 
+#include "id_places.hpp"
 #include "work.hpp"
 
 #include <tickwheel/durable/store.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tickwheel::durable::postgres {
@@ -51,7 +54,9 @@ class batch_work : public work {
     ++answered_;
   }
   bool must_follow(const work& earlier) const final;
-  bool is_about(const std::string&) const final;
+  bool is_about(std::string_view) const final;
+  /// Returns the element with this id, if there is one.
+  std::optional<std::size_t> find(std::string_view) const;
 
   /// Returns how often the batch has looked at rows.
   std::size_t looks() const noexcept { return looks_; }
@@ -73,6 +78,7 @@ class batch_work : public work {
   indices current_;              // in the transaction that was asked for last
   indices rest_;                 // to be looked at
   std::vector<bool> is_answered_;
+  mutable id_places places_;
   std::size_t answered_ = 0;
   bool has_abandoned_ = false;   // elements that were not written
   bool has_unanswered_ = false;  // and there is no answer for one

@@ -1,4 +1,4 @@
-// The works of one link, in the order of their calls.
+// The works of the links of one role, in the order of their calls.
 #pragma once
 
 #include "../link/link.hpp"
@@ -6,6 +6,7 @@
 #include "work.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <iterator>
 #include <optional>
@@ -13,27 +14,30 @@
 
 namespace tickwheel::durable::postgres {
 
-/// Runs one transaction at a time. A work that pauses lets later ones pass, unless they must follow it.
+/// Runs one transaction at a time on each link. A work goes before earlier ones that run or pause, unless it must follow them.
 class lane {
  public:
   void push(work& w) { queue_.push_back(&w); }
-  /// The work whose transaction runs; null: none.
-  work* active() const noexcept { return active_; }
-  steady_time active_since() const noexcept { return since_; }
 
-  /// Sends the next transaction, if there is one.
+  /// Sends the next transaction on this link, if there is one.
   void pump(link& on, steady_time now) {
-    if (active_ != nullptr || !on.is_idle()) return;
+    if (!on.is_idle()) return;
+    running& free = *std::find_if(running_.begin(), running_.end(), [](const running& r) { return r.of == nullptr; });
     work* const next = find(now);
     if (next == nullptr) return;
-    active_ = next;
-    since_ = now;
-    sent_.clear();
-    next->ask(sent_, now);
-    on.run(sent_);
+    free.on = &on;
+    free.of = next;
+    free.since = now;
+    free.sent.clear();
+    next->ask(free.sent, now);
+    on.run(free.sent);
   }
-  /// The transaction has ended. Returns its work.
-  work& take() noexcept { return *std::exchange(active_, nullptr); }
+  /// The transaction on this link has ended. Returns its work.
+  work& take(const link& on) noexcept {
+    running& ended = *std::find_if(running_.begin(), running_.end(),
+                                   [&](const running& r) { return r.of != nullptr && r.on == &on; });
+    return *std::exchange(ended.of, nullptr);
+  }
   /// The work goes on. Others have their turn if it gives way.
   void keep(work& w) {
     if (!w.gives_way()) return;
@@ -44,11 +48,20 @@ class lane {
   void remove(work& w) { queue_.erase(std::find(queue_.begin(), queue_.end(), &w)); }
   void clear() noexcept {
     queue_.clear();
-    active_ = nullptr;
+    for (running& r : running_) r.of = nullptr;
   }
-  /// Returns when the next transaction can be sent: `now`, also if it could have been sent before, or at the end of a pause.
-  std::optional<steady_time> next_time(steady_time now) const noexcept {
-    if (active_ != nullptr) return std::nullopt;
+  /// Returns when the transaction was sent that has waited longest for its end; nothing if none runs.
+  std::optional<steady_time> running_since() const noexcept {
+    std::optional<steady_time> first;
+    for (const running& r : running_)
+      if (r.of != nullptr && (!first || r.since < *first)) first = r.since;
+    return first;
+  }
+  /// Returns when the next transaction can be sent, on `links` links: `now`, also if it could have been sent before, or at the end of a
+  /// pause.
+  std::optional<steady_time> next_time(steady_time now, std::size_t links) const noexcept {
+    const auto busy = std::count_if(running_.begin(), running_.end(), [](const running& r) { return r.of != nullptr; });
+    if (static_cast<std::size_t>(busy) >= links) return std::nullopt;
     if (find(now) != nullptr) return now;
     std::optional<steady_time> first;
     for (const work* const w : queue_)
@@ -57,9 +70,19 @@ class lane {
   }
 
  private:
+  struct running {
+    link* on = nullptr;
+    work* of = nullptr;  // null: the place is free
+    transaction sent;
+    steady_time since{};
+  };
+
+  bool is_running(const work& w) const noexcept {
+    return std::any_of(running_.begin(), running_.end(), [&](const running& r) { return r.of == &w; });
+  }
   work* find(steady_time now) const {
     for (auto w = queue_.begin(); w != queue_.end(); ++w) {
-      if ((*w)->paused_until() > now) continue;
+      if (is_running(**w) || (*w)->paused_until() > now) continue;
       const bool must_wait =
           std::any_of(queue_.begin(), w, [&](const work* earlier) { return (*w)->must_follow(*earlier); });
       if (!must_wait) return *w;
@@ -68,9 +91,7 @@ class lane {
   }
 
   std::deque<work*> queue_;
-  transaction sent_;
-  work* active_ = nullptr;
-  steady_time since_{};
+  std::array<running, most_links> running_;
 };
 
 }  // namespace tickwheel::durable::postgres

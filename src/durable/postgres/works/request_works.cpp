@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
 
 namespace tickwheel::durable::postgres {
 
@@ -75,18 +74,16 @@ class put_work final : public batch_work {
     values.add(std::move(ids)).add(std::move(dues)).add(std::move(periods)).add(std::move(payloads));
     if (!may_be_new) values.add(std::move(replaces));
   }
-  void on_written(const rows& written, const indices& which) override {
+  void on_written(const rows& written, const indices&) override {
     if (written.is_null(0, 1)) return;
-    std::unordered_map<std::string_view, std::size_t> places;
-    for (const std::size_t i : which) places.emplace(id(i), i);
     for (int r = 0; r != written.size(); ++r) {
-      const auto place = places.find(written.bytes(r, 1));
-      if (place == places.end()) continue;  // a trigger has changed the id
+      const auto i = find(written.bytes(r, 1));
+      if (!i) continue;  // a trigger has changed the id
       const bool is_new = written.boolean(r, 4);
-      asked().results[place->second] = {is_new ? schedule_result::scheduled : schedule_result::replaced,
-                                        static_cast<revision>(written.integer(r, 2)),
-                                        static_cast<partition_number>(written.integer(r, 3))};
-      answer(place->second);
+      asked().results[*i] = {is_new ? schedule_result::scheduled : schedule_result::replaced,
+                             static_cast<revision>(written.integer(r, 2)),
+                             static_cast<partition_number>(written.integer(r, 3))};
+      answer(*i);
     }
   }
   const std::string& id(std::size_t i) const override { return asked().items[i].what.id; }
@@ -188,6 +185,10 @@ class get_work final : public work {
     const auto& ids = as<get_call>().ids;
     return std::any_of(ids.begin(), ids.end(), [&](const std::string& id) { return earlier.is_about(id); });
   }
+  bool is_about(std::string_view wanted) const override {
+    const auto& ids = as<get_call>().ids;
+    return places_.find(wanted, ids.size(), [&](std::size_t i) -> std::string_view { return ids[i]; }).has_value();
+  }
   void on_ask(transaction& to) override {
     (void)to.add(statement::read_clock);
     to.add(statement::get).add(ids_of(as<get_call>().ids));
@@ -201,6 +202,8 @@ class get_work final : public work {
       c.results[static_cast<std::size_t>(found.integer(r, 1) - 1)] = info_at(found, r);
     end();
   }
+
+  mutable id_places places_;
 };
 
 class list_work final : public work {
@@ -231,8 +234,9 @@ class purge_work final : public work {
   purge_work(purge_call& c, purge_mark& mark) : work{store_verb::purge, &c}, mark_{mark} {}
 
  private:
-  // it deletes rows that nobody sees
+  // it deletes rows that nobody sees, and passes over those that another statement has locked
   bool must_follow(const work&) const override { return false; }
+  bool is_about(std::string_view) const override { return false; }
   void on_ask(transaction& to) override {
     to.add(statement::purge)
         .add(static_cast<std::int64_t>(as<purge_call>().limit))

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 
 namespace tickwheel::durable::postgres {
 
@@ -81,12 +81,12 @@ class work {
     has_ended_ = true;
   }
 
-  /// Returns true if this work must wait for `earlier`, which pauses. There is no order among the verbs of the clock link.
+  /// Returns true if this work must wait for `earlier`, which runs or pauses. There is no order among the verbs of the clock link.
   virtual bool must_follow(const work& /*earlier*/) const { return role_of(verb_) != link_role::clock; }
   /// Returns true if the works behind it in the lane go before its next transaction.
   virtual bool gives_way() const { return false; }
   /// Returns true if it has an element of this id that is not answered. True for all ids if it cannot tell.
-  virtual bool is_about(const std::string& /*id*/) const { return true; }
+  virtual bool is_about(std::string_view /*id*/) const { return true; }
 
  protected:
   virtual void on_ask(transaction&) = 0;
