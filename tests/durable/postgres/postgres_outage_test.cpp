@@ -121,6 +121,26 @@ TEST_F(postgres_lock, requests_for_a_held_id_keep_their_order) {
   EXPECT_EQ(list.results.size(), 1U);
 }
 
+TEST_F(postgres_lock, put_waits_for_a_forgotten_row_that_is_held) {
+  on.options.repeat_timeout = 10s;
+  own->close();
+  own = std::make_unique<node>(on);
+  own->start();
+  own->put(due("t"));
+  EXPECT_EQ(own->cancel("t"), cancel_result::cancelled);
+  on.shift_clock(1h);
+  const psql purging{on.conninfo};
+  purging.run("begin; select * from " + on.schema() + ".tasks where id = 't' for update");
+  asked<durable::put_call> c;
+  c.items.push_back({due("t"), durable::on_conflict::keep});
+  call(own->store(), c);
+  for (int turns = 0; turns < 30; ++turns) on.turn();
+  EXPECT_FALSE(c.is_answered());
+  purging.run("rollback");
+  call_runner{on}.wait_for(c);
+  EXPECT_EQ(c.results.at(0).result, schedule_result::scheduled);
+}
+
 TEST_F(postgres_lock, begin_passes_over_a_row_that_is_held) {
   const revision held = own->put(due("held")).rev, free = own->put(due("free")).rev;
   on.other().run("begin; select * from tasks where id = 'held' for update");

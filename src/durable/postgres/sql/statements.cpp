@@ -179,9 +179,9 @@ constexpr std::array texts{
     statement_text{statement::read_clock, "read_clock", "select now_ns()", on_all},
     statement_text{statement::look, "look",
                    TICKWHEEL_NOW "x as (select 1) "
-                                 "select n.now, u.i, t.state, t.rev, t.ended, t.part, t.session "
+                                 "select n.now, u.i, t.state, t.rev, t.ended, t.part, t.gone <= n.forgotten "
                                  "from n cross join unnest($1::text[]) with ordinality u(id, i) "
-                                 "left join tasks t on t.id = u.id and (t.gone is null or t.gone > n.forgotten)",
+                                 "left join tasks t on t.id = u.id",
                    on_all},
     statement_text{statement::begin, "begin", begin_sql, on(link_role::starts)},
     statement_text{statement::finish, "finish", finish_sql, on(link_role::starts)},

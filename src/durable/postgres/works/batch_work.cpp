@@ -54,7 +54,9 @@ void batch_work::on_looked(const rows& found) {
   indices again;
   for (int r = 0; r != found.size(); ++r) {
     const std::size_t i = current_[static_cast<std::size_t>(found.integer(r, 1) - 1)];
-    const known_row row{.exists = !found.is_null(r, 2),
+    const bool is_forgotten = found.boolean(r, 6);
+    const known_row row{.exists = !found.is_null(r, 2) && !is_forgotten,
+                        .is_forgotten = is_forgotten,
                         .state = static_cast<task_state>(found.integer(r, 2)),
                         .rev = static_cast<revision>(found.integer(r, 3)),
                         .ended = static_cast<revision>(found.integer(r, 4))};

@@ -25,7 +25,8 @@ class batch_work : public work {
 
   /// The state of an element's row.
   struct known_row {
-    bool exists = false;  // and is not forgotten
+    bool exists = false;        // and is not forgotten
+    bool is_forgotten = false;  // it is there, and as good as none
     task_state state{};
     revision rev = 0;
     revision ended = 0;

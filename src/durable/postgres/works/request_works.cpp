@@ -6,14 +6,16 @@
 #include "works.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace tickwheel::durable::postgres {
 
 namespace {
 
-// a row that is missing after this many checks was refused: a trigger ignores the insert
-constexpr std::size_t looks_for_a_new_row = 3;
+// a row that is missing after so many writes was refused: a trigger ignores the insert
+constexpr std::uint8_t most_missing = 3;
 
 // the first column of a `task_info`
 constexpr int info_column = 2;
@@ -46,7 +48,7 @@ parameters::array ids_of(const std::vector<std::string>& ids, const batch_work::
 
 class put_work final : public batch_work {
  public:
-  explicit put_work(put_call& c) : batch_work{store_verb::put, c, c.items.size()} {
+  explicit put_work(put_call& c) : batch_work{store_verb::put, c, c.items.size()}, missing_(c.items.size()) {
     c.results.assign(c.items.size(), {schedule_result::unavailable});
   }
 
@@ -90,8 +92,10 @@ class put_work final : public batch_work {
   bool decide(std::size_t i, const known_row& row) override {
     schedule_result& result = asked().results[i].result;
     const bool keeps = asked().items[i].conflict == on_conflict::keep;
-    if (!row.exists) {
-      if (looks() < looks_for_a_new_row) return false;  // it has just been purged, or forgotten
+    if (row.is_forgotten) {
+      return false;  // another client holds it, perhaps to purge it
+    } else if (!row.exists) {
+      if (++missing_[i] < most_missing) return false;  // it has just been purged
       result = schedule_result::refused;
     } else if (keeps) {
       const bool is_alive = row.state == task_state::pending || row.state == task_state::running;
@@ -105,6 +109,8 @@ class put_work final : public batch_work {
   }
   void refuse(std::size_t i) override { asked().results[i].result = schedule_result::refused; }
   bool leave(std::size_t) override { return true; }
+
+  std::vector<std::uint8_t> missing_;  // how often a look has found no row
 };
 
 class cancel_work final : public batch_work {
