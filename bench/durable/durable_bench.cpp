@@ -82,6 +82,7 @@ void measure_nodes(const bench_options& o, const store_subject& subject, figure_
   }
   if (o.measures("lateness")) {
     for (const std::size_t rate : o.rates) {
+      if (nodes.is_first()) subject.settle();
       auto late = lateness_of(nodes, node, rate, o.lateness_time);
       if (nodes.is_first()) out.add_times("lateness " + std::to_string(rate), std::move(late));
     }

@@ -34,6 +34,7 @@ export async function makeBullmq({ appendfsync, folder, concurrency }) {
       await worker.waitUntilReady();
     },
     close: () => worker.close(),
+    async settle() {},
     async clear() { await (await queue.client).flushall(); },
     async end() {
       await queue.close();

@@ -26,6 +26,7 @@ export async function makeGraphileWorker({ pollInterval, concurrency }) {
       runner.events.on('job:success', finished);
     },
     close: () => runner.stop(),
+    settle: () => utils.withPgClient(client => client.query('checkpoint')),
     clear: () => utils.withPgClient(client => client.query('truncate graphile_worker._private_jobs')),
     async end() {
       await utils.withPgClient(client => client.query('drop schema graphile_worker cascade'));

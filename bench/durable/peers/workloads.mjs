@@ -4,6 +4,7 @@
 //   schedule(tasks)         promises that they are durable; a task is {due, payload}, and due is in milliseconds since 1970
 //   open(start, finished)   makes a worker, which calls start(due) for each task, and finished() when its end is confirmed
 //   close()                 ends the worker
+//   settle()                lets the server be as it is after some hours
 //   clear()                 removes all tasks
 // The worker is this process, as in durable_bench.
 import { performance } from 'node:perf_hooks';
@@ -66,6 +67,7 @@ export async function lateness(peer, perSecond, seconds) {
   const count = perSecond * seconds;
   const late = [];
   let warm = 0;
+  await peer.settle();
   await peer.open(due => { due === 0 ? ++warm : late.push(wall() - due); }, () => {});
   // the code is compiled, and the connections are made
   await scheduleAll(peer, 2 * batch, 0);

@@ -22,6 +22,8 @@ class store_subject {
   virtual std::unique_ptr<raw_store> make_raw(std::size_t pending) const = 0;
   /// Opens a snapshot that keeps the server from cleaning up. It is open until the object is destroyed.
   virtual std::shared_ptr<void> hold_snapshot() const { return nullptr; }
+  /// Lets the server of the store be as it is after some hours. Called by one process.
+  virtual void settle() const {}
   /// Adds its settings.
   virtual void describe(figure_table&) const {}
 };
