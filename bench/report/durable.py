@@ -195,22 +195,23 @@ class DurablePage:
 
     def peer_subjects(self):
         """Our node, and each peer with each of its settings: the names of their rows."""
-        subjects = {"tickwheel": ("schedule", "start+finish", "lateness {}")}
+        # a task of ours always has an id
+        subjects = {"tickwheel": ("", "schedule", "start+finish", "lateness {}")}
         for name in self.figures.postgres.get(1, {}):
             if name.endswith(": schedule"):
                 peer = name.removesuffix("schedule")
-                subjects[peer.removesuffix(": ")] = (name, peer + "start", peer + "lateness {}")
+                subjects[peer.removesuffix(": ")] = (name, name + " with ids", peer + "start", peer + "lateness {}")
         return subjects
 
     def peers(self):
         f = self.figures
         found = f.postgres.get(1, {})
         rows = []
-        for subject, (schedule, start, late) in self.peer_subjects().items():
+        for subject, (*rates, late) in self.peer_subjects().items():
             cells = [milliseconds(found.get(late.format(rate)), p) for rate in f.lateness_rates() for p in ("p50", "p99")]
-            rows.append([subject, *(number(found.get(name, {}).get("per_second")) for name in (schedule, start)), *cells])
+            rows.append([subject, *(number(found.get(name, {}).get("per_second")) for name in rates), *cells])
         heads = [f"{rate:,}/s {p}" for rate in f.lateness_rates() for p in ("p50", "p99")]
-        return table(["", "schedule", "start", *heads], rows)
+        return table(["", "schedule", "with ids", "start", *heads], rows)
 
     def postgres_notes(self):
         return "\n".join(f"- *{name}*: {text}." for name, text in self.figures.notes.items())

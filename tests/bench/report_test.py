@@ -245,8 +245,8 @@ class DurableTasksOnPostgresql(unittest.TestCase):
         self.assertIn("| load page, p99 | 4.50 | – | ms |", self.section())
 
     def test_stand_beside_peers_and_their_settings(self):
-        self.assertIn("| tickwheel | 30,000 | 9,000 | 1.00 | 3.00 | 1.50 | 4.00 |", self.section())
-        self.assertIn("| bullmq always | 7,000 | 6,000 | 8.00 | 90.0 | – | – |", self.section())
+        self.assertIn("| tickwheel | – | 30,000 | 9,000 | 1.00 | 3.00 | 1.50 | 4.00 |", self.section())
+        self.assertIn("| bullmq always | 7,000 | 5,500 | 6,000 | 8.00 | 90.0 | – | – |", self.section())
         self.assertIn("- *postgresql*: Debian's defaults.", self.section())
 
     def test_without_a_rate_end_the_report_with_its_name(self):

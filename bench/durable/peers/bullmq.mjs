@@ -22,9 +22,11 @@ export async function makeBullmq({ appendfsync, folder, concurrency }) {
       `worker: concurrency ${concurrency}, removeOnComplete, addBulk of up to 1,000`,
     async schedule(tasks) {
       const timestamp = Date.now();
-      await queue.addBulk(tasks.map(({ due, payload }) => ({
+      await queue.addBulk(tasks.map(({ due, payload, id }) => ({
         name: 'task', data: { due, payload },
-        opts: { timestamp, delay: Math.max(0, due - timestamp), removeOnComplete: true, removeOnFail: true },
+        opts: {
+          timestamp, delay: Math.max(0, due - timestamp), removeOnComplete: true, removeOnFail: true, ...(id && { jobId: id }),
+        },
       })));
     },
     async open(start, finished) {

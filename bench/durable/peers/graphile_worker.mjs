@@ -16,7 +16,9 @@ export async function makeGraphileWorker({ pollInterval, concurrency }) {
     settings: `graphile-worker: concurrentJobs ${concurrency}, pollInterval ${pollInterval} ms, maxPoolSize 25, ` +
       `localQueue.size ${concurrency + 1}, completeJobBatchDelay 0, failJobBatchDelay 0, addJobs of up to 1,000`,
     async schedule(tasks) {
-      await utils.addJobs(tasks.map(({ due, payload }) => ({ identifier: 'task', payload: { due, payload }, runAt: new Date(due) })));
+      await utils.addJobs(tasks.map(({ due, payload, id }) => ({
+        identifier: 'task', payload: { due, payload }, runAt: new Date(due), ...(id && { jobKey: id }),
+      })));
     },
     async open(start, finished) {
       runner = await run({

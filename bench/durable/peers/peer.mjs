@@ -14,7 +14,8 @@ const print = row => process.stdout.write(JSON.stringify(row) + '\n');
 const peer = await (options.peer === 'bullmq' ? makeBullmq : makeGraphileWorker)(options);
 print({ note: name, text: peer.settings });
 await fill(peer, options.pending);
-print({ name: `${name}: schedule`, per_second: await scheduleRate(peer, options.operations) });
+print({ name: `${name}: schedule`, per_second: await scheduleRate(peer, options.operations, false) });
+print({ name: `${name}: schedule with ids`, per_second: await scheduleRate(peer, options.operations, true) });
 print({ name: `${name}: start`, per_second: await startRate(peer, options.operations) });
 for (const rate of options.rates) {
   const late = await lateness(peer, rate, options.seconds);

@@ -1,7 +1,8 @@
 // The workloads of durable_bench for a peer: the same load, and the same lateness.
 //
 // A peer has
-//   schedule(tasks)         promises that they are durable; a task is {due, payload}, and due is in milliseconds since 1970
+//   schedule(tasks)         promises that they are durable; a task is {due, payload, id}, and due is in milliseconds since 1970.
+//                           With an id it is kept if the id is known. Without one the peer gives it an id of its own.
 //   open(start, finished)   makes a worker, which calls start(due) for each task, and finished() when its end is confirmed
 //   close()                 ends the worker
 //   settle()                lets the server be as it is after some hours
@@ -20,13 +21,20 @@ const steady = () => performance.now();
 const wall = () => performance.timeOrigin + performance.now();
 const percentile = (sorted, p) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))];
 
-async function scheduleAll(peer, count, due) {
+// 32 bytes in no order, like the ids of durable_bench.
+let ids = 0;
+const newId = () => {
+  const half = () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, '0');
+  return half() + half() + (ids++).toString(16).padStart(16, '0');
+};
+
+async function scheduleAll(peer, count, due, withIds = false) {
   let next = 0;
   const one = async () => {
     while (next < count) {
       const size = Math.min(batch, count - next);
       next += size;
-      await peer.schedule(Array.from({ length: size }, () => ({ due, payload })));
+      await peer.schedule(Array.from({ length: size }, () => withIds ? { due, payload, id: newId() } : { due, payload }));
     }
   };
   await Promise.all(Array.from({ length: batchesInFlight }, one));
@@ -43,10 +51,10 @@ export async function fill(peer, count) {
 }
 
 /** Tasks per second that are scheduled a day ahead. */
-export async function scheduleRate(peer, count) {
+export async function scheduleRate(peer, count, withIds) {
   await fill(peer, batch);
   const before = steady();
-  await fill(peer, count);
+  await scheduleAll(peer, count, Date.now() + 86_400_000, withIds);
   return count / (steady() - before) * 1000;
 }
 
