@@ -61,12 +61,12 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
 void dispatcher::begin_handler(expiry_report::handler_id handler, clock::time_point due,
                                std::chrono::nanoseconds rounding) noexcept {
   timers_.alive().give_up_place();
-  log_.begin(handler, due, rounding, timers_.source().now());
+  log_.begin(handler, due, rounding);
 }
 
-void dispatcher::end_handler(clock::time_point now) noexcept {
+void dispatcher::end_handlers(clock::time_point now) noexcept {
   timers_.alive().give_up_place();
-  log_.end(now);
+  log_.end_stretch(now);
 }
 
 void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
@@ -217,10 +217,11 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   std::size_t stride = 1;  // visits until the next clock read: one at first, because handlers may be slow
   for (std::size_t work = work_per_pass_; left;) {
     const std::size_t visits = std::min(work, stride);
+    log_.begin_stretch(now, visits);
     run_turn(visits, stamp, binding);
     if (binding.ended()) return;
     now = source.now();
-    end_handler(now);
+    end_handlers(now);
     if (log_.has_untold()) {
       log_.tell_slow(binding);
       if (binding.ended()) return;

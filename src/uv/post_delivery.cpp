@@ -94,8 +94,7 @@ inline bool post_delivery::deliver(posted_operation& posted, clock::time_point a
   if (!posted.change_by_loop(operation_state::queued, operation_state::ran)) return withdraw(posted);
   // a time before the clock's epoch has passed as well
   const bool at_once = posted.due == clock::time_point::min();
-  log_.begin(detail::handler_of(posted), at_once ? stamp : std::max(posted.due, clock::time_point{}), {},
-             timers_.source().now());
+  log_.begin(detail::handler_of(posted), at_once ? stamp : std::max(posted.due, clock::time_point{}), {});
   run(posted);
   return true;
 }
@@ -160,7 +159,7 @@ bool post_delivery::settle_notice(posted_operation& posted) noexcept {
   queue_->count_ended();
   const bool owns = posted.owns;
   if (owns) {
-    log_.end(timers_.source().now());
+    log_.end();
     posted.destroy_callable();
   }
   posted.release();

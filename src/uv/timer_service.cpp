@@ -59,7 +59,7 @@ void timer_service::start(driver& on, detail::post_queue& queue, const service_o
   on.bind(dispatcher_);
   timers().open(on, options);
   dispatcher_.open(options);
-  dispatcher_.log().restart(options.slow_handler);
+  dispatcher_.log().restart(on, options.slow_handler);
   refresh_stats();
 }
 
@@ -74,7 +74,7 @@ void timer_service::close() noexcept {
   posts.close(ended);
   timers().entries().clear([&](wheel_entry& entry) noexcept { posts.forget(timer::from(entry), ended); });
   timers().alive().forget_unref();
-  refresh_stats();
+  refresh_stats();  // settles the log of handlers: why() may be asked when the driver is gone
   stats_.remote_accepted = stats_.remote_ran + stats_.remote_withdrawn + stats_.remote_cancelled;
   timers().drop_wheel();
   source.unbind();
@@ -95,13 +95,16 @@ void timer_service::refresh_stats() const noexcept {
   stats_.pending = entries.armed();
   stats_.refused = timers().refused();
   stats_.lateness = {entries.lateness(), timers().ticks().length()};
-  stats_.slow_handlers = dispatcher_.log().slow_handlers();
-  stats_.handler_time = {dispatcher_.log().times(), tick_length::at_most(std::chrono::nanoseconds{1})};
+  const detail::handler_log& log = dispatcher_.settled_log();
+  stats_.slow_handlers = log.slow_handlers();
+  stats_.handler_time = {log.times(), tick_length::at_most(std::chrono::nanoseconds{1})};
   dispatcher_.count(stats_);
   dispatcher_.posts().count(stats_);
 }
 
-const expiry_report& timer_service::why() const noexcept { return report_ = dispatcher_.log().lateness().report(); }
+const expiry_report& timer_service::why() const noexcept {
+  return report_ = dispatcher_.settled_log().lateness().report();
+}
 
 void timer_service::ref() noexcept {
   timers().alive().set_ref(true);

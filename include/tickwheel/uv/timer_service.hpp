@@ -45,7 +45,8 @@ class remote_hold;
 ///
 /// *Complexity:* arming, cancelling and touching are O(1), allocate nothing and make no system call. A timer that is due before
 /// all others also moves the loop's wakeup: the clock is read for that, and `wake_by::timerfd` makes a system call. A pass reads
-/// the clock for each handler, and an idle service once in a loop iteration. A service has 18 KB, and some 200 KB on the heap
+/// the clock twice, and once more for each 32 handlers. For each handler it reads the processor's cycle counter, or the clock where
+/// there is none. An idle service reads the clock once in a loop iteration. A service has 18 KB, and some 200 KB on the heap
 /// with the default geometry.
 ///
 /// *Errors:* `open` answers a UV_ code. Nothing throws except `validate`, if there is no memory, and `dump`.
@@ -136,7 +137,7 @@ class TICKWHEEL_API timer_service final {
   const service_stats& stats() const noexcept;
 
   /// In a handler: when it was due, how late it runs, and why. Elsewhere: the same of the last handler. Valid until the next call.
-  /// Reads no clock.
+  /// Reads the clock at most once per handler.
   const expiry_report& why() const noexcept;
 
   /// Calls `hook(context, slow)` for each handler that takes `service_options::slow_handler` or longer, in the same pass; null: no

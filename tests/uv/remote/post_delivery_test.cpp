@@ -20,7 +20,7 @@ struct post_delivery_test : ::testing::Test {
     timers.expect_open();
     EXPECT_EQ(timers.make_wheel({}), 0);
     timers.open(loop, {});
-    log.restart(1ms);
+    log.restart(loop, 1ms);
     queue->open(loop);
     posts.open(*queue);
   }
@@ -40,7 +40,9 @@ struct post_delivery_test : ::testing::Test {
     ASSERT_TRUE(queue->push(*made));
   }
   void deliver(std::size_t visits = 100) {
+    log.begin_stretch(loop.time, visits);
     posts.deliver(visits, loop.time, loop.time, tickwheel::binding_watch{loop});
+    log.end_stretch(loop.time);
   }
   void close() {
     ended_operations ended;

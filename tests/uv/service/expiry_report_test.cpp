@@ -201,6 +201,54 @@ TEST_F(expiry_report, is_readable_after_close_in_handler) {
   EXPECT_EQ(report.due, due);
 }
 
+/// Six that are due in ten ticks and run in one pass. Each blocks for 80 ticks, except the last, which calls `asks` first.
+void run_six(manual_service& service, const std::function<void()>& asks) {
+  int ran = 0;
+  const probes all{service.timers, 6, 10 * tick, [&] {
+                     if (++ran == 6) asks();
+                     service.time.block(80 * tick);
+                   }};
+  service.advance(1s);
+  EXPECT_EQ(ran, 6);
+}
+
+TEST_F(expiry_report, counts_stall_after_close_in_handler) {
+  reopen({.time_per_pass = 1h});
+  tickwheel::expiry_report report;
+  run_six(service, [&] {
+    timers.close();
+    service.time.block(1s);
+    report = timers.why();
+  });
+  EXPECT_EQ(report.stall, 5 * 80 * tick);
+  EXPECT_EQ(report.by, stalled_by::handler);
+  EXPECT_EQ(report.by_for, 5 * 80 * tick);
+  EXPECT_TRUE(adds_up(report));
+}
+
+TEST_F(expiry_report, outlives_the_driver_of_a_closed_service) {
+  auto time = std::make_unique<tickwheel::manual_driver>();
+  tickwheel::timer_service closed;
+  ASSERT_EQ(closed.open(*time, {.time_per_pass = 1h}), 0);
+  int ran = 0;
+  const probes all{closed, 6, 10 * tick, [&] {
+                     if (++ran == 6) closed.close();
+                   }};
+  const auto due = all.front().timeout.deadline();
+  time->advance(1s);
+  time.reset();
+  EXPECT_EQ(closed.why().due, due);
+}
+
+TEST_F(expiry_report, stats_in_handler_count_the_handlers_before) {
+  reopen({.time_per_pass = 1h});
+  std::uint64_t counted = 0;
+  run_six(service, [&] { counted = timers.stats().handler_time.count(); });
+  EXPECT_EQ(counted, 5U);
+  EXPECT_EQ(timers.stats().handler_time.count(), 6U);
+  EXPECT_EQ(timers.stats().handler_time.max(), 80 * tick);
+}
+
 TEST_F(expiry_report, more_slow_handlers_than_fit_still_add_up) {
   std::deque<reporter> all;
   for (int i = 0; i < 100; ++i) all.emplace_back(service, 10 * tick, 20 * tick);

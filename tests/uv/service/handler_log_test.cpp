@@ -12,7 +12,7 @@ namespace {
 struct handler_log_test : ::testing::Test {
   handler_log_test() {
     loop.bind(service);
-    log.restart(1ms);
+    log.restart(loop, 1ms);
     log.on_slow(&on_slow, this);
   }
 
@@ -21,10 +21,15 @@ struct handler_log_test : ::testing::Test {
     if (const auto& then = static_cast<handler_log_test*>(self)->then) then();
   }
 
-  void begin() { log.begin(nullptr, time, {}, time); }
+  /// Any number of handlers run from now on, or only one.
+  void begin_stretch(std::size_t visits = handler_log::capacity) { log.begin_stretch(loop.time, visits); }
+  void begin() { log.begin(nullptr, loop.time, {}); }
+  void end_stretch() { log.end_stretch(loop.time); }
   void run_for(std::chrono::nanoseconds taking) {
+    begin_stretch(1);
     begin();
-    log.end(time += taking);
+    loop.time += taking;
+    end_stretch();
   }
   void tell() { log.tell_slow(binding_watch{loop}); }
 
@@ -32,26 +37,75 @@ struct handler_log_test : ::testing::Test {
 
   still_driver loop;
   idle_client service;
-  tickwheel::clock::time_point time{1h};
   handler_log log;
   times told;
   std::function<void()> then;
 };
 
 TEST_F(handler_log_test, next_handler_ends_the_one_before) {
+  begin_stretch();
   begin();
-  time += 5ms;
+  loop.time += 5ms;
   begin();
-  log.end(time += 1us);
+  loop.time += 1us;
+  end_stretch();
   EXPECT_EQ(log.times().count(), 2U);
+  EXPECT_EQ(log.times().max(), 5'000'000U);
   tell();
   EXPECT_EQ(told, (times{5ms}));
 }
 
-TEST_F(handler_log_test, end_without_handler_records_nothing) {
-  log.end(time);
+TEST_F(handler_log_test, handler_that_ended_is_not_charged_further) {
+  begin_stretch();
+  begin();
+  loop.time += 2ms;
+  log.end();
+  loop.time += 1h;
+  begin();
+  end_stretch();
+  tell();
+  EXPECT_EQ(told, (times{2ms}));
+  EXPECT_EQ(log.times().count(), 2U);
+}
+
+TEST_F(handler_log_test, settle_records_what_has_ended) {
+  begin_stretch();
+  begin();
+  loop.time += 2ms;
+  begin();
+  loop.time += 3ms;
+  log.settle();
+  EXPECT_EQ(log.times().count(), 1U);
+  EXPECT_EQ(log.lateness().report().ran, loop.time - 3ms);
+  loop.time += 4ms;
+  begin();
+  end_stretch();
+  tell();
+  EXPECT_EQ(told, (times{2ms, 7ms}));
+}
+
+TEST_F(handler_log_test, settle_of_nothing_reads_no_clock) {
   run_for(1us);
-  log.end(time += 1h);
+  const int before = loop.reads;
+  log.settle();
+  EXPECT_EQ(loop.reads, before);
+}
+
+TEST_F(handler_log_test, only_handler_of_stretch_needs_no_clock) {
+  const int before = loop.reads;
+  run_for(1ms);
+  EXPECT_EQ(loop.reads, before);
+  EXPECT_EQ(log.lateness().report().ran, loop.time - 1ms);
+}
+
+TEST_F(handler_log_test, end_without_handler_records_nothing) {
+  begin_stretch();
+  log.end();
+  end_stretch();
+  run_for(1us);
+  begin_stretch();
+  loop.time += 1h;
+  end_stretch();
   EXPECT_EQ(log.times().count(), 1U);
 }
 
@@ -91,12 +145,14 @@ TEST_F(handler_log_test, tells_no_more_once_binding_has_ended) {
 
 TEST_F(handler_log_test, restart_forgets_handlers_and_keeps_hook) {
   run_for(5ms);
+  begin_stretch();
   begin();
-  log.restart(2ms);
+  log.restart(loop, 2ms);
   EXPECT_EQ(log.times().count(), 0U);
   EXPECT_EQ(log.slow_handlers(), 0U);
   EXPECT_FALSE(log.has_untold());
-  log.end(time += 1s);  // of none that it knows
+  loop.time += 1s;
+  end_stretch();  // of none that it knows
   run_for(1ms);
   run_for(2ms);
   tell();

@@ -44,7 +44,11 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   post_delivery& posts() noexcept { return posts_; }
   const post_delivery& posts() const noexcept { return posts_; }
   handler_log& log() noexcept { return log_; }
-  const handler_log& log() const noexcept { return log_; }
+  /// Returns the log, up to date. Reads the clock in a handler.
+  const handler_log& settled_log() const noexcept {
+    log_.settle();
+    return log_;
+  }
 
   /// The time as of which the running handler was judged, or else the last one.
   clock::time_point judged_at() const noexcept { return judged_at_.time; }
@@ -76,7 +80,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   bool find_next_turn() noexcept;
   void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
-  void end_handler(clock::time_point now) noexcept;
+  void end_handlers(clock::time_point now) noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
 
@@ -100,7 +104,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   std::chrono::nanoseconds stall_grace_{};
 
   post_delivery posts_;
-  handler_log log_;
+  mutable handler_log log_;  // is brought up to date when it is asked for
 
   std::uint64_t passes_ = 0;
   std::uint64_t carried_ = 0;

@@ -3,7 +3,9 @@
 
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/log_histogram.hpp>
+#include <tickwheel/uv/detail/handler_clock.hpp>
 #include <tickwheel/uv/detail/lateness_account.hpp>
+#include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/slow_handler.hpp>
 
 #include <array>
@@ -17,22 +19,26 @@ class binding_watch;
 
 namespace tickwheel::detail {
 
-/// Records the handlers of a service.
+/// Records the handlers of a service, which run in stretches: `begin_stretch`, then `begin` for each, then `end_stretch`. When a
+/// handler begins is kept as a count, and is known as a time once the stretch has ended, or is settled.
 ///
-/// *Thread safety:* the loop thread. *Complexity:* O(1), except `tell_slow`. Reads no clock: the caller passes the time.
+/// *Thread safety:* the loop thread. *Complexity:* O(1), except `tell_slow`, and `end_stretch` and `settle`, which are O(handlers of
+/// the stretch). Only `begin`, `end` and `settle` may read the clock. *Lifetime:* the driver lives as long as stretches begin.
 class TICKWHEEL_API handler_log {
  public:
   using handler_id = expiry_report::handler_id;
 
-  /// At most this many handlers may end before `tell_slow` is called.
+  /// At most this many handlers may begin or end in a stretch, or end before `tell_slow` is called.
   static constexpr std::size_t capacity = 32;
 
-  /// Forgets all handlers, but not the hook. A handler that takes `slow` or longer counts as slow.
-  void restart(std::chrono::nanoseconds slow) noexcept {
+  /// Forgets all handlers, but not the hook. Times are those of `on`. A handler that takes `slow` or longer counts as slow.
+  void restart(driver& on, std::chrono::nanoseconds slow) noexcept {
+    clock_.open(on);
     slow_ = slow;
     lateness_ = lateness_account{slow};
     times_ = {};
     slow_handlers_ = 0;
+    unsettled_count_ = 0;
     untold_count_ = 0;
   }
 
@@ -42,23 +48,32 @@ class TICKWHEEL_API handler_log {
     context_ = context;
   }
 
-  /// A handler is called at `now`, and the one before it, if any, has returned. The other parameters are those of
+  /// Handlers run from `now` on, the true time. At most `visits` of them begin or end. Requires: none is running.
+  void begin_stretch(clock::time_point now, std::size_t visits) noexcept { clock_.begin(now, visits == 1); }
+
+  /// A handler is called, and the one before it, if any, has returned. The parameters are those of
   /// `lateness_account::begin_handler`.
-  void begin(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding,
-             clock::time_point now) noexcept {
-    end(now);
-    lateness_.begin_handler(which, due, rounding, now);
+  void begin(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding) noexcept {
+    due_ = due;
+    rounding_ = rounding;
+    unsettled_[unsettled_count_++] = {clock_.now(), which, true};
   }
 
-  /// The handler that ran, if any, has returned by `now`.
-  void end(clock::time_point now) noexcept {
-    if (!lateness_.handler_runs()) return;
-    const std::chrono::nanoseconds took = lateness_.end_handler(now);
-    times_.record(static_cast<std::uint64_t>(took.count()));
-    if (took < slow_) return;
-    ++slow_handlers_;
-    if (hook_ != nullptr) untold_[untold_count_++] = {lateness_.handler(), took};
+  /// The handler that ran, if any, has returned, and something else runs.
+  void end() noexcept {
+    if (unsettled_count_ != 0 || lateness_.handler_runs())
+      unsettled_[unsettled_count_++] = {clock_.now(), nullptr, false};
   }
+
+  /// The stretch ends at `now`, the true time. The handler that ran, if any, has returned.
+  void end_stretch(clock::time_point now) noexcept {
+    clock_.end(now);
+    record_unsettled();
+    end_handler(now);
+  }
+
+  /// Brings the account and the counts up to date in the middle of a stretch. Does nothing if they are.
+  void settle() noexcept;
 
   /// Returns true if there is a slow handler that the hook was not told of.
   bool has_untold() const noexcept { return untold_count_ != 0; }
@@ -67,7 +82,7 @@ class TICKWHEEL_API handler_log {
   /// nothing. Must not be called within the wheel's `advance`, because the hook may do everything that a handler may.
   void tell_slow(const binding_watch& binding) noexcept;
 
-  /// Returns the account of the time between a deadline and its handler.
+  /// Returns the account of the time between a deadline and its handler. Up to date after `settle` or `end_stretch`.
   lateness_account& lateness() noexcept { return lateness_; }
   const lateness_account& lateness() const noexcept { return lateness_; }
 
@@ -78,6 +93,29 @@ class TICKWHEEL_API handler_log {
   std::uint64_t slow_handlers() const noexcept { return slow_handlers_; }
 
  private:
+  // A moment at which a handler began, or at which the one before only ended.
+  struct moment {
+    handler_clock::count at;
+    handler_id which;
+    bool begins;
+  };
+
+  void record_unsettled() noexcept;
+  void end_handler(clock::time_point now) noexcept {
+    if (!lateness_.handler_runs()) return;
+    const std::chrono::nanoseconds took = lateness_.end_handler(now);
+    times_.record(static_cast<std::uint64_t>(took.count()));
+    if (took < slow_) return;
+    ++slow_handlers_;
+    if (hook_ != nullptr) untold_[untold_count_++] = {lateness_.handler(), took};
+  }
+
+  handler_clock clock_;
+  std::array<moment, capacity> unsettled_{};  // of this stretch, in the order of time
+  std::size_t unsettled_count_ = 0;
+  clock::time_point due_{};  // of the handler that began last
+  std::chrono::nanoseconds rounding_{};
+
   std::chrono::nanoseconds slow_{};
   lateness_account lateness_;
   slow_handler_hook hook_ = nullptr;

@@ -1,0 +1,73 @@
+// The moments at which handlers begin: counts that become times.
+#include "../support/still_driver.hpp"
+
+#include <tickwheel/uv/detail/handler_clock.hpp>
+
+#include <gtest/gtest.h>
+
+using namespace std::chrono_literals;
+using tickwheel::detail::counted_stretch;
+using tickwheel::detail::cycle_counter;
+using tickwheel::detail::handler_clock;
+
+namespace {
+
+constexpr tickwheel::clock::time_point start{1h};
+
+counted_stretch stretch_of(std::chrono::nanoseconds length, std::int64_t from, std::int64_t to) {
+  counted_stretch s;
+  s.begin(start, from);
+  s.end(start + length, to);
+  return s;
+}
+
+TEST(counted_stretch, divides_its_time_by_counts) {
+  const counted_stretch s = stretch_of(1ms, 5'000, 9'000);
+  EXPECT_EQ(s.time_of(5'000), start);
+  EXPECT_EQ(s.time_of(6'000), start + 250us);
+  EXPECT_EQ(s.time_of(9'000), start + 1ms);
+}
+
+TEST(counted_stretch, is_exact_when_counts_are_nanoseconds) {
+  const counted_stretch s = stretch_of(1h, 0, 3'600'000'000'000);
+  EXPECT_EQ(s.time_of(1'234'567'890'123), start + 1'234'567'890'123ns);
+}
+
+TEST(counted_stretch, counts_outside_are_its_ends) {
+  const counted_stretch s = stretch_of(1ms, 5'000, 9'000);
+  EXPECT_EQ(s.time_of(4'999), start);
+  EXPECT_EQ(s.time_of(1'000'000), start + 1ms);
+}
+
+TEST(counted_stretch, counter_that_goes_back_counts_nothing) {
+  const counted_stretch s = stretch_of(1ms, 9'000, 5'000);
+  EXPECT_EQ(s.time_of(8'000), start);
+  EXPECT_EQ(s.time_of(9'500), start);
+}
+
+TEST(counted_stretch, clock_that_goes_back_counts_nothing) {
+  EXPECT_EQ(stretch_of(-1ms, 5'000, 9'000).time_of(7'000), start);
+}
+
+TEST(handler_clock_test, manual_clock_is_exact) {
+  still_driver loop;
+  handler_clock clock;
+  clock.open(loop);
+  clock.begin(loop.time, false);
+  loop.time += 3ms + 1ns;
+  const auto at = clock.now();
+  loop.time += 7ms;
+  clock.end(loop.time);
+  EXPECT_EQ(clock.time_of(at), loop.time - 7ms);
+}
+
+TEST(cycle_counter, grows_while_time_passes) {
+  if (!cycle_counter::is_steady()) GTEST_SKIP() << "this processor has none, or the build does not use it";
+  const auto before = cycle_counter::read();
+  const auto end = tickwheel::clock::now() + 1ms;
+  while (tickwheel::clock::now() < end) {
+  }
+  EXPECT_GT(cycle_counter::read(), before);
+}
+
+}  // namespace
