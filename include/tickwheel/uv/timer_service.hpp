@@ -57,7 +57,7 @@ class remote_hold;
 ///
 /// *Order:* handlers run after the poll, as of a stamp that was taken before it. Calls that were posted before the stamp are
 /// delivered first. After a block the stamp waits for further polls (`service_options::io_wait`). Zero delays do not wait for
-/// that, and run in the order of arming. With UV_RUN_ONCE, one call may return for the wakeup and the next one runs the handler.
+/// that, and run in the order of arming. A handler must not call uv_run, as libuv says of all callbacks. With UV_RUN_ONCE, one call may return for the wakeup and the next one runs the handler.
 /// A uv_timer_t runs in the first.
 ///
 /// *uv_walk:* a walk that closes the service's own handles silences the service. It then keeps no loop alive, and calls no

@@ -56,6 +56,13 @@ TEST_F(remote_loop, runs_post_of_another_thread_while_it_waits) {
   EXPECT_EQ(ran_by, std::this_thread::get_id());
 }
 
+TEST_F(remote_loop, post_that_runs_the_loop_stops_the_process) {
+  open();
+  const auto run_again = [this]() noexcept { (void)uv_run(loop.get(), UV_RUN_NOWAIT); };
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(timers.remote().post(run_again), 0);
+  EXPECT_DEATH(loop.run(), "tickwheel: timer_service: a handler ran the loop");
+}
+
 TEST_F(remote_loop, runs_delayed_post_on_time_and_not_early) {
   open();
   remote_hold hold = timers.hold();

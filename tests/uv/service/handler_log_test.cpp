@@ -98,6 +98,19 @@ TEST_F(handler_log_test, only_handler_of_stretch_needs_no_clock) {
   EXPECT_EQ(log.lateness().report().ran, loop.time - 1ms);
 }
 
+TEST_F(handler_log_test, stretch_within_a_stretch_stops_the_process) {
+  begin_stretch();
+  begin();
+  EXPECT_DEATH(begin_stretch(), "tickwheel: timer_service: a handler ran the loop");
+}
+
+TEST_F(handler_log_test, stretch_has_room_for_its_capacity_only) {
+  begin_stretch();
+  for (std::size_t i = 0; i < handler_log::capacity; ++i) begin();
+  EXPECT_DEATH(begin(), "tickwheel: handler_log: more handlers ran than a stretch may have");
+  EXPECT_DEATH(log.end(), "tickwheel: handler_log: more handlers ran than a stretch may have");
+}
+
 TEST_F(handler_log_test, end_without_handler_records_nothing) {
   begin_stretch();
   log.end();

@@ -1,4 +1,5 @@
 // Handlers that take long: counted, timed, and told.
+#include "../support/counted_callable.hpp"
 #include "../support/probe.hpp"
 
 #include <tickwheel/uv/remote.hpp>
@@ -50,6 +51,76 @@ TEST_F(slow_handler, hook_is_called_for_each_of_a_pass) {
   service.advance(1s);
   EXPECT_EQ(slow.all.size(), 200U);
   EXPECT_EQ(timers.stats().slow_handlers, 200U);
+}
+
+// The clock is read after 1, 3, 7, 15, 31, 63 and 95 handlers of a pass.
+constexpr int around_clock_reads[] = {1, 2, 3, 4, 30, 31, 32, 33, 62, 63, 64, 65, 94, 95, 96};
+
+/// The hook was told of `count` handlers, which blocked for 1 ms, 2 ms and so on.
+testing::AssertionResult each_was_told(const told& slow, int count) {
+  if (slow.all.size() != static_cast<std::size_t>(count))
+    return testing::AssertionFailure() << "told of " << slow.all.size() << " handlers instead of " << count;
+  for (int i = 0; i < count; ++i) {
+    const auto took = slow.all[static_cast<std::size_t>(i)].took;
+    if (took != (i + 1) * 1ms)
+      return testing::AssertionFailure() << "handler " << i << " took " << took.count() << " ns";
+  }
+  return testing::AssertionSuccess();
+}
+
+TEST_F(slow_handler, each_of_any_number_in_a_pass_is_exact) {
+  for (const int count : around_clock_reads) {
+    SCOPED_TRACE(count);
+    reopen({.time_per_pass = 1h});
+    told slow{timers};
+    int ran = 0;
+    const probes all{timers, count, 1ms, [&] {
+                       EXPECT_TRUE(adds_up(timers.why()));
+                       service.time.block(++ran * 1ms);
+                     }};
+    service.advance(1h);
+    EXPECT_EQ(timers.stats().passes, 1U);
+    EXPECT_TRUE(each_was_told(slow, count));
+    EXPECT_EQ(timers.stats().handler_time.count(), static_cast<std::uint64_t>(count));
+  }
+}
+
+TEST_F(slow_handler, each_of_any_number_of_posts_is_exact) {
+  for (const int count : around_clock_reads) {
+    SCOPED_TRACE(count);
+    reopen({.time_per_pass = 1h});
+    told slow{timers};
+    int ran = 0;
+    const auto block = [&]() noexcept { service.time.block(++ran * 1ms); };
+    for (int i = 0; i < count; ++i) ASSERT_EQ(timers.remote().post(block), 0);
+    service.advance(1h);
+    EXPECT_TRUE(each_was_told(slow, count));
+  }
+}
+
+TEST_F(slow_handler, destructors_of_cancelled_posts_are_charged_to_none) {
+  for (const int count : around_clock_reads) {
+    SCOPED_TRACE(count);
+    reopen({.time_per_pass = 1h});
+    told slow{timers};
+    callable_log log;
+    std::function<void()> block = [&] {
+      service.time.block(1h);
+      log.in_destructor = block;
+    };
+    log.in_destructor = block;
+    for (int i = 0; i < count; ++i) {
+      tickwheel::remote_timer posted;
+      ASSERT_EQ(timers.remote().arm(0s, counted_callable<>{log}, posted), 0);
+      EXPECT_EQ(posted.cancel(), tickwheel::remote_timer::outcome::cancelled);
+      ASSERT_EQ(timers.remote().post([this]() noexcept { service.time.block(1ms); }), 0);
+    }
+    log.in_destructor = block;
+    service.advance(100h);
+    EXPECT_EQ(log.destroyed, count);
+    EXPECT_EQ(timers.stats().handler_time.max(), 1ms);
+    EXPECT_EQ(timers.stats().handler_time.count(), static_cast<std::uint64_t>(count));
+  }
 }
 
 TEST_F(slow_handler, hook_is_called_for_posts) {

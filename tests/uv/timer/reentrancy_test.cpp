@@ -116,6 +116,31 @@ TEST_F(handler, destroying_the_service_stops_due_timers) {
   EXPECT_EQ(own.time.next_wakeup(), tickwheel::clock::time_point::max());
 }
 
+// A pass reads the clock after 1, 3, 7, 15, 31 and 63 handlers.
+TEST_F(handler, any_in_a_pass_may_close_or_destroy_the_service) {
+  for (const int last : {1, 2, 31, 32, 33, 63, 64, 65}) {
+    for (const bool destroys : {false, true}) {
+      SCOPED_TRACE(testing::Message{} << last << (destroys ? " destroys" : " closes"));
+      mortal_service own;
+      int ran = 0;
+      probes set{*own.timers, 100, 10ms, [&] {
+                   if (++ran != last) return;
+                   if (!destroys) own.timers->close();
+                   if (destroys) own.timers.reset();
+                 }};
+      own.time.advance(1s);
+      EXPECT_EQ(ran, last);
+      if (destroys) continue;
+      EXPECT_EQ(own.timers->stats().handler_time.count(), static_cast<std::uint64_t>(last - 1));
+      ASSERT_EQ(own.timers->open(own.time), 0);
+      probe again{*own.timers, 1ms};
+      own.time.advance(1s);
+      EXPECT_EQ(again.fired, 1);
+      EXPECT_EQ(own.timers->stats().handler_time.count(), 1U);
+    }
+  }
+}
+
 TEST_F(handler, closes_and_reopens_the_service) {
   probe other{timers};
   p.then = [&] {

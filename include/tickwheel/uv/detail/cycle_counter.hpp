@@ -5,10 +5,6 @@
 
 #include <cstdint>
 
-#if defined(__GNUC__) && defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace tickwheel::detail {
 
 /// A counter that grows steadily while the processor runs, at a rate that nobody is told.
@@ -25,7 +21,7 @@ struct cycle_counter {
   /// Returns the count. The processor may read it a few instructions early or late. Requires: `is_steady`.
   static std::int64_t read() noexcept {
 #if defined(__GNUC__) && defined(__x86_64__)
-    return static_cast<std::int64_t>(__rdtsc());
+    return static_cast<std::int64_t>(__builtin_ia32_rdtsc());
 #elif defined(__GNUC__) && defined(__aarch64__)
     std::int64_t count;
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tickwheel/core/export.h>
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/core/log_histogram.hpp>
 #include <tickwheel/uv/detail/handler_clock.hpp>
 #include <tickwheel/uv/detail/lateness_account.hpp>
@@ -38,6 +39,7 @@ class TICKWHEEL_API handler_log {
     lateness_ = lateness_account{slow};
     times_ = {};
     slow_handlers_ = 0;
+    in_stretch_ = false;
     unsettled_count_ = 0;
     untold_count_ = 0;
   }
@@ -48,21 +50,24 @@ class TICKWHEEL_API handler_log {
     context_ = context;
   }
 
-  /// Handlers run from `now` on, the true time. At most `visits` of them begin or end. Requires: none is running.
-  void begin_stretch(clock::time_point now, std::size_t visits) noexcept { clock_.begin(now, visits == 1); }
+  /// Handlers run from `now` on, the true time. At most `visits` of them begin or end. Requires: no stretch is under way (checked).
+  void begin_stretch(clock::time_point now, std::size_t visits) noexcept {
+    require(!in_stretch_, "timer_service: a handler ran the loop; uv_run must not be called from a callback");
+    in_stretch_ = true;
+    clock_.begin(now, visits == 1);
+  }
 
   /// A handler is called, and the one before it, if any, has returned. The parameters are those of
   /// `lateness_account::begin_handler`.
   void begin(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding) noexcept {
     due_ = due;
     rounding_ = rounding;
-    unsettled_[unsettled_count_++] = {clock_.now(), which, true};
+    keep({clock_.now(), which, true});
   }
 
   /// The handler that ran, if any, has returned, and something else runs.
   void end() noexcept {
-    if (unsettled_count_ != 0 || lateness_.handler_runs())
-      unsettled_[unsettled_count_++] = {clock_.now(), nullptr, false};
+    if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, false});
   }
 
   /// The stretch ends at `now`, the true time. The handler that ran, if any, has returned.
@@ -70,6 +75,7 @@ class TICKWHEEL_API handler_log {
     clock_.end(now);
     record_unsettled();
     end_handler(now);
+    in_stretch_ = false;
   }
 
   /// Brings the account and the counts up to date in the middle of a stretch. Does nothing if they are.
@@ -93,6 +99,8 @@ class TICKWHEEL_API handler_log {
   std::uint64_t slow_handlers() const noexcept { return slow_handlers_; }
 
  private:
+  static constexpr const char* too_many = "handler_log: more handlers ran than a stretch may have";
+
   // A moment at which a handler began, or at which the one before only ended.
   struct moment {
     handler_clock::count at;
@@ -100,6 +108,10 @@ class TICKWHEEL_API handler_log {
     bool begins;
   };
 
+  void keep(const moment& m) noexcept {
+    require(unsettled_count_ < capacity, too_many);
+    unsettled_[unsettled_count_++] = m;
+  }
   void record_unsettled() noexcept;
   void end_handler(clock::time_point now) noexcept {
     if (!lateness_.handler_runs()) return;
@@ -107,10 +119,13 @@ class TICKWHEEL_API handler_log {
     times_.record(static_cast<std::uint64_t>(took.count()));
     if (took < slow_) return;
     ++slow_handlers_;
-    if (hook_ != nullptr) untold_[untold_count_++] = {lateness_.handler(), took};
+    if (hook_ == nullptr) return;
+    require(untold_count_ < capacity, too_many);
+    untold_[untold_count_++] = {lateness_.handler(), took};
   }
 
   handler_clock clock_;
+  bool in_stretch_ = false;
   std::array<moment, capacity> unsettled_{};  // of this stretch, in the order of time
   std::size_t unsettled_count_ = 0;
   clock::time_point due_{};  // of the handler that began last
