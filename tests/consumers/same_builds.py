@@ -27,14 +27,21 @@ IGNORED = {
     "-pthread",  # CMake leaves it out where the C library has the threads
 }
 
-# The values of the options durable, durable_sqlite, durable_postgres and uv. Meson says enabled and disabled.
+# The values of the options by CMake. Meson says enabled and disabled, or true and false.
 CONFIGURATIONS = {
     "everything": {"durable": "ON", "durable_sqlite": "ON", "durable_postgres": "ON"},
     "PostgreSQL only": {"durable": "ON", "durable_sqlite": "OFF", "durable_postgres": "ON"},
     "without durable timers": {"durable": "OFF"},
+    "without the cycle counter": {"durable": "OFF", "cycle_counter": "OFF"},
     "only the wheel": {"uv": "OFF"},
 }
+SWITCHES = {"cycle_counter"}  # those that Meson calls boolean; the others are features
 MESON_VALUES = {"ON": "enabled", "OFF": "disabled", "AUTO": "auto"}
+
+
+def meson_value(option, value):
+    return str(value == "ON").lower() if option in SWITCHES else MESON_VALUES[value]
+
 
 differences = []
 
@@ -75,12 +82,14 @@ def compare_compiled(name, of_meson, of_cmake):
 
 
 def compare_options():
-    options = re.findall(r"option\('(\w+)', type: 'feature', value: '(\w+)'", (ROOT / "meson_options.txt").read_text())
-    features = re.findall(r"tickwheel_feature\((\w+) (\w+) \"", (ROOT / "CMakeLists.txt").read_text())
-    if not options or not features:
+    options = re.findall(r"option\('(\w+)', type: '\w+', value: '?(\w+)", (ROOT / "meson_options.txt").read_text())
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    features = re.findall(r"tickwheel_feature\((\w+) (\w+) \"", cmake)
+    switches = re.findall(r"\noption\(TICKWHEEL_(\w+) \"[^\"]*\" (\w+)\)", cmake)
+    if not options or not features or not switches:
         sys.exit("same_builds: options were found in neither meson_options.txt nor CMakeLists.txt, or only in one")
     differ("options, with their defaults", {f"{name}={value}" for name, value in options if name not in ONLY_MESON},
-           {f"{name.lower()}={MESON_VALUES[value]}" for name, value in features})
+           {f"{name.lower()}={meson_value(name.lower(), value)}" for name, value in features + switches})
 
 
 def files_of(prefix):
@@ -110,7 +119,7 @@ def compare_configuration(work, name, options):
     meson, cmake = folder / "meson", folder / "cmake"
     run("meson", "setup", meson, ROOT, "--prefix", folder / "by-meson", "--libdir", "lib",
         *(f"-D{option}=disabled" for option in ONLY_MESON),
-        *(f"-D{option}={MESON_VALUES[value]}" for option, value in options.items()))
+        *(f"-D{option}={meson_value(option, value)}" for option, value in options.items()))
     run("cmake", "-S", ROOT, "-B", cmake, "-G", "Ninja", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DCMAKE_SKIP_RPATH=ON",
         f"-DCMAKE_INSTALL_PREFIX={folder / 'by-cmake'}", "-DCMAKE_INSTALL_LIBDIR=lib",
         *(f"-DTICKWHEEL_{option.upper()}={value}" for option, value in options.items()))
