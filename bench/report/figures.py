@@ -7,7 +7,7 @@ import statistics
 from errors import ReportError
 
 # in the order of the tables
-OURS = ("wheel", "wheel_hashed", "timer_at", "timer", "timer_slack")
+OURS = ("wheel", "wheel_hashed", "timer_at", "timer", "timer_slack", "timer_c")
 PEERS = ("libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "priority_queue")
 SUBJECTS = OURS + PEERS
 FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")

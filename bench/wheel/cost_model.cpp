@@ -25,6 +25,7 @@
 #include "experiment/callgrind_window.hpp"
 #include "experiment/experiment.hpp"
 #include "subjects/asio.hpp"
+#include "subjects/c_timer.hpp"
 #include "subjects/libev.hpp"
 #include "subjects/libevent.hpp"
 #include "subjects/libuv.hpp"
@@ -88,8 +89,9 @@ struct counter {
 
 template <class... S>
 struct subjects {};
-using all_subjects = subjects<nothing_subject, wheel_subject<default_shape>, timer_subject<stamped_time>,
-                              timer_subject<true_time>, libuv_subject, libevent_subject, libev_subject, asio_subject>;
+using all_subjects =
+    subjects<nothing_subject, wheel_subject<default_shape>, timer_subject<stamped_time>, timer_subject<true_time>,
+             c_timer_subject, libuv_subject, libevent_subject, libev_subject, asio_subject>;
 
 template <class Workload, class... S>
 void add(std::vector<counter>& to, subjects<S...>) {

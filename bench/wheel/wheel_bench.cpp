@@ -10,6 +10,7 @@
 // Ten million connections take up to 5 GB of memory, and the slower subjects take minutes.
 #include "../../tests/support/simulated_clock.hpp"
 #include "subjects/asio.hpp"
+#include "subjects/c_timer.hpp"
 #include "subjects/libev.hpp"
 #include "subjects/libevent.hpp"
 #include "subjects/libuv.hpp"
@@ -50,8 +51,8 @@ struct subjects {};
 bool failed = false;
 
 using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
-                              timer_subject<true_time>, libuv_subject, libevent_subject, libev_subject, asio_subject,
-                              multimap_subject, priority_queue_subject>;
+                              timer_subject<true_time>, c_timer_subject, libuv_subject, libevent_subject, libev_subject,
+                              asio_subject, multimap_subject, priority_queue_subject>;
 using touched_subjects = subjects<libevent_common_subject>;
 using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
 using renewable_subjects =
