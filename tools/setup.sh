@@ -22,6 +22,9 @@ command -v node >/dev/null || client_packages+=(nodejs)
 # the crash harness sets the wall clock of a process with it
 clock_packages=(faketime)
 
+# looks at the site of ./dev docs
+browser_packages=(chromium chromium-driver python3-selenium)
+
 # needs PACKAGE...: installs the missing ones
 needs() {
   if ! command -v dpkg-query >/dev/null; then

@@ -3,7 +3,7 @@
 # shares the comment above it. Line numbers stay as they are.
 FNR == 1 {
   in_c = FILENAME ~ /\.h$/
-  page = FILENAME ~ /tickwheel\.hpp$/ ? "@mainpage tickwheel" : "@file"
+  page = FILENAME ~ /tickwheel\.hpp$/ ? "@file" : "@file"
   print (in_c ? "/** " : "/// ") page
   in_top = 1
 }
@@ -12,6 +12,7 @@ FNR == 1 {
 !in_c && in_top && /^#pragma once/ { in_top = 0; next }  # makes up for the line that was added
 !in_c && in_top { sub(/^\/\//, "///"); sub(/^\/\/\/  /, "///     ") }
 !in_c && /= delete;/ { print ""; next }  # what cannot be called needs no comment
+!in_c && /friend .*operator/ { sub(/friend /, "") }  # doxygen hides it with the friends that are classes
 !in_c { print; next }
 
 # --- C ---

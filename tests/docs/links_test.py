@@ -8,7 +8,7 @@ import unittest
 root = pathlib.Path(sys.argv[1]).resolve()
 BUILT = {pathlib.Path(argument).resolve() for argument in sys.argv[2:]}
 del sys.argv[1:]
-DOCUMENTS = sorted([*root.glob("*.md"), *root.glob("docs/*.md")])
+DOCUMENTS = sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("tests/**/README.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./dev ([a-z]+)")
 TEST = re.compile(r"\bT(?:YPED_T)?EST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)")
@@ -72,7 +72,7 @@ class TheDocuments(unittest.TestCase):
         self.assertEqual([], [str(d.relative_to(root)) for d in DOCUMENTS if d.parent != root and d not in reached])
 
     def test_are_all_known_to_the_build(self):
-        unknown = {root / "README.md", *root.glob("docs/*.md")} - BUILT
+        unknown = {root / "README.md", *root.glob("docs/*.md"), *root.glob("docs/guides/*.md")} - BUILT
         self.assertEqual(set(), unknown, "new ones are compiled after: meson setup --reconfigure")
 
 

@@ -50,6 +50,7 @@ struct wheel_geometry {
     return slots >= 4 && levels <= 64 && width_bits(levels - 1) + slot_bits() <= 64;
   }
 
+  /// Compares levels and slots.
   friend bool operator==(const wheel_geometry&, const wheel_geometry&) = default;
 };
 

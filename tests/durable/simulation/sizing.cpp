@@ -407,8 +407,8 @@ std::string size_cluster(const sizing_options& o) {
                    static_cast<long long>(lease / second), partitions);
     }
   }
-  std::string all{"### Requests\n\n"};
-  return all.append(steady).append("\n### Shares\n\n").append(even).append("\n### The loss of nodes\n\n").append(lost);
+  std::string all{"## Requests\n\n"};
+  return all.append(steady).append("\n## Shares\n\n").append(even).append("\n## The loss of nodes\n\n").append(lost);
 }
 
 }  // namespace simulation
