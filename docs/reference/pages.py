@@ -9,8 +9,8 @@ import re
 import sys
 
 CHAPTERS = {
-    "First steps": ("docs/getting-started.md", "docs/choosing.md", "docs/from-uv-timer.md", "docs/faq.md",
-                    "docs/reference/compile-errors.md"),
+    "First steps": ("docs/getting-started.md", "docs/choosing.md", "docs/from-uv-timer.md", "docs/guides/early-timers.md",
+                    "docs/faq.md", "docs/reference/compile-errors.md"),
     "Guides": ("docs/idle-timeouts.md", "docs/requests.md", "docs/deadlines.md", "docs/retries.md", "docs/expiring-maps.md",
                "docs/cross-thread.md", "docs/coroutines.md", "docs/lifetime.md", "docs/testing-timeouts.md", "docs/operating.md",
                "docs/tick-and-geometry.md"),
