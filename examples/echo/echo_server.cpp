@@ -40,6 +40,19 @@ using std::chrono::milliseconds;
 // --- one peer --------------------------------------------------------------------------------------------------------
 
 // The data that the connections of one loop share. Only the loop's own thread touches it, so it needs no lock.
+// How late idle closes were, all together, by cause.
+struct lateness_of_closes {
+  std::chrono::nanoseconds rounding{}, poll{}, carried{}, stall{};
+
+  void add(const tickwheel::expiry_report& why) noexcept { add({why.rounding, why.poll, why.carried, why.stall}); }
+  void add(const lateness_of_closes& other) noexcept {
+    rounding += other.rounding;
+    poll += other.poll;
+    carried += other.carried;
+    stall += other.stall;
+  }
+};
+
 struct loop_context {
   tickwheel::event_loop loop;
   milliseconds idle_limit{};
@@ -49,6 +62,7 @@ struct loop_context {
   std::uint64_t accepted = 0;
   std::uint64_t messages = 0;  // reads, to be exact: TCP knows no messages
   std::uint64_t idle_closes = 0;
+  lateness_of_closes late{};
   std::uint64_t turned_away = 0;
 };
 
@@ -85,6 +99,7 @@ class connection {
 
   void on_idle() noexcept {
     ++on_.idle_closes;
+    on_.late.add(on_.loop.timers().why());
     log_timeout(on_.loop.timers(), "closed as idle", idle_.silence());
     close();
   }
@@ -372,11 +387,13 @@ int serve(const options& o) {
   for (worker& w : workers) w.stop();  // all at once, then wait for each
   std::uint64_t accepted = 0, messages = 0, idle_closes = 0, turned_away = 0, left_open = 0, stalls = 0;
   std::chrono::nanoseconds stalled{};
+  lateness_of_closes late;
   for (worker& w : workers) {
     w.end();
     accepted += w.totals().accepted;
     messages += w.totals().messages;
     idle_closes += w.totals().idle_closes;
+    late.add(w.totals().late);
     turned_away += w.totals().turned_away;
     left_open += w.totals().open;
     stalls += w.timer_stats().stalls;
@@ -385,9 +402,15 @@ int serve(const options& o) {
   std::printf("drained: %ju connections accepted, %ju turned away, %ju messages, %ju idle closes\n",
               std::uintmax_t{accepted}, std::uintmax_t{turned_away}, std::uintmax_t{messages},
               std::uintmax_t{idle_closes});
-  // no peer is charged with these: each moved the idle closes that were pending by as much
-  std::printf("stalls of our own: %ju, together %.1f ms beyond the grace\n", std::uintmax_t{stalls},
-              std::chrono::duration<double, std::milli>(stalled).count());
+  const auto mean_ms = [&](std::chrono::nanoseconds sum) {
+    return std::chrono::duration<double, std::milli>(sum).count() / static_cast<double>(idle_closes);
+  };
+  if (idle_closes != 0)
+    std::printf("an idle close was late by, on average: rounding %.2f, poll %.2f, carried %.2f, stall %.2f ms\n",
+                mean_ms(late.rounding), mean_ms(late.poll), mean_ms(late.carried), mean_ms(late.stall));
+  // no peer is charged with these
+  std::printf("stalls of our own: %ju, together %.1f ms beyond the grace; they moved the closes to come\n",
+              std::uintmax_t{stalls}, std::chrono::duration<double, std::milli>(stalled).count());
   if (left_open == 0) return 0;
   std::fprintf(stderr, "echo_server: a loop did not end clean\n");
   return 1;
