@@ -17,7 +17,7 @@ bench_packages=("${build_packages[@]}" libevent-dev libev-dev)
 npm_packages=(nodejs npm)
 redis_packages=(redis-server)
 # the clients that the tests of timer_server run; node may also come from elsewhere
-client_packages=(curl wrk slowhttptest)
+client_packages=(curl wrk slowhttptest sqlite3)
 command -v node >/dev/null || client_packages+=(nodejs)
 # the crash harness sets the wall clock of a process with it
 clock_packages=(faketime)

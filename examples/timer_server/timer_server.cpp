@@ -50,6 +50,8 @@ using namespace std::chrono_literals;
 using namespace timer_server;
 namespace durable = tickwheel::durable;
 
+constexpr std::chrono::seconds longest_handover{2};
+
 void write_of_store(const event_log& log, std::string_view line) {
   log.write("store", {{"message", std::string{line}}});
 }
@@ -64,6 +66,7 @@ class service {
         api_{loop_.timers(),
              timers_,
              {.max_payload = asked.scheduler.max_payload,
+              .allowed = asked.callbacks.allowed,
               .write_metrics = [this](std::ostream& out) { write_prometheus(out, peers_, callbacks_->stats()); },
               .tokens = tokens_ ? &*tokens_ : nullptr,
               .refuses_web_pages = !tokens_}} {
@@ -97,6 +100,7 @@ class service {
     if (const int error = listen(at)) return problem_ = "--listen " + asked_.listen + ": " + uv_strerror(error), error;
     if (const int error = is_file(asked_.store) ? store_watch_.start() : 0) return error;
     if (const int error = dead_watch_.start()) return error;
+    if (const int error = store_is_slow_.arm(1s)) return error;
     timers_.on_due([this](durable::execution run) noexcept { executor_.start(std::move(run)); });
     return timers_.open([this](int error) noexcept { on_ready(error); });
   }
@@ -109,15 +113,22 @@ class service {
       if (error == 0) http_connection::accept(static_cast<service*>(listener->data)->peers_, *listener);
     };
     if (const int error = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), SOMAXCONN, on_connection)) return error;
+    return 0;
+  }
+
+  // Not before the store is usable, or has given no answer for a while: of a store that cannot be used the log has only the failure.
+  void tell_listening() noexcept {
+    if (std::exchange(is_listening_told_, true)) return;
     const auto bound = listen_address::of(listener_);
     log_.write("listening", {{"address", bound ? bound->text() : asked_.listen}});
-    return 0;
   }
 
   void on_ready(int error) noexcept {
     if (error == UV_ECANCELED) return;
     if (error != 0) return fail(problem_of(error));
     is_ready_ = true;
+    store_is_slow_.cancel();
+    tell_listening();
     log_.write("ready");
   }
 
@@ -133,12 +144,13 @@ class service {
   void drain() noexcept {
     log_.write("draining");
     signals_.close();
+    store_is_slow_.cancel();
     close_listener();
     api_.begin_drain();
     are_peers_gone_ = peers_.open == 0 || drain_.start({.hard_stop = asked_.drain, .spread = 0s, .seed = 0}) != 0;
     // before it is ready it has started nothing, and must not wait for a store that cannot be reached
     are_calls_over_ = timers_.drain([this]() noexcept { on_calls_over(); }) != 0 || !is_ready_;
-    if (deadline_.arm(asked_.drain) != 0) return end();
+    if (deadline_.arm(asked_.drain) != 0 || handover_.arm(longest_handover) != 0) return end();
     end_if_drained();
   }
 
@@ -152,6 +164,13 @@ class service {
     end_if_drained();
   }
 
+  // Without calls only the handover to other nodes is left. A store that is lost takes none, and they need not wait for longer than a
+  // lease. Calls whose end it has not confirmed would be made again: for these the drain waits.
+  void on_handover_late() noexcept {
+    if (are_peers_gone_ && timers_.stats().running == 0) return end();
+    if (handover_.arm(longest_handover) != 0) end();
+  }
+
   void end_if_drained() noexcept {
     if (are_peers_gone_ && are_calls_over_) end();
   }
@@ -160,6 +179,7 @@ class service {
   void end() noexcept {
     if (std::exchange(has_ended_, true)) return;  // a connection may end the drain after the deadline has
     deadline_.cancel();
+    handover_.cancel();
     const std::size_t left = executor_.running();
     timers_.close();
     executor_.close();
@@ -191,6 +211,8 @@ class service {
     signals_.close();
     close_listener();
     deadline_.cancel();
+    handover_.cancel();
+    store_is_slow_.cancel();
     timers_.close();
     executor_.close();
     if (callbacks_) callbacks_->close();
@@ -212,7 +234,10 @@ class service {
   uv_tcp_t listener_{};  // its data is set once it is the loop's
   tickwheel::drain<&service::on_peers_gone> drain_{loop_.timers(), *this};
   tickwheel::member_timer<&service::end> deadline_{loop_.timers(), *this};
+  tickwheel::member_timer<&service::on_handover_late> handover_{loop_.timers(), *this};
   tickwheel::member_timer<&service::leave> leave_{loop_.timers(), *this};
+  tickwheel::member_timer<&service::tell_listening> store_is_slow_{loop_.timers(), *this};
+  bool is_listening_told_ = false;
   bool is_ready_ = false, are_peers_gone_ = false, are_calls_over_ = false, has_ended_ = false;
   executor executor_{[this](callback_request request, std::function<void(const callback_outcome&)> answered) {
                        callbacks_->call(std::move(request), std::move(answered));

@@ -90,4 +90,8 @@ class callback_caller {
 /// Returns null if `url` is a callback URL, or why it is none.
 const char* problem_of_url(std::string_view url) noexcept;
 
+/// Returns null, or says that the host of `url` is an address that may not be called. The addresses of a name are only known when it is
+/// called. Requires: `problem_of_url(url)` is null.
+const char* problem_of_address(const std::string& url, const address_rules& allowed);
+
 }  // namespace timer_server

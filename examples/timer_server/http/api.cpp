@@ -1,5 +1,6 @@
 #include "api.hpp"
 
+#include "../callbacks/callback_caller.hpp"
 #include "../text/percent_encoding.hpp"
 #include "../text/query.hpp"
 #include "../text/times.hpp"
@@ -165,6 +166,9 @@ void api::put(const api_request& request, std::string id, std::string_view query
                                .detail = mistake->detail,
                                .field = mistake->field}));
   const auto& asked = std::get<timer_request>(document);
+  if (const char* const wrong = problem_of_address(asked.callback.url, options_.allowed))
+    return answer(answer_with(
+        {.status = 422, .code = "invalid", .detail = std::string{"callback: "} + wrong + '.', .field = "callback"}));
   const auto now = scheduler_.store_now();
   const auto latest = scheduler_.latest_store_now();  // what counts from it is late rather than early
   if (asked.due ? strict && !now : !latest)

@@ -1,6 +1,7 @@
 // The API: takes a request, asks the scheduler, and answers. openapi.json describes it.
 #pragma once
 
+#include "../callbacks/address_rules.hpp"
 #include "bearer_tokens.hpp"
 #include "http_answer.hpp"
 #include "readiness.hpp"
@@ -31,6 +32,7 @@ struct api_request {
 
 struct api_options {
   std::size_t max_payload = 65'536;  // as of the scheduler
+  address_rules allowed{};           // as of the caller: a URL with another address is refused
   /// Appends metrics to those of the scheduler. Empty: there are no others.
   std::function<void(std::ostream&)> write_metrics{};
   /// Null: no token is asked for.

@@ -322,6 +322,19 @@ TEST_F(api_test, document_mistakes_name_the_field) {
   EXPECT_EQ(get("/v1/timers/a").status, 404U);
 }
 
+TEST_F(api_test, address_that_may_not_be_called_is_refused_at_once) {
+  const auto schedule = [this](const std::string& host) {
+    return put("/v1/timers/a", R"({"in":"1h","callback":"http://)" + host + R"(/"})");
+  };
+  for (const char* const no : {"10.0.0.1", "10.0.0.1:80", "[fe80::1]", "[::ffff:169.254.169.254]:80"}) {
+    const http_answer answer = schedule(no);
+    EXPECT_EQ(code_of(answer), "422 invalid") << no;
+    EXPECT_EQ(document_of(answer)["field"], "callback") << no;
+  }
+  EXPECT_EQ(get("/v1/timers/a").status, 404U);
+  EXPECT_EQ(schedule("elsewhere.example").status, 201U) << "its addresses are known when it is called";
+}
+
 TEST_F(api_test, large_callback_is_refused) {
   const std::string body(4096, 'x');
   EXPECT_EQ(code_of(put("/v1/timers/a", R"({"in":"1h","callback":"http://127.0.0.1:9/","body":")" + body + R"("})")),

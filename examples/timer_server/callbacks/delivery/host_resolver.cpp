@@ -1,5 +1,8 @@
 #include "host_resolver.hpp"
 
+#include "../callback_caller.hpp"
+#include "../message/url.hpp"
+
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -60,6 +63,13 @@ std::string text_of(const sockaddr& address) {
   else
     uv_ip6_name(reinterpret_cast<const sockaddr_in6*>(&address), text.data(), text.size());
   return text.data();
+}
+
+const char* problem_of_address(const std::string& url, const address_rules& allowed) {
+  callback_url parts;
+  if (parse_url(url, parts) != nullptr || !parts.is_address) return nullptr;
+  if (check_literal(parts.host, allowed).refused.empty()) return nullptr;
+  return "the service may not call this address; the option --allow names those that it may call";
 }
 
 struct host_resolver::request {

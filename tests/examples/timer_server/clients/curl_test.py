@@ -1,6 +1,8 @@
 """curl, as the guide shows it: each block of docs/timer-server.md is run, and its answer is the one that the guide says."""
+import contextlib
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -63,6 +65,18 @@ class Curl(unittest.TestCase):
                 ask = ask.replace("127.0.0.1:8081", service.address)
                 self.assertEqual(run(ask, folder)[0], 200)
                 self.assertEqual(run(ask.replace("tokens", "none"), folder)[0], 401)
+
+    @unittest.skipIf(shutil.which("sqlite3") is None, "sqlite3 is not installed")
+    def test_backup_of_the_guide_is_whole_and_private(self):
+        with Service() as service:
+            document = {"in": "1h", "callback": "http://127.0.0.1:9/"}
+            self.assertEqual(service.ask("PUT", "/v1/timers/a", document)[0], 201)
+            block = next(block for block in blocks_that_begin_with("(umask") if "backup" in block)
+            subprocess.run(["bash", "-ec", "umask 022\n" + block], cwd=service.folder, check=True)
+            backup = f"{service.folder}/timers.bak"
+            self.assertEqual(os.stat(backup).st_mode & 0o777, 0o600)
+            with contextlib.closing(sqlite3.connect(backup)) as saved:
+                self.assertEqual(saved.execute("SELECT count(*) FROM tasks").fetchone(), (1,))
 
     def test_a_timer_is_called_with_its_body_and_headers(self):
         with Callee() as callee, Service() as service:

@@ -1,5 +1,6 @@
 """The man page, the guide and the unit name what the program has: its options and its metrics. man and systemd take them as they are.
 A wrong option is named in one line."""
+import json
 import os
 import re
 import shutil
@@ -36,6 +37,13 @@ class Documents(unittest.TestCase):
             metrics = set(re.findall(r"(?m)^# TYPE (timer_server_\w+) ", service.ask("GET", "/metrics")[1]))
         named = set(re.findall(r"`(timer_server_\w+)`", text_of("GUIDE")))
         self.assertEqual(metrics, named)
+
+
+    def test_guide_has_each_answer_of_a_put(self):
+        with open(os.environ["OPENAPI"]) as document:
+            described = set(json.load(document)["paths"]["/v1/timers/{id}"]["put"]["responses"]) - {"default"}
+        table = re.search(r"\| `PUT` answers \|(?:.*\n)+?\n", text_of("GUIDE"))[0]
+        self.assertEqual(set(re.findall(r"\d{3}", "".join(re.findall(r"(?m)^\| (\d.*?) \|", table)))), described)
 
 
 # OpenSSL without an algorithm

@@ -225,9 +225,13 @@ class Callbacks(unittest.TestCase):
                 listener.close()
 
     def test_addresses_in_disguise_are_not_called(self):
-        hosts = ["0.0.0.0", "[::]", "[::ffff:10.0.0.1]", "[::ffff:0.0.0.0]", "10.0.0.1", "169.254.169.254", "[fe80::1]",
-                 "[64:ff9b::7f00:1]", "[::127.0.0.1]", "0x0a000001", "012.0.0.1", "[::ffff:a9fe:a9fe]"]
+        literals = ["0.0.0.0", "[::]", "[::ffff:10.0.0.1]", "[::ffff:0.0.0.0]", "10.0.0.1", "169.254.169.254", "[fe80::1]",
+                    "[64:ff9b::7f00:1]", "[::127.0.0.1]", "[::ffff:a9fe:a9fe]"]
+        hosts = ["0x0a000001", "012.0.0.1", "167772161"]  # the system may take them for addresses when they are called
         with Service() as service:
+            for host in literals:
+                status, text = service.ask("PUT", "/v1/timers/x", {"in": "0s", "callback": f"http://{host}:{service.port}/healthz"})
+                self.assertEqual((status, json.loads(text).get("field")), (422, "callback"), text)
             for i, host in enumerate(hosts):
                 status, text = service.ask("PUT", f"/v1/timers/{i}", {"in": "0s", "callback": f"http://{host}:{service.port}/healthz"})
                 self.assertIn(status, (201, 422), text)

@@ -4,10 +4,11 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
 import tempfile
 import unittest
 
-from service import Callee, Service, wait_for
+from service import PROGRAM, Callee, Service, wait_for
 
 
 def refused():
@@ -46,6 +47,33 @@ class Dead(unittest.TestCase):
             service.ask("PUT", "/v1/timers/a", {"in": "0s", "every": "1s", "callback": refused()})
             wait_for(lambda: service.lines().count(" period_failed id=a ") >= 2, "a line is missing")
             self.assertNotIn(" dead ", service.lines())
+
+
+class Start(unittest.TestCase):
+    def events_of_a_start(self, prepare):
+        """The events of a service that ends by itself, and its code. `prepare` may write the file of its store."""
+        with tempfile.TemporaryDirectory() as folder:
+            prepare(f"{folder}/timers.db")
+            done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", "--store", f"sqlite:{folder}/timers.db", "--log", "json"],
+                                  capture_output=True, text=True, timeout=20)
+            return [json.loads(line)["event"] for line in done.stdout.splitlines()], done.returncode
+
+    def test_store_that_cannot_be_used_fails_without_listening(self):
+        def write_text(path):
+            with open(path, "w") as out:
+                out.write("this is no database\n" * 100)
+
+        def make_database_of_another_program(path):
+            with sqlite3.connect(path) as other:
+                other.execute("PRAGMA user_version = 7")
+                other.execute("CREATE TABLE tasks (a)")
+
+        for prepare in (write_text, make_database_of_another_program):
+            self.assertEqual(self.events_of_a_start(prepare), (["failed"], 2), prepare.__name__)
+
+    def test_store_that_can_be_used_is_told_before_ready(self):
+        with Service() as service:
+            self.assertRegex(service.lines(), r"^\S+Z listening address=127.0.0.1:\d+\n\S+Z ready\n")
 
 
 class Store(unittest.TestCase):

@@ -49,7 +49,7 @@ class Secrets(unittest.TestCase):
                 bearer = {"Authorization": f"Bearer {TOKEN}"}
                 with Service(*options) as service:
                     hosts = {"gone": callee.address, "moved": callee.address, "broken": callee.address, "late": callee.address,
-                             "refused": "127.0.0.1:9", "disallowed": "169.254.169.254"}
+                             "refused": "127.0.0.1:9", "disallowed": "0xa9fea9fe"}  # 169.254.169.254
                     for name, host in hosts.items():
                         document = {"in": "0s", "callback": f"http://{host}/{name}?{QUERY}", "body": BODY,
                                     "headers": {"Authorization": f"Bearer {AUTHORIZATION}"}}

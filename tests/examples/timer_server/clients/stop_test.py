@@ -1,6 +1,8 @@
 """The end of a service: what one signal does, and what a second one does."""
+import contextlib
 import signal
 import socket
+import sqlite3
 import time
 import unittest
 
@@ -19,6 +21,15 @@ def start_a_call(service, callback):
     status, _ = service.ask("PUT", "/v1/timers/a", {"in": "0s", "callback": callback})
     assert status == 201
     wait_for(lambda: service.metric("timer_server_callbacks_running") == 1, "the call did not begin")
+
+
+@contextlib.contextmanager
+def locked(service):
+    """Another program holds the store's file, which the service then cannot write."""
+    with contextlib.closing(sqlite3.connect(f"{service.folder}/timers.db", isolation_level=None, timeout=20)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
 
 
 class Stop(unittest.TestCase):
@@ -63,6 +74,21 @@ class Stop(unittest.TestCase):
             wait_for(lambda: service.metric("timer_server_connections") == 2, "the connection is not accepted")
             self.assertEqual(service.stop(), 0)
             self.assertEqual(service.lines().count(" stopped "), 1)
+
+    def test_drain_ends_early_if_store_is_lost_and_nothing_runs(self):
+        with Service("--drain", "1h") as service, locked(service):
+            self.assertEqual(service.stop(), 0)
+            self.assertIn(" left_running=0\n", service.lines())
+
+    def test_drain_waits_for_a_lost_store_that_must_note_the_end_of_a_call(self):
+        with Callee(lambda path: time.sleep(0.5) or 204) as callee, Service("--drain", "1h") as service:
+            start_a_call(service, f"http://{callee.address}/due")
+            with locked(service):
+                service.signal(signal.SIGTERM)
+                time.sleep(5)  # longer than it waits for the handover
+                self.assertIsNone(service.process.poll(), "the end of the call is not noted")
+            self.assertEqual(service.wait(), 0)
+            self.assertIn(" finished=1 ", service.lines())
 
     def test_drain_waits_for_a_call_that_ends(self):
         with Callee(lambda path: time.sleep(0.5) or 204) as callee, Service() as service:
