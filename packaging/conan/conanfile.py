@@ -12,7 +12,6 @@ class TickwheelConan(ConanFile):
     name = "tickwheel"
     description = "Timers for libuv servers: one timing wheel a loop"
     license = "MIT"
-    url = "https://git.example.org/tickwheel"
     package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False], "sqlite": [True, False], "postgres": [True, False]}

@@ -1,4 +1,5 @@
-# An overlay port: put your url and the commit of the version below, and give vcpkg this folder by --overlay-ports.
+# An overlay port: give vcpkg this folder by --overlay-ports. The URL and REF are placeholders: put your url and the commit of the version
+# there.
 vcpkg_from_git(
   OUT_SOURCE_PATH SOURCE_PATH
   URL https://git.example.org/tickwheel.git
