@@ -15,6 +15,7 @@
 //
 // Each handler reads the clock and is checked. The program ends with 1 unless each timer has run once, and none early.
 #include "../../examples/support/command_line.hpp"
+#include "../../examples/support/text_bars.hpp"
 #include "../support/connection.hpp"
 #include "../support/json_file.hpp"
 #include "ping_pong.hpp"
@@ -165,6 +166,8 @@ int run(const options& o) {
                                {"last_us", us(r.last)}});
     wrong += r.wrong;
   }
+  for (std::size_t m = 0; m < modes.size(); ++m)
+    std::printf("\n%s: round trips\n%s", modes[m].name, bars_of(results[m].trips).c_str());
   if (wrong == 0) return o.json.write(figures) ? 0 : exit_bad_usage;
   std::fprintf(stderr, "burst_bench: some timer did not run, ran twice, or ran early\n");
   return 1;

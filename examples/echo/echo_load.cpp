@@ -12,6 +12,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
+#include "../support/text_bars.hpp"
 
 #include <tickwheel/tickwheel.hpp>
 
@@ -299,6 +300,7 @@ bool judge(const options& asked, unsigned silent, figures& f) {
   if (seen != 0)
     std::printf("  late by (ms)  %10.2f   p50; least %.2f, p99 %.2f, max %.2f\n", in_ms(late(0.5)), in_ms(late(0)),
                 in_ms(late(0.99)), in_ms(late(1)));
+  std::fputs(bars_of(f.late).c_str(), stdout);
   std::printf("  own timers    %10.2f   p50 of their lateness (ms), p99 %.2f: it may notice a close by as much later\n",
               in_ms(f.own_late_p50), in_ms(f.own_late_p99));
   std::printf("early closes    %10u   must be 0\n", f.early);

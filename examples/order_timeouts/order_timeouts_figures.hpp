@@ -1,6 +1,7 @@
 // The figures of a shop, and the table and the verdict that they make.
 #pragma once
 
+#include "../support/text_bars.hpp"
 #include "order_timeouts_outages.hpp"
 
 #include <algorithm>
@@ -65,19 +66,20 @@ struct shop_figures {
   }
 
   void print_lateness(const outage_log& seen) const {
-    std::array<std::vector<double>, 3> late;  // in milliseconds, by phase
+    std::array<std::vector<std::chrono::nanoseconds>, 3> late;  // by phase
     for (const cancellation& c : cancellations)
-      late[static_cast<std::size_t>(seen.phase_of(c.due, c.told))].push_back(
-          std::chrono::duration<double, std::milli>(c.told - c.due).count());
+      late[static_cast<std::size_t>(seen.phase_of(c.due, c.told))].push_back(c.told - c.due);
     constexpr std::array names{"lateness before an outage", "lateness during an outage", "lateness after an outage"};
     for (std::size_t i = 0; i != late.size(); ++i) {
       std::sort(late[i].begin(), late[i].end());
       const auto at = [&](double fraction) {
-        return late[i].empty() ? 0.0
-                               : late[i][static_cast<std::size_t>(fraction * static_cast<double>(late[i].size() - 1))];
+        if (late[i].empty()) return 0.0;
+        const auto index = static_cast<std::size_t>(fraction * static_cast<double>(late[i].size() - 1));
+        return std::chrono::duration<double, std::milli>(late[i][index]).count();
       };
       std::printf("  %-44s p50 %.1f ms, p99 %.1f ms, at most %.1f ms, of %zu\n", names[i], at(0.5), at(0.99), at(1),
                   late[i].size());
+      std::fputs(bars_of(late[i]).c_str(), stdout);
     }
   }
 };
