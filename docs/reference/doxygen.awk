@@ -13,6 +13,7 @@ FNR == 1 {
 !in_c && in_top { sub(/^\/\//, "///"); sub(/^\/\/\/  /, "///     ") }
 !in_c && /= delete;/ { print ""; next }  # what cannot be called needs no comment
 !in_c && /friend .*operator/ { sub(/friend /, "") }  # doxygen hides it with the friends that are classes
+!in_c && /^ *using [^=]*;/ { sub(/ *\/\/\/<.*/, "") }  # doxygen gives this comment to the declaration that follows
 !in_c { print; next }
 
 # --- C ---
