@@ -8,6 +8,7 @@
 //          offload          runs work on libuv's thread pool, now or later, and returns to the loop
 //   net/   idle_timeout     closes silent peers; write_idle_timeout, all_idle_timeout
 //          deadline         a time budget handed down a chain of calls; deadline_timer
+//          call_policy      a client's calls: retries, hedges, and limits of time, number and load
 //          pending_calls    calls that end by their answer or their deadline
 //          retry_timer      retries within a deadline and a retry_budget; backoff, jitter
 //          phase_timeouts   limits for header, body, response and keep-alive of a request
@@ -40,6 +41,7 @@
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/net/all_idle_timeout.hpp>
 #include <tickwheel/net/backoff.hpp>
+#include <tickwheel/net/call_policy.hpp>
 #include <tickwheel/net/deadline.hpp>
 #include <tickwheel/net/deadline_timer.hpp>
 #include <tickwheel/net/drain.hpp>

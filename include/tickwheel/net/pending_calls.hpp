@@ -57,6 +57,8 @@ struct pending_calls_stats {
 
 namespace detail {
 
+class policy_calls;
+
 // The part of pending_calls that does not depend on the type of a call: a hash table with one chain per bucket, linked through
 // the calls. There are at least as many buckets as calls may be pending, so the chains are short. A doubly linked hook, or a
 // stored hash, would cost each call more than it costs to walk past a neighbour.
@@ -157,6 +159,7 @@ class pending_call {
 
  private:
   friend class detail::call_table;
+  friend class detail::policy_calls;  // to know whether the service was closed
 
   // A member, not a base: a class that derives from a call would inherit the timer's names, such as `deadline`.
   struct expiry : timer {
