@@ -13,6 +13,9 @@ struct session {
   void of_phase(request_phase) noexcept {}
   void of_phase_may_throw(request_phase) {}
   void of_error(int) noexcept {}
+  int of_attempt(call_attempt) noexcept { return 0; }
+  int of_attempt_may_throw(call_attempt) { return 0; }
+  void of_attempt_without_answer(call_attempt) noexcept {}
   void of_error_may_throw(int) {}
   std::size_t queued() const noexcept { return 0; }
   std::size_t queued_may_throw() const { return 0; }
@@ -53,6 +56,10 @@ static_assert(of_phase_timeouts<&session::of_phase> && !of_phase_timeouts<&sessi
 static_assert(!of_phase_timeouts<&session::plain> && !of_idle_timeout<&session::of_phase>);
 static_assert(noexcept_failure_handler<&session::of_error> && !noexcept_failure_handler<&session::of_error_may_throw>);
 static_assert(!noexcept_failure_handler<&session::plain>);
+static_assert(noexcept_attempt_handler<&session::of_attempt>);
+static_assert(!noexcept_attempt_handler<&session::of_attempt_may_throw>);
+static_assert(!noexcept_attempt_handler<&session::of_attempt_without_answer>);
+static_assert(!noexcept_attempt_handler<&session::of_error>);
 static_assert(of_write_idle_timeout<&session::plain, &session::queued>);
 static_assert(of_write_idle_timeout<&session::plain, nullptr>);
 static_assert(!of_write_idle_timeout<&session::plain, &session::queued_may_throw>);

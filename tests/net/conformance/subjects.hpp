@@ -122,6 +122,34 @@ struct pending_call : owner {
   tickwheel::pending_calls<&call::on_failed> calls;
 };
 
+/// Has an answer within the time, or fails: there is one attempt, whose only limit is the deadline.
+struct call_policy : owner {
+  explicit call_policy(timer_service& service) : owner{service}, timer{service, *this} {
+    constexpr auto unlimited = nanoseconds::max();
+    EXPECT_EQ(calls.open({.capacity = 1, .max_attempts = 1, .attempt_timeout = unlimited, .total_timeout = unlimited}),
+              0);
+  }
+  int start(nanoseconds after) {
+    timer.cancel();
+    return calls.start(timer, deadline::at(in(timers, after)));
+  }
+
+  /// A call that is pending on a closed service waits for no time.
+  struct call : tickwheel::policy_call {
+    call(timer_service& service, owner& self) : policy_call{service}, of{self} {}
+    int send(tickwheel::call_attempt) noexcept { return 0; }
+    void on_failed(int) noexcept { of.on_time(); }
+    bool armed() const { return due_at() != tickwheel::clock::time_point::max(); }
+    bool cancel() {
+      const bool was_armed = armed();
+      policy_call::cancel();
+      return was_armed;
+    }
+    owner& of;
+  } timer;
+  tickwheel::call_policy<&call::send, &call::on_failed> calls;
+};
+
 /// On a closed pool, which refuses the work when it is due.
 struct offload : owner {
   explicit offload(timer_service& service) : owner{service}, timer{service, pool, *this} {}

@@ -24,11 +24,11 @@ class timer_contract : public testing::Test {
   Subject s{service.timers};
 };
 
-using all =
-    testing::Types<subjects::plain_timer, subjects::plain_timer_at, subjects::callback_timer, subjects::member_timer,
-                   subjects::interval_timer, subjects::deadline_timer, subjects::idle_timeout,
-                   subjects::write_idle_timeout, subjects::all_idle_timeout, subjects::minimum_rate,
-                   subjects::phase_timeouts, subjects::retry_timer, subjects::pending_call, subjects::offload>;
+using all = testing::Types<subjects::plain_timer, subjects::plain_timer_at, subjects::callback_timer,
+                           subjects::member_timer, subjects::interval_timer, subjects::deadline_timer,
+                           subjects::idle_timeout, subjects::write_idle_timeout, subjects::all_idle_timeout,
+                           subjects::minimum_rate, subjects::phase_timeouts, subjects::retry_timer,
+                           subjects::pending_call, subjects::call_policy, subjects::offload>;
 
 TYPED_TEST_SUITE(timer_contract, all, subjects::names);
 

@@ -138,6 +138,25 @@ TEST_F(clock_reads, pending_calls_read_in_start_unless_told_time) {
   EXPECT_EQ(of([&] { calls.fail_all(UV_ECONNRESET); }), 0);
 }
 
+struct policed_call : tickwheel::policy_call {
+  using policy_call::policy_call;
+  int send(tickwheel::call_attempt) noexcept { return 0; }
+  void on_failed(int) noexcept {}
+};
+
+TEST_F(clock_reads, call_policy_reads_in_start_and_for_retries) {
+  tickwheel::call_policy<&policed_call::send, &policed_call::on_failed> calls;
+  ASSERT_EQ(calls.open({.capacity = 10, .hedge_quantile = 0.5, .seed = 1}), 0);
+  policed_call first{timers}, second{timers}, third{timers};
+  EXPECT_EQ(of([&] { (void)calls.start(first); }), 1);
+  EXPECT_EQ(of([&] { (void)calls.start(second); }), 1);
+  EXPECT_EQ(of([&] { (void)calls.start(third); }), 1);
+  EXPECT_EQ(of([&] { (void)calls.complete(1); }), 0);
+  EXPECT_EQ(of([&] { calls.fail(2, UV_EAGAIN); }), 1);
+  EXPECT_EQ(of([&] { calls.fail_all(UV_ECONNRESET); }), 1);
+  EXPECT_EQ(of([&] { second.cancel(); }), 0);
+}
+
 TEST_F(clock_reads, retry_timer_reads_in_start_and_retry) {
   tickwheel::retry_timer<&clock_reads::on_time> t{timers, *this, {}, nullptr, 1};
   EXPECT_EQ(of([&] { (void)t.start(); }), 1);

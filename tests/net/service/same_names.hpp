@@ -1,6 +1,7 @@
 // A class in an unnamed namespace, with the same name and the same names of handlers in two source files. Each file
 // that includes this says first which one it is: `constexpr int here = 1;` in an unnamed namespace.
 #include <tickwheel/net/all_idle_timeout.hpp>
+#include <tickwheel/net/call_policy.hpp>
 #include <tickwheel/net/deadline_timer.hpp>
 #include <tickwheel/net/idle_timeout.hpp>
 #include <tickwheel/net/minimum_rate.hpp>
@@ -44,6 +45,17 @@ class session : public tickwheel::pending_call {
   tickwheel::phase_timeouts<&session::on_phase> phases;
 };
 
+struct lookup : tickwheel::policy_call {
+  using policy_call::policy_call;
+  int send(tickwheel::call_attempt) noexcept {
+    sent_in = here;
+    return 0;
+  }
+  void on_failed(int) noexcept { failed_in = here; }
+  int sent_in = 0;
+  int failed_in = 0;
+};
+
 void expect_handlers_of_this_file() {
   using namespace std::chrono_literals;
   manual_service service;
@@ -80,6 +92,13 @@ void expect_handlers_of_this_file() {
   EXPECT_EQ(calls.open(1), 0);
   EXPECT_EQ(calls.start(s, 1, soon()), 0);
   EXPECT_EQ(called_in(), here) << "pending_calls";
+  tickwheel::call_policy<&lookup::send, &lookup::on_failed> policy;
+  lookup l{service.timers};
+  EXPECT_EQ(policy.open({.capacity = 1, .max_attempts = 1, .attempt_timeout = 500ms}), 0);
+  EXPECT_EQ(policy.start(l), 0);
+  EXPECT_EQ(l.sent_in, here) << "call_policy, attempt";
+  service.advance(1s);
+  EXPECT_EQ(l.failed_in, here) << "call_policy, failure";
 }
 
 }  // namespace
