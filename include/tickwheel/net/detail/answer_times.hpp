@@ -19,6 +19,8 @@ class answer_times {
  public:
   /// How many answers count.
   static constexpr std::size_t window = 1024;
+  /// So many must be known before their quantile decides.
+  static constexpr std::size_t least = 100;
 
   /// Makes room, without any times. Returns false if there is no memory.
   [[nodiscard]] bool open() noexcept {
