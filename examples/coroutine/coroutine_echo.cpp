@@ -1,24 +1,23 @@
 // An echo session with timeouts as one coroutine, and clients that try it: one that talks, one that is silent, one that does not read.
 // It takes no options and ends by itself, with 0 if each client was treated as it should be.
 //
+//   accept_all         accepts connections
 //   serve              the session
 //   talk, stay_silent, never_read
 //                      the clients, coroutines also
-//
-// Besides time they await the operations of awaitable_connection.hpp.
-#include "../support/listen.hpp"
-#include "awaitable_connection.hpp"
-
+#include <tickwheel/uv/awaitable_tcp.hpp>
 #include <tickwheel/uv/coroutine.hpp>
 #include <tickwheel/uv/event_loop.hpp>
 
 #include <uv.h>
 
+#include <array>
 #include <chrono>
 #include <coroutine>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -26,8 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using tickwheel::sleep_for;
-using tickwheel::timer_service;
-using tickwheel::with_timeout;
+using tickwheel::tcp_socket;
 
 // A coroutine that nobody waits for. It runs at once, and its frame is destroyed when it returns.
 struct session_task {
@@ -46,22 +44,31 @@ constexpr auto idle_limit = 1s, write_limit = 1s;
 
 struct server {
   tickwheel::event_loop loop;
-  uv_tcp_t listener{};
+  tickwheel::tcp_listener listener;
   sockaddr_in address{};
   int clients = 0, failed = 0, idle_closes = 0, write_closes = 0;
 };
 
 // --- the session -----------------------------------------------------------------------------------------------------
 
-session_task serve(server& on, awaitable_connection::owner peer) {
-  timer_service& timers = on.loop.timers();
+session_task serve(server& on, tcp_socket peer) {
+  std::array<char, 4096> buffer;
   for (;;) {
-    const auto got = co_await with_timeout(timers, peer->read(), idle_limit);
-    if (got.timed_out()) ++on.idle_closes;
-    if (!got || *got < 0) co_return;  // `peer` goes with the frame, and closes the connection
-    const auto sent = co_await with_timeout(timers, peer->write(static_cast<std::size_t>(*got)), write_limit);
-    if (sent.timed_out()) ++on.write_closes;
-    if (!sent || *sent != 0) co_return;
+    const ssize_t got = co_await peer.read(buffer, idle_limit);
+    if (got == UV_ETIMEDOUT) ++on.idle_closes;
+    if (got < 0) co_return;  // `peer` goes with the frame, and closes the connection
+    const int error = co_await peer.write(std::span{buffer}.first(static_cast<std::size_t>(got)), write_limit);
+    if (error == UV_ETIMEDOUT) ++on.write_closes;
+    if (error != 0) co_return;
+  }
+}
+
+session_task accept_all(server& on) {
+  for (;;) {
+    tcp_socket peer;
+    const int error = co_await on.listener.accept(peer);
+    if (error == UV_ECANCELED) co_return;  // the listener was closed
+    if (error == 0) serve(on, std::move(peer));
   }
 }
 
@@ -71,70 +78,69 @@ session_task serve(server& on, awaitable_connection::owner peer) {
 void leave(server& on, const char* who, bool well) {
   std::printf("%-28s %s\n", who, well ? "yes" : "no");
   if (!well) ++on.failed;
-  if (--on.clients == 0) uv_close(reinterpret_cast<uv_handle_t*>(&on.listener), nullptr);
+  if (--on.clients == 0) on.listener.close();
 }
 
 session_task talk(server& on) {
   constexpr std::string_view words = "hello";
-  const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
-  bool well = co_await us->connect(on.address) == 0;
+  std::array<char, words.size()> answer{};
+  tcp_socket us;
+  bool well = us.open(on.loop.timers()) == 0;
+  if (well) well = co_await us.connect(on.address) == 0;
   for (int i = 0; i < 30 && well; ++i) {  // longer in all than the idle limit, which each message begins anew
-    words.copy(us->buffer.data(), words.size());
-    const ssize_t sent = co_await us->write(words.size());
-    us->buffer.fill(0);
-    const ssize_t received = co_await us->read();
-    well = sent == 0 && received == ssize_t{words.size()} && words == us->buffer.data();
+    const int error = co_await us.write(words);
+    const ssize_t received = co_await us.read(answer);
+    well = error == 0 && received == ssize_t{words.size()} && words == std::string_view{answer.data(), answer.size()};
     co_await sleep_for(on.loop.timers(), 50ms);
   }
   leave(on, "who talks is answered", well);
 }
 
 session_task stay_silent(server& on) {
-  const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
+  std::array<char, 1> byte{};
   const auto began = on.loop.timers().now();
-  const ssize_t connected = co_await us->connect(on.address);
-  const auto got = co_await with_timeout(on.loop.timers(), us->read(), idle_limit + 2s);
-  const bool well = connected == 0 && got && *got == UV_EOF && on.loop.timers().now() - began >= idle_limit;
+  tcp_socket us;
+  bool well = us.open(on.loop.timers()) == 0;
+  if (well) well = co_await us.connect(on.address) == 0;
+  if (well) well = co_await us.read(byte, idle_limit + 2s) == UV_EOF;
+  well = well && on.loop.timers().now() - began >= idle_limit;
   leave(on, "who is silent is closed", well && on.idle_closes == 1);
 }
 
 session_task never_read(server& on) {
-  const awaitable_connection::owner us = awaitable_connection::make(on.loop.uv());
-  bool goes_on = co_await us->connect(on.address) == 0;
-  while (goes_on) {  // until all buffers on the way are full, so that the session cannot write
-    const auto sent = co_await with_timeout(on.loop.timers(), us->write(us->buffer.size()), 200ms);
-    goes_on = sent && *sent == 0;
+  constexpr std::array<char, 4096> bytes{};
+  tcp_socket us;
+  bool goes_on = us.open(on.loop.timers()) == 0;
+  if (goes_on) goes_on = co_await us.connect(on.address) == 0;
+  while (goes_on) {  // all buffers on the way become full, so that the session cannot write, and closes
+    goes_on = co_await us.write(bytes) == 0;
   }
-  co_await sleep_for(on.loop.timers(), write_limit);
   leave(on, "who does not read is closed", on.write_closes == 1);
 }
 
 // Listens at a port that the kernel chooses, and writes it to `address`. Returns 0 or a UV_ code.
 int listen(server& on) noexcept {
-  on.listener.data = &on;
-  const auto accept = [](uv_stream_t* listener, int error) {
-    server& self = *static_cast<server*>(listener->data);
-    auto peer = awaitable_connection::make(self.loop.uv());
-    if (error == 0 && uv_accept(listener, peer->stream()) == 0) serve(self, std::move(peer));
-  };
   if (const int error = uv_ip4_addr("127.0.0.1", 0, &on.address)) return error;
-  return listen_at(on.listener, on.address, accept);
+  if (const int error = on.listener.open(on.loop.timers())) return error;
+  if (const int error = on.listener.listen(on.address)) return error;
+  int size = sizeof on.address;
+  return uv_tcp_getsockname(on.listener.handle(), reinterpret_cast<sockaddr*>(&on.address), &size);
 }
 
 int run(server& on) {
   if (const int error = on.loop.open()) return error;
-  if (const int error = uv_tcp_init(&on.loop.uv(), &on.listener)) return error;
-  if (const int error = listen(on)) {
-    uv_close(reinterpret_cast<uv_handle_t*>(&on.listener), nullptr);
-    return error;
+  const int error = listen(on);
+  if (error == 0) {
+    on.clients = 3;
+    accept_all(on);
+    talk(on);
+    stay_silent(on);
+    never_read(on);
+    on.loop.run();
   }
-  on.clients = 3;
-  talk(on);
-  stay_silent(on);
-  never_read(on);
-  on.loop.run();
+  on.listener.close();
   on.loop.close();
-  return 0;
+  return error;
 }
 
 }  // namespace
