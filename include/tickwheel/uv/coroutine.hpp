@@ -55,8 +55,11 @@ namespace detail {
 // service counts from when it is awaited.
 class wait_end {
  public:
+  struct of_budget {};  // nothing begins once the time has passed
+
   wait_end(clock::time_point until) noexcept  // NOLINT(google-explicit-constructor): `sleep_until` passes a time point
       : ends_{until.time_since_epoch()} {}
+  wait_end(clock::time_point until, of_budget) noexcept : ends_{until.time_since_epoch()}, is_of_budget_{true} {}
   wait_end(const timer_service& service, std::chrono::nanoseconds after) noexcept {
     if (after.count() <= 0) return;  // a zero delay: a time that has always passed
     from_await_ = !service.is_open();
@@ -70,9 +73,15 @@ class wait_end {
     return add_saturating(counts_from_now ? service.read_clock() : clock::time_point{}, ends_);
   }
 
+  // Returns true if the wait must not begin. A closed service has no clock that could tell.
+  bool is_spent(const timer_service& service) const noexcept {
+    return is_of_budget_ && service.is_open() && service.now().time_since_epoch() >= ends_;
+  }
+
  private:
   std::chrono::nanoseconds ends_ = std::chrono::nanoseconds::min();  // since the clock's epoch, or since the await
   bool from_await_ = false;
+  bool is_of_budget_ = false;
 };
 
 class sleep_awaiter {
@@ -320,7 +329,11 @@ class timeout_awaiter {
   timeout_awaiter(timer_service& service, Awaitable&& awaitable, wait_end until)
       : service_{service}, awaited_{std::in_place, std::move(awaitable)}, until_{until}, limit_{service, *this} {}
 
-  bool await_ready() { return static_cast<bool>(awaited_->awaiter.await_ready()); }
+  bool await_ready() {
+    if (!until_.is_spent(service_)) return static_cast<bool>(awaited_->awaiter.await_ready());
+    error_ = UV_ETIMEDOUT;
+    return true;
+  }
 
   // Arms the limit first, so that nothing is started without one. The limit cannot expire before control returns to the loop.
   // Suspends the awaiter last, because it may resume the coroutine at once, and the coroutine may destroy this object.

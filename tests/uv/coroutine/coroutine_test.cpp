@@ -62,43 +62,6 @@ class subroutine {
   std::coroutine_handle<promise_type> frame_;
 };
 
-/// Something that comes when the test says so. Who no longer waits is not resumed.
-class event {
- public:
-  void come(int value) {
-    value_ = value;
-    if (waiting_) std::exchange(waiting_, nullptr).resume();
-  }
-  bool is_awaited() const { return waiting_ != nullptr; }
-  int begun = 0;
-
-  class awaiter {
-   public:
-    explicit awaiter(event& e) : event_{e} {}
-    awaiter(const awaiter&) = delete;
-    awaiter& operator=(const awaiter&) = delete;
-    ~awaiter() { event_.waiting_ = nullptr; }
-    bool await_ready() const { return event_.value_.has_value(); }
-    void await_suspend(std::coroutine_handle<> waiting) {
-      ++event_.begun;
-      event_.waiting_ = waiting;
-    }
-    int await_resume() { return *std::exchange(event_.value_, std::nullopt); }
-
-   private:
-    event& event_;
-  };
-  struct waited_for {
-    event& self;
-    awaiter operator co_await() const { return awaiter{self}; }
-  };
-  waited_for wait() { return {*this}; }
-
- private:
-  std::optional<int> value_;
-  std::coroutine_handle<> waiting_;
-};
-
 constexpr int unset = 1;  // no libuv code, which are negative, and not 0
 
 template <class Awaitable>
