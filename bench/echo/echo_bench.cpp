@@ -5,6 +5,7 @@
 //   none        no timers
 //   tickwheel   an idle_timeout on every connection, touched on every message
 //   libuv       a uv_timer_t on every connection, restarted on every message
+//   awaitable   a coroutine for every connection, with tickwheel's sockets, and a limit on every read and write
 //
 // Clients and server run on this thread in turns, on TCP sockets. Each client of a burst sends one message. The server's loop runs
 // until it has echoed them all, and then the clients check the echo. Only the server's turns are measured. In each mode the same
@@ -28,6 +29,7 @@
 #include "../support/instruction_counter.hpp"
 #include "../support/json_file.hpp"
 #include "../support/loopback.hpp"
+#include "awaitable_echo.hpp"
 #include "echo_message.hpp"
 #include "echo_server.hpp"
 
@@ -140,11 +142,11 @@ extern "C" [[gnu::noinline]] void echo_bench_counted(void (*turn)(void*), void* 
 
 namespace {
 
-template <class Mode>
+template <class Server>
 result measure(const options& o, unsigned rounds, const instruction_counter& counter) {
-  echo_server<Mode> server{o.idle_limit, o.bare};
+  Server server{o.idle_limit, o.bare};
   clients peers{o.connections, [&](int fd) { server.serve(fd); }};
-  const auto turn = [](void* s) { static_cast<echo_server<Mode>*>(s)->turn(); };
+  const auto turn = [](void* s) { static_cast<Server*>(s)->turn(); };
   const auto play = [&](auto turn_once) {
     const std::uint64_t all = server.echoed() + o.burst * message_size;
     peers.send(o.burst);
@@ -179,11 +181,12 @@ struct mode {
   const char* name;
   result (*measure)(const options&, unsigned rounds, const instruction_counter&);
 };
-template <class Mode>
+template <class Server>
 constexpr mode of() {
-  return {Mode::name, &measure<Mode>};
+  return {Server::name, &measure<Server>};
 }
-constexpr mode modes[] = {of<no_timers>(), of<touched_tickwheel>(), of<restarted_libuv>()};
+constexpr mode modes[] = {of<echo_server<no_timers>>(), of<echo_server<touched_tickwheel>>(),
+                          of<echo_server<restarted_libuv>>(), of<awaitable_echo>()};
 
 /// Runs this program under callgrind. If that fails, returns NaN and prints a line that says why.
 double count_by_callgrind(const options& o, const char* name) {

@@ -95,6 +95,8 @@ struct restarted_libuv {
 template <class Mode>
 class echo_server {
  public:
+  static constexpr const char* name = Mode::name;
+
   /// A `bare` one echoes bytes as they come, and knows no messages.
   echo_server(std::chrono::milliseconds idle_limit, bool bare) : service_{open(loop_), idle_limit}, bare_{bare} {}
   ~echo_server() {

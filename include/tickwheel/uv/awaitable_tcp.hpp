@@ -44,6 +44,7 @@
 #endif
 
 #include <concepts>
+#include <coroutine>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -120,16 +121,31 @@ struct tcp_connect {
 /// `with_timeout` and `with_deadline`.
 ///
 /// *Thread safety:* the loop thread only. *Complexity:* O(1), no allocation besides what `tcp_listener::accept` says. *Errors:* the
-/// result of `co_await`. *Lifetime:* the socket, the bytes and the address that the operation was given outlive the await. If the
-/// frame of the coroutine is destroyed, the operation is given up.
+/// result of `co_await`. *Lifetime:* moves until it is awaited. The socket, the bytes and the address that the operation was given
+/// outlive the await. If the frame of the coroutine is destroyed, the operation is given up.
 template <class Operation>
-class [[nodiscard]] tcp_awaitable {
+class [[nodiscard]] tcp_awaitable : private detail::tcp_wait {
  public:
   /// The result of an operation with a limit.
   tcp_awaitable(const Operation& operation, const tcp_limit& limit) noexcept : operation_{operation}, limit_{limit} {}
+  tcp_awaitable(tcp_awaitable&&) noexcept = default;
+  tcp_awaitable& operator=(tcp_awaitable&&) = delete;
+  ~tcp_awaitable() {
+    if (is_pending()) operation_.give_up();
+  }
 
-  /// Results in what the operation says.
-  detail::tcp_awaiter<Operation> operator co_await() const noexcept { return {operation_, limit_}; }
+  /// Returns true if the operation is complete at once.
+  bool await_ready() noexcept { return operation_.is_ready(result_); }
+  /// Begins the operation. Returns false if that failed.
+  bool await_suspend(std::coroutine_handle<> waiting) noexcept {
+    waiting_ = waiting;
+    const int error = operation_.begin(*this, limit_);
+    if (error != 0) [[unlikely]]
+      result_ = error;
+    return error == 0;
+  }
+  /// Returns what the operation says.
+  typename Operation::result await_resume() const noexcept { return static_cast<typename Operation::result>(result_); }
 
  private:
   Operation operation_;

@@ -68,7 +68,8 @@ class tcp_connection final : public tcp_handle {
   }
 
   static uv_buf_t buffer_of(std::span<const char> bytes) noexcept {
-    uv_buf_t buffer = uv_buf_init(const_cast<char*>(bytes.data()), 0);
+    uv_buf_t buffer;
+    buffer.base = const_cast<char*>(bytes.data());
     buffer.len = static_cast<decltype(buffer.len)>(bytes.size());
     return buffer;
   }

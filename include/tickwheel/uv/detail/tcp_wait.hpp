@@ -16,12 +16,12 @@ namespace tickwheel::detail {
 
 class tcp_side;
 
-/// The part of an awaiter that a socket knows. It is in the frame of the coroutine that waits.
+/// The part of an awaitable that a socket knows. It is in the frame of the coroutine that waits, and moves only before that.
 class tcp_wait {
  public:
   tcp_wait() noexcept = default;
-  tcp_wait(const tcp_wait&) = delete;
-  tcp_wait& operator=(const tcp_wait&) = delete;
+  tcp_wait(tcp_wait&&) noexcept = default;
+  tcp_wait& operator=(tcp_wait&&) = delete;
 
   bool is_pending() const noexcept { return pending_; }
 
@@ -111,28 +111,6 @@ class tcp_side : private timer {
   void* owner_;
   on_expired expired_;
   bool is_responsive_ = false;
-};
-
-/// An operation that a coroutine awaits. `Operation` begins it, and ends it early.
-template <class Operation>
-class tcp_awaiter : public tcp_wait {
- public:
-  tcp_awaiter(const Operation& operation, const tcp_limit& limit) noexcept : operation_{operation}, limit_{limit} {}
-  ~tcp_awaiter() {
-    if (is_pending()) operation_.give_up();
-  }
-
-  bool await_ready() noexcept { return operation_.is_ready(result_); }
-  bool await_suspend(std::coroutine_handle<> waiting) noexcept {
-    waiting_ = waiting;
-    result_ = operation_.begin(*this, limit_);
-    return result_ == 0;
-  }
-  typename Operation::result await_resume() const noexcept { return static_cast<typename Operation::result>(result_); }
-
- private:
-  Operation operation_;
-  tcp_limit limit_;
 };
 
 }  // namespace tickwheel::detail
