@@ -45,7 +45,7 @@ struct call_policy_options {
   /// answers took, such as 0.95. Must be in 0..1. Set it only if a call may be made twice.
   double hedge_quantile = 0;
 
-  /// The time after which a hedge begins until there were 100 answers. Must be positive.
+  /// The time after which a hedge begins while there are fewer than 100 answers. Must be positive.
   std::chrono::nanoseconds hedge_delay = std::chrono::milliseconds{100};
 
   /// Decides the jitter. The same seed gives the same delays if the same calls fail in the same order. Zero: a seed of the time
@@ -78,11 +78,10 @@ struct call_policy_stats {
   std::uint64_t attempts = 0;   ///< all attempts that were begun
   std::uint64_t retries = 0;    ///< attempts that were begun after others had failed
   std::uint64_t hedges = 0;     ///< attempts that were begun while the first one waited
-  std::uint64_t hedges_refused = 0;  ///< hedges that were due and not begun: no token, or `max_armed` timers were armed
+  std::uint64_t hedges_refused = 0;  ///< hedges that were not begun: no token, too late, or `max_armed` reached
   std::uint64_t hedges_won = 0;      ///< calls that were answered by their hedge
   std::uint64_t expired = 0;         ///< attempts whose deadline passed
-  std::uint64_t unmatched =
-      0;  ///< answers and failures of no waiting attempt: it had lost, or they were late or repeated
+  std::uint64_t unmatched = 0;  ///< answers and failures that no attempt waits for: late, repeated, or of the loser
 };
 
 /// An attempt that a call shall make now.

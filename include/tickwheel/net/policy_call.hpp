@@ -46,7 +46,7 @@ class policy_attempt : public pending_call {
 
 }  // namespace detail
 
-/// The base of a call that a `call_policy` attempts. It may be started on any policy, and again once it has ended. 416 bytes.
+/// The base of a call that a `call_policy` attempts. It may be started on any policy, and again once it has ended. 408 bytes.
 ///
 /// *Thread safety:* the loop thread only, checked. *Complexity:* O(1) on average. *Errors:* none. *Lifetime:* neither copies nor
 /// moves. It may be destroyed at any time, which cancels it: before or after the policy and the service, also in its own
@@ -113,7 +113,7 @@ class policy_call {
   retry_result last_retry_ = retry_result::not_started;
 };
 
-static_assert(sizeof(void*) != 8 || sizeof(policy_call) <= 416);
+static_assert(sizeof(void*) != 8 || sizeof(policy_call) <= 408);
 
 namespace detail {
 
