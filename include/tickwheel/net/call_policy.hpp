@@ -59,7 +59,7 @@ inline constexpr bool makes_attempt<int (Owner::*)(call_attempt) const noexcept>
 template <auto Member>
 concept noexcept_attempt_handler =
     detail::valid(detail::makes_attempt<decltype(Member)>,
-                  "the handler is not a noexcept member function that takes a call_attempt and returns an int");
+                  "the handler must be a noexcept member function that takes a call_attempt and returns an int");
 
 /// The calls of one client, each of which is attempted until it has an answer, or its limits are reached.
 ///
