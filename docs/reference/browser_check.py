@@ -25,6 +25,7 @@ SEARCHES = {
     "remote_handle": "classtickwheel_1_1remote__handle.html", "stall_grace": "structtickwheel_1_1service__options.html",
     "retry_timer": "classtickwheel_1_1retry__timer.html", "expiring_map": "classtickwheel_1_1expiring__map.html",
     "tw_timer_start": "tickwheel_8h.html", "write_prometheus": "prometheus_8hpp.html",
+    "wheel_geometry": "structtickwheel_1_1wheel__geometry.html",
     "execution": "classtickwheel_1_1durable_1_1execution.html",
     "Getting started": "getting-started.html",
 }
