@@ -1,6 +1,7 @@
 // Allocates and frees the slots of a wheel. That happens once per wheel, so this file is compiled for size.
 #include "hierarchy.hpp"
 
+#include <algorithm>
 #include <memory>
 
 namespace tickwheel {
@@ -32,6 +33,8 @@ hierarchy::hierarchy(const wheel_geometry& geometry)
   }
   for (unsigned k = first; k < count; ++k) coarse[k].reset(geometry.slots, geometry.width_bits(k));
   lowest = &coarse[first];
+  lowest->nearest = finest.reach;
+  lowest->reach -= std::min(lowest->reach, finest.reach);
   highest = &coarse[count - 1];
 }
 

@@ -30,7 +30,7 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
 }  // namespace
 
 [[gnu::cold]] wheel::wheel(wheel_geometry geometry, tick now)
-    : levels_{std::make_unique<hierarchy>(checked(geometry))}, geometry_{geometry} {
+    : levels_{std::make_unique<hierarchy>(checked(geometry))}, lowest_{levels_->lowest}, geometry_{geometry} {
   set_now(std::min(now, last_tick));
   set_expiry(last_tick);
 }
@@ -48,15 +48,23 @@ bool wheel::relink(wheel_entry& e, tick deadline, tick ahead) noexcept {
 
 // Links `e`, which is due `ahead` ticks after the tick that follows the cursor. At the end of time `ahead` counts from
 // the cursor, which serves as well. Returns true if `next_expiry()` may have become earlier. The rare cases end in a
-// tail call, and compute the cursor again. So the common cases save no registers, which saves a tenth of the cost of
-// arming.
+// tail call, and compute the cursor again. So the common cases save no registers, which saves a tenth of the
+// cost of arming.
 inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
-  hierarchy& levels = *levels_;
-  if (ahead < levels.finest.reach)
-    return levels.finest.link(e, deadline) ? expect_visit(deadline) : move_crowd(e, deadline);
-  wheel_level& level = *levels.lowest;
-  if (ahead >= level.reach) return link_far(e, deadline);
-  return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
+  wheel_level& level = *lowest_;
+  if (ahead - level.nearest < level.reach) {
+    coarse_slot& slot = level.slot_of(deadline);
+    if (slot.count == 0) return link_alone(e, deadline, level, slot);
+    return level.join(slot, e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
+  }
+  finest_level& finest = levels_->finest;
+  if (ahead >= finest.reach) return link_far(e, deadline);
+  return finest.link(e, deadline) ? expect_visit(deadline) : move_crowd(e, deadline);
+}
+
+[[gnu::noinline]] bool wheel::link_alone(wheel_entry& e, tick deadline, wheel_level& level,
+                                         coarse_slot& slot) noexcept {
+  return level.link_alone(slot, e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
 }
 
 // With `e` its finest slot becomes a crowd, which moves to the ring of crowds. Entries that are linked to the slot
@@ -94,11 +102,11 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
 }
 
 bool wheel::link_far(wheel_entry& e, tick deadline) noexcept {
-  if (wheel_level& level = *levels_->lowest; level.shift == 0)
-    return level.link_in_any_turn(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
+  if (wheel_level& level = *lowest_; level.shift == 0)
+    return level.link_in_any_turn(e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
   wheel_level& level = levels_->coarse_for(deadline, cursor());
   if (!level.reaches(deadline, cursor())) return link_later_round(level, e, deadline);
-  return level.link(e, deadline) ? bring_forward(level, e) : !expiry_exact_;
+  return level.link(e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
 }
 
 [[gnu::noinline]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline) noexcept {
@@ -115,7 +123,7 @@ bool wheel::bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
 inline bool wheel::expect_visit(tick start_by) noexcept {
   const bool sooner = start_by < expiry_;
   if (sooner) expiry_ = std::max(start_by, now());
-  return sooner || !expiry_exact_;
+  return sooner || expiry_is_bound_;
 }
 
 advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
@@ -170,7 +178,7 @@ template <bool may_end>
   // as `set_expiry`, with what is known here
   behind_ = 0;
   expiry_ = may_end && at_end_of_time_ ? last_tick - 1 : std::min(next, last_tick);
-  expiry_exact_ = geometry_.slots <= pace.look_ahead;
+  expiry_is_bound_ = geometry_.slots > pace.look_ahead;
   return {running.ran, true};
 }
 
@@ -217,7 +225,7 @@ template <bool may_end>
 // Sets `expiry_` to `next`. The levels know of no earlier visit, but may not have examined every slot.
 void wheel::set_expiry(tick next) noexcept {
   note_expiry(next);
-  expiry_exact_ = geometry_.slots <= pace.look_ahead;
+  expiry_is_bound_ = geometry_.slots > pace.look_ahead;
 }
 
 // At the end of time each `advance` must look for due entries, also if it is given an earlier tick. During a pass no
@@ -532,7 +540,7 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 void wheel::refine_expiry() const noexcept {
   if (!levels_->know_next()) levels_->find_start_by(cursor(), wheel_level::unlimited_slots);
   note_expiry(levels_->expiry());
-  expiry_exact_ = true;
+  expiry_is_bound_ = false;
 }
 
 [[gnu::cold]] void wheel::walk_armed(void (*visit)(void*, wheel_entry&), void* context) const {

@@ -25,21 +25,23 @@
 
 namespace tickwheel {
 
+/// A slot of a ring. Its chains are empty if `count` is 0.
+struct coarse_slot {
+  std::array<chain, chain_group::chain_count> chains;
+  tick first_visit = never;  // lower bound of the visits; with several entries, the begin of a span
+  std::size_t count = 0;     // upper bound of the number of entries: those linked since it was last emptied
+};
+
 /// A ring of slots. A slot holds the entries whose visit lies in its span, in several chains. Entries are taken from
 /// each chain in turn, so that their cache misses overlap. A single list would wait for each cache miss.
 struct alignas(cache_line) wheel_level {
+  using slot = coarse_slot;
   static constexpr unsigned chain_count = chain_group::chain_count;
 
   /// This many consecutive entries go to the same chain. Linking an entry writes to the last one of its chain, which is
   /// then still in the cache.
   static constexpr unsigned entries_in_a_row = 8;
   static constexpr unsigned unlimited_slots = ~0U;
-
-  struct slot {
-    std::array<chain, chain_count> chains;
-    tick first_visit = never;  // lower bound of the visits; with several entries, the begin of a span
-    std::size_t count = 0;     // upper bound of the number of entries: those linked since it was last emptied
-  };
 
   /// The slot that is being emptied. It is outside the ring, so that entries of a later round can go back to the ring
   /// meanwhile.
@@ -89,7 +91,7 @@ struct alignas(cache_line) wheel_level {
   void reset(unsigned slot_count, unsigned width_bits);
 
   std::span<chain> chains_of(unsigned index) const noexcept { return ring[index].chains; }
-  unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift) & mask; }
+  unsigned index_of(tick t) const noexcept { return static_cast<unsigned>(t >> shift & mask); }
 
   /// Returns the begin of the span that is `ahead` spans after span `number`, or `never` if that is after the last
   /// tick.
@@ -120,23 +122,25 @@ struct alignas(cache_line) wheel_level {
   /// Returns true if the slot for `deadline` is less than one turn ahead.
   bool reaches(tick deadline, tick cursor) const noexcept { return (deadline >> shift) - (cursor >> shift) < slots; }
 
+  slot& slot_of(tick t) const noexcept { return ring[t >> shift & mask]; }
+
   /// Links `e` to the slot for `place`, which is less than one turn ahead and not later than its deadline. Returns true
   /// if that slot may have to be started before the next one. The caller must then call `bring_forward`.
   bool link(wheel_entry& e, tick place) noexcept {
-    const unsigned index = index_of(place);
-    slot& s = ring[index];
-    tick visit = place;
-    if (s.count == 0)
-      occupied.set(index);
-    else
-      visit = begin_of_span(place);
-    // A lone entry is visited at its deadline. With others it is visited when the slot begins, to move down.
-    e.visit_ = visit;
-    s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
-    ++s.count;
-    // No other entry that is left is visited earlier: those of this round not before the slot begins.
-    s.first_visit = visit;
-    return visit < cutoff;
+    slot& s = slot_of(place);
+    return s.count == 0 ? link_alone(s, e, place) : join(s, e, place);
+  }
+
+  /// Same as `link`, to `s`, the slot for `place`. Requires: its count is 0. A lone entry is visited at its deadline.
+  bool link_alone(slot& s, wheel_entry& e, tick place) noexcept {
+    occupied.set(index_of(place));
+    return link(s, s.chains[0], e, place);
+  }
+
+  /// Same as `link`, to `s`, the slot for `place`. Requires: its count is not 0. The slot is visited when it begins, to
+  /// move its entries down.
+  bool join(slot& s, wheel_entry& e, tick place) noexcept {
+    return link(s, s.chains[s.count / entries_in_a_row % chain_count], e, begin_of_span(place));
   }
 
   /// Same as `link`, in whichever turn `e` is due. Only for a hashed wheel: its slots have no lead, so entries of several
@@ -317,12 +321,22 @@ struct alignas(cache_line) wheel_level {
   /// Returns true if the next slot must be empty before the one that is being emptied.
   bool next_precedes_emptying() const noexcept { return next.visit < emptying.at; }
 
-  slot_bitmap occupied;
+  // No other entry that is left in the slot is visited earlier: those of this round not before the slot begins.
+  bool link(slot& s, chain& to, wheel_entry& e, tick visit) noexcept {
+    e.visit_ = visit;
+    to.push_back(e);
+    ++s.count;
+    s.first_visit = visit;
+    return visit < cutoff;
+  }
+
   std::unique_ptr<slot[]> ring;
-  unsigned mask = 0;    // slots - 1
+  tick mask = 0;        // slots - 1
   unsigned shift = 0;   // log2 of the width of a slot in ticks
-  tick reach = 0;       // as of the finest level, wherever the cursor is in its span
+  tick nearest = 0;     // of the lowest coarse level: a deadline that is nearer goes to the finest level
+  tick reach = 0;       // from there on, wherever the cursor is in its span
   tick cutoff = never;  // a slot with a visit at or after it is not the next one to be started
+  slot_bitmap occupied;
   // The tick of the next visit: to start the next slot, or to continue the one that is being emptied.
   tick start_by = never;
   unsigned slots = 0;

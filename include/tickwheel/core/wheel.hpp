@@ -179,7 +179,7 @@ class TICKWHEEL_API wheel {
   /// Same as `next_expiry`, but ignores immediates.
   tick next_in_slots() const noexcept {
     if (armed() == 0) return never;
-    if (!expiry_exact_) refine_expiry();
+    if (expiry_is_bound_) refine_expiry();
     return expiry_ <= now() ? left_over_since() : expiry_;
   }
 
@@ -270,6 +270,7 @@ class TICKWHEEL_API wheel {
 
   bool relink(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link(wheel_entry&, tick deadline, tick ahead) noexcept;
+  bool link_alone(wheel_entry&, tick deadline, wheel_level&, coarse_slot&) noexcept;
   bool link_far(wheel_entry&, tick deadline) noexcept;
   bool link_later_round(wheel_level& level, wheel_entry&, tick deadline) noexcept;
   bool move_crowd(wheel_entry&, tick deadline) noexcept;
@@ -308,19 +309,20 @@ class TICKWHEEL_API wheel {
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 
   // the cache line that `arm`, `cancel` and an empty `advance` use
-  tick earliest_ = 1;                 // the earliest deadline that can be given: now() + 1, except at the end of time
-  mutable tick expiry_ = last_tick;   // no visit is needed before; at least now(), except at the end of time
-  bool at_end_of_time_ = false;       // now() is the last tick
-  mutable bool expiry_exact_ = true;  // false: next_expiry() can find a later tick by a search of all slots
-  bool has_immediates_ = false;       // immediates are linked, armed or not
-  pass* pass_ = nullptr;              // the running advance; on its stack
-  std::uint64_t arms_ = 0;            // times an unarmed entry was armed
-  std::uint64_t ended_ = 0;           // of those, how many fired or were cancelled
+  tick earliest_ = 1;                // the earliest deadline that can be given: now() + 1, except at the end of time
+  mutable tick expiry_ = last_tick;  // no visit is needed before; at least now(), except at the end of time
+  bool at_end_of_time_ = false;      // now() is the last tick
+  mutable bool expiry_is_bound_ = false;  // next_expiry() can find a later tick by a search of all slots
+  bool has_immediates_ = false;           // immediates are linked, armed or not
+  std::uint64_t arms_ = 0;                // times an unarmed entry was armed
+  std::uint64_t ended_ = 0;               // of those, how many fired or were cancelled
 
   // How far the cursor is behind now(): 0, unless a pass runs or work is left over. So an advance over an empty tick
   // stores one word instead of three, in half the time, and arming takes one instruction to count from the cursor.
   tick behind_ = 0;
   std::unique_ptr<hierarchy> levels_;
+  wheel_level* lowest_;   // of the coarse levels
+  pass* pass_ = nullptr;  // the running advance; on its stack
   wheel_geometry geometry_;
   fire_hook fire_hook_ = nullptr;
   void* fire_context_ = nullptr;

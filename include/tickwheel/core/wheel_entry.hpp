@@ -21,6 +21,7 @@ struct chain;
 struct chain_group;
 struct finest_level;
 class immediates;
+struct coarse_slot;
 struct wheel_level;
 
 /// One deadline in a wheel. It consists of a list hook, the deadline, the tick at which its slot is visited, and the
