@@ -1,5 +1,7 @@
 #include <tickwheel/uv/detail/armed_timers.hpp>
 
+#include "probes.hpp"
+
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/timer.hpp>
 
@@ -17,6 +19,12 @@ tick most_shared(tick from, tick to) noexcept {
   if (from == 0 || from >= to) return from;
   const tick unit = std::bit_floor((from - 1) ^ to);
   return to & ~(unit - 1);
+}
+
+// To be called before a timer is armed. While somebody traces, every unarmed timer comes here: `update_hold` sends it.
+inline void trace_arm(const wheel_entry& entry, const timeline& ticks, tick deadline, const void* caller) noexcept {
+  if (probes::traced() && !entry.armed()) [[unlikely]]
+    probes::arm(&entry, entry.handler(), ticks.begin_of(deadline), caller);
 }
 
 }  // namespace
@@ -74,6 +82,7 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 [[gnu::noinline]] int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
   if (const int error = admit(entry)) return error;
   if (wheel_->armed() == 0) skip_idle_time();
+  trace_arm(entry, timeline_, deadline, __builtin_return_address(0));
   wheel_->arm(entry, deadline);
   update_hold();
   wake_sooner();
@@ -85,7 +94,9 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
-  wheel_->arm_immediate(entry, timeline_.floor(std::max(since, polled)));
+  const tick begin = timeline_.floor(std::max(since, polled));
+  trace_arm(entry, timeline_, begin, __builtin_return_address(0));
+  wheel_->arm_immediate(entry, begin);
   update_hold();
   if (wake_ == never)
     schedule();
@@ -121,6 +132,7 @@ int armed_timers::admit(wheel_entry& entry) noexcept {
 void armed_timers::arm_again(wheel_entry& entry, tick deadline) noexcept {
   check_thread();
   if (!entry.armed() && !timer::from(entry).has_ref()) alive_.add_unref();
+  trace_arm(entry, timeline_, deadline, __builtin_return_address(0));
   wheel_->arm(entry, deadline);
   update_hold();
   wake_sooner();
@@ -169,7 +181,11 @@ void armed_timers::wake_sooner() noexcept {
 }
 
 void armed_timers::update_hold() noexcept {
-  if (is_open() && alive_.update(*wheel_)) driver_->hold_loop(alive_.held());
+  if (!is_open()) return;
+  const bool changed = alive_.update(*wheel_);
+  if (probes::traced()) [[unlikely]]
+    alive_.check_every_arm();
+  if (changed) driver_->hold_loop(alive_.held());
 }
 
 }  // namespace tickwheel::detail

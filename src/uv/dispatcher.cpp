@@ -1,6 +1,7 @@
 #include <tickwheel/uv/detail/dispatcher.hpp>
 
 #include "binding_watch.hpp"
+#include "probes.hpp"
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/detail/post_queue.hpp>
@@ -26,6 +27,7 @@ constexpr std::size_t longest_stride = handler_log::capacity;
   next_turn_ = turn_of::slots;
   immediates_left_ = false;
   running_immediates_ = false;
+  traces_handlers_ = false;
   work_per_pass_ = options.work_per_pass;
   time_per_pass_ = options.time_per_pass;
   stall_grace_ = options.stall_grace;
@@ -58,6 +60,19 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
   }
 }
 
+[[gnu::cold]] void dispatcher::on_traced_fire(void* context, wheel_entry& entry, tick deadline) noexcept {
+  on_fire(context, entry, deadline);
+  handler_log& log = static_cast<dispatcher*>(context)->log_;
+  log.settle();
+  const lateness_account& account = log.lateness();
+  probes::fire(&entry, account.handler(), account.report());
+}
+
+[[gnu::cold]] void dispatcher::trace_handlers(bool on) noexcept {
+  traces_handlers_ = on;
+  timers_.entries().on_fire(on ? &on_traced_fire : &on_fire, this);
+}
+
 void dispatcher::begin_handler(expiry_report::handler_id handler, clock::time_point due,
                                std::chrono::nanoseconds rounding) noexcept {
   timers_.alive().give_up_place();
@@ -69,10 +84,16 @@ void dispatcher::end_handlers(clock::time_point now) noexcept {
   log_.end_stretch(now);
 }
 
+[[gnu::cold, gnu::noinline]] void dispatcher::trace_stall(std::chrono::nanoseconds stall) const noexcept {
+  probes::stall(stall, log_.lateness().slowest_since(timers_.source().poll_ended_at()));
+}
+
 void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
   if (stall.count() <= 0) return;
   ++stalls_;
   stalled_ += stall;
+  if (probes::traced()) [[unlikely]]
+    trace_stall(stall);
 }
 
 // Idle time leaves out all of it, because nobody was listening.
@@ -204,6 +225,8 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   clock::time_point now = source.now();
   const clock::time_point stop = add_saturating(now, time_per_pass_);
   log_.lateness().begin_pass(now);
+  if (probes::exist && (probes::traced() || traces_handlers_)) [[unlikely]]
+    trace_handlers(probes::traced());
   ++passes_;
   timers_.begin_pass();
   timers_.time().keep_stamps();

@@ -1,6 +1,7 @@
 #include <tickwheel/uv/detail/post_delivery.hpp>
 
 #include "binding_watch.hpp"
+#include "probes.hpp"
 
 #include <tickwheel/uv/detail/post_queue.hpp>
 #include <tickwheel/uv/detail/posted_operation.hpp>
@@ -95,6 +96,10 @@ inline bool post_delivery::deliver(posted_operation& posted, clock::time_point a
   // a time before the clock's epoch has passed as well
   const bool at_once = posted.due == clock::time_point::min();
   log_.begin(detail::handler_of(posted), at_once ? stamp : std::max(posted.due, clock::time_point{}), {});
+  if (probes::traced()) [[unlikely]] {
+    log_.settle();
+    probes::fire(nullptr, log_.lateness().handler(), log_.lateness().report());
+  }
   run(posted);
   return true;
 }
@@ -104,6 +109,8 @@ void post_delivery::arm(posted_operation& posted) noexcept {
   ++armed_;
   timer& wait = *::new (static_cast<void*>(posted.waiting)) timer{service_, &fire, timer::of_remote{}};
   timers_.entries().arm(wait.entry(), timers_.ticks().ceil(posted.due));
+  if (probes::traced()) [[unlikely]]
+    probes::arm(&wait, detail::handler_of(posted), timers_.ticks().begin_of(wait.entry().deadline()), nullptr);
 }
 
 void post_delivery::fire(wheel_entry& entry) noexcept {

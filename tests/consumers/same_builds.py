@@ -31,7 +31,7 @@ IGNORED = {
 CONFIGURATIONS = {
     "everything": {"durable": "ON", "durable_sqlite": "ON", "durable_postgres": "ON"},
     "PostgreSQL only": {"durable": "ON", "durable_sqlite": "OFF", "durable_postgres": "ON"},
-    "without durable timers": {"durable": "OFF"},
+    "without durable timers, and without probes": {"durable": "OFF", "usdt": "OFF"},
     "without the cycle counter": {"durable": "OFF", "cycle_counter": "OFF"},
     "only the wheel": {"uv": "OFF"},
 }
@@ -108,13 +108,13 @@ def installed(build, outputs, *install):
 def compare_texts(name, of_meson, of_cmake):
     """The installed texts are the same, except for the prefix."""
     for file in sorted(files_of(of_meson) & files_of(of_cmake)):
-        if file.endswith((".hpp", ".h", ".pc", ".cmake")):
+        if file.endswith((".hpp", ".h", ".pc", ".cmake", ".py", ".bt")):
             lines = [set((prefix / file).read_text().replace(str(prefix), "PREFIX").splitlines()) for prefix in (of_meson, of_cmake)]
             differ(f"{name}, {file}", *lines)
 
 
 def compare_configuration(work, name, options):
-    folder = work / name.replace(" ", "-")
+    folder = work / name.replace(",", "").replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     meson, cmake = folder / "meson", folder / "cmake"
     run("meson", "setup", meson, ROOT, "--prefix", folder / "by-meson", "--libdir", "lib",

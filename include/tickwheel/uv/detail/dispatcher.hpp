@@ -82,7 +82,10 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handlers(clock::time_point now) noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
+  void trace_stall(std::chrono::nanoseconds stall) const noexcept;
   static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
+  static void on_traced_fire(void* context, wheel_entry&, tick deadline) noexcept;
+  void trace_handlers(bool on) noexcept;
 
   armed_timers timers_;  // first, so that what every arm uses is at the service's beginning
 
@@ -92,6 +95,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   turn_of next_turn_ = turn_of::slots;
   bool immediates_left_ = false;  // some were collected and have not run
   bool running_immediates_ = false;
+  bool traces_handlers_ = false;  // somebody traces them, as the last pass has seen
 
   // Whether timers were armed, cancelled or asked for the time, for drivers that cannot tell whether input is left.
   bool active_before_turn_ = false;

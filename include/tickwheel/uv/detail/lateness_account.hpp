@@ -11,6 +11,7 @@
 
 #include <tickwheel/core/export.h>
 #include <tickwheel/uv/expiry_report.hpp>
+#include <tickwheel/uv/slow_handler.hpp>
 
 #include <array>
 #include <chrono>
@@ -67,6 +68,17 @@ class TICKWHEEL_API lateness_account {
     const std::chrono::nanoseconds took = now - began_;
     if (took >= slow_) remember({began_, now, handler_});
     return took;
+  }
+
+  /// Returns the slow handler that took most of the time since `begin`, with all its calls. Null: there was none.
+  slow_handler slowest_since(clock::time_point begin) const noexcept {
+    slow_handler slowest{};
+    for (const span& s : slow_spans_) {
+      if (s.by == nullptr) continue;
+      const std::chrono::nanoseconds together = taken_by(s.by, begin, clock::time_point::max());
+      if (together > slowest.took) slowest = {s.by, together};
+    }
+    return slowest;
   }
 
   /// Returns the report of the handler that is running, or ran last. O(n^2) in the number of remembered slow spans.

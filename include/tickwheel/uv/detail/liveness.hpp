@@ -81,6 +81,9 @@ class liveness {
     return held_ != was_held;
   }
 
+  /// Until the next `update`, `is_to_check_arm` returns true.
+  void check_every_arm() noexcept { arms_to_check_ = 0; }
+
   /// Returns a message that describes an inconsistency, or null. For `timer_service::validate`.
   const char* problem(const wheel& timers) const noexcept {
     const std::size_t holding = timers.armed() - unref_armed_;
