@@ -10,7 +10,7 @@ fail() {
 
 # dpkg-dev tells Meson where Debian keeps libraries. Without it `meson install` uses a lib64 that is on no path.
 build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libboost-dev libmimalloc-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer nlohmann-json3-dev libssl-dev)
+  libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer nlohmann-json3-dev libssl-dev systemtap-sdt-dev)
 # the libraries that the benchmarks compare with, and the one that writes their figures
 bench_packages=("${build_packages[@]}" libevent-dev libev-dev)
 # the peers of durable_bench run on these; npm may also come from elsewhere
@@ -19,6 +19,10 @@ redis_packages=(redis-server)
 # the clients that the tests of timer_server run; node may also come from elsewhere
 client_packages=(curl wrk slowhttptest sqlite3)
 command -v node >/dev/null || client_packages+=(nodejs)
+# The tests of what they show. Each renamed member of ours may break the printers of gdb, so it runs in every `./dev test`. bpftrace needs
+# root, and runs only with --long.
+inspection_packages=(gdb binutils)
+tracing_packages=(bpftrace)
 # the crash harness sets the wall clock of a process with it
 clock_packages=(faketime)
 

@@ -1,0 +1,10 @@
+// A program whose tickwheel is of another version than the printers of gdb.
+namespace tickwheel {
+class wheel {
+  int fields = 1;
+};
+}  // namespace tickwheel
+
+tickwheel::wheel foreign;
+
+int main() {}
