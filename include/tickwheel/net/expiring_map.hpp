@@ -20,7 +20,7 @@
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/net/detail/expiry_queue.hpp>
-#include <tickwheel/net/detail/hash_chains.hpp>
+#include <tickwheel/net/detail/hash_cells.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ struct expiring_map_options {
   /// Returns a message that names the first invalid field, or null if all fields are valid.
   constexpr const char* problem() const noexcept {
     if (capacity == 0) return "expiring_map_options::capacity is zero";
-    if (capacity > detail::hash_chains::most) return "expiring_map_options::capacity is above 2^30";
+    if (capacity > detail::hash_cells::most) return "expiring_map_options::capacity is above 2^30";
     if (limit.count() <= 0) return "expiring_map_options::limit is not positive";
     if (expiry != expire_after::write && expiry != expire_after::read)
       return "expiring_map_options::expiry is none of expire_after";
@@ -217,7 +217,7 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
 
   ~expiring_map() { close(); }
 
-  /// Makes room for the entries, in four blocks: 26 to 32 bytes for each, and the size of key and value.
+  /// Makes room for the entries, in three blocks: 24 to 32 bytes for each, and the size of key and value.
   ///
   /// 0: it is open. On an error nothing has changed.
   /// UV_EINVAL: `options` are invalid; `options.problem()` names the field.
@@ -381,8 +381,13 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
     return error;
   }
 
+  // After this the entry is not found any more.
+  void hide(slot s, std::size_t hash) noexcept {
+    index_.remove(hash, s, [this](slot other) noexcept { return Hash{}(queue_[other].key); });
+  }
+
   typename queue::taken remove(slot s) noexcept {
-    index_.remove(Hash{}(queue_[s].key), s);
+    hide(s, Hash{}(queue_[s].key));
     return queue_.take(s);
   }
 
@@ -403,7 +408,7 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
   void wait_for_first() noexcept;
 
   queue queue_;
-  detail::hash_chains index_;
+  detail::hash_cells index_;
   std::chrono::nanoseconds limit_{};
   std::size_t removals_per_pass_ = 0;
   walk* walks_ = nullptr;  // those in progress
@@ -512,7 +517,7 @@ int expiring_map<Key, Value, Member, Hash, Equal, F>::put_key(K&& key, V&& value
   if (!timer::armed()) {
     if (const int error = timer::arm_at(expires_at)) return refuse(error);
   }
-  if (old != queue::none) index_.remove(hash, old);  // it waits for its handler, and is not found any more
+  if (old != queue::none) hide(old, hash);  // it waits for its handler
   index_.add(hash, queue_.add(std::forward<K>(key), std::forward<V>(value), expires_at));
   ++stats_.inserted;
   return 0;
