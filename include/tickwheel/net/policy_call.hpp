@@ -172,7 +172,7 @@ class policy_calls {
   [[nodiscard]] failure send(policy_attempt&) noexcept;
   void arm_hedge(policy_call&, clock::time_point now) noexcept;
   void next_due(policy_call&) noexcept;
-  [[nodiscard]] bool begin_hedge(policy_call&) noexcept;
+  [[nodiscard]] bool begin_hedge(policy_call&, clock::time_point now) noexcept;
   [[nodiscard]] int begin_retry(policy_call&) noexcept;
 
   static bool drop(policy_attempt&) noexcept;
@@ -345,7 +345,9 @@ inline void policy_calls::arm_hedge(policy_call& c, clock::time_point now) noexc
 inline void policy_calls::next_due(policy_call& c) noexcept {
   const bool hedge = c.regular_.pending();
   if (hedge) {
-    if (!begin_hedge(c)) {
+    const clock::time_point now = c.next_.service().read_clock();
+    if (c.regular_.until_.passed(now)) return;  // this pass is so late that the first attempt also expires in it
+    if (!begin_hedge(c, now)) {
       ++stats_.hedges_refused;
       return;
     }
@@ -365,8 +367,7 @@ inline void policy_calls::next_due(policy_call& c) noexcept {
   if (result.error != 0) failed(c, result);
 }
 
-inline bool policy_calls::begin_hedge(policy_call& c) noexcept {
-  const clock::time_point now = c.next_.service().read_clock();
+inline bool policy_calls::begin_hedge(policy_call& c, clock::time_point now) noexcept {
   if (budget_->available(now) == 0) {
     (void)budget_->withdraw(now);  // which counts the refusal
     return false;

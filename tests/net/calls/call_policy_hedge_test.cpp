@@ -5,6 +5,8 @@
 
 #include <tickwheel/uv/remote.hpp>
 
+#include <list>
+
 namespace {
 
 using std::chrono::nanoseconds;
@@ -47,6 +49,21 @@ TEST_F(call_policy_hedge, is_off_by_default) {
   ASSERT_EQ(own.calls.start(one), 0);
   own.advance(1s - 1ns);
   EXPECT_EQ(one.sent.size(), 1U);
+}
+
+// Both timers are due in one late pass, in any order.
+TEST_F(call_policy_hedge, does_not_begin_after_stall_past_first_attempt) {
+  std::list<policed_call> calls;  // in many slots of the wheel
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(on.calls.start(calls.emplace_back(on.timers)), 0);
+    on.advance(1ms);
+  }
+  on.time.block(1s);
+  on.advance(0ns);
+  EXPECT_EQ(on.calls.stats().expired, 50U);
+  EXPECT_EQ(on.calls.stats().hedges, 0U);
+  EXPECT_EQ(on.calls.stats().hedges_refused, 0U);
+  for (const policed_call& call : calls) EXPECT_EQ(call.last_retry(), retry_result::scheduled);
 }
 
 TEST_F(call_policy_hedge, begins_after_delay_and_not_early) {
