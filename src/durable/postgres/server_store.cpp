@@ -59,8 +59,8 @@ bool names_host_with_at_sign(const PQconninfoOption* options) noexcept {
   return false;
 }
 
-// that are remembered
-constexpr std::size_t most_lines = 8;
+// that are remembered: each verb may fail, and for several reasons
+constexpr std::size_t most_lines = 64;
 
 constexpr std::size_t index_of(link_role role) noexcept { return static_cast<std::size_t>(role); }
 

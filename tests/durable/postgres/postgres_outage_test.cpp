@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -448,6 +449,56 @@ TEST(postgres_setting, lines_of_hosts_that_take_turns_are_written_once) {
   ASSERT_EQ(on.log.size(), 2U) << "one begins with the first host, and one with the second";
   for (const std::string& line : on.log) EXPECT_EQ(line.find('\t'), std::string::npos) << line;
   store->close();
+}
+
+class postgres_log : public postgres_client {};
+
+TEST_F(postgres_log, line_of_each_verb_that_fails_is_written_once) {
+  const auto ask = [&](auto& c) { call_runner{on}.run(own->store(), c); };
+  own->put(due("a"));
+  on.other().run("alter function now_ns() rename to hidden");
+  for (int round = 0; round < 2; ++round) {
+    asked<durable::put_call> put;
+    put.items.push_back({due("b"), durable::on_conflict::keep});
+    asked<durable::cancel_call> cancel;
+    cancel.ids = {"a"};
+    asked<durable::revive_call> revive;
+    revive.ids = {"a"};
+    asked<durable::get_call> get;
+    get.ids = {"a"};
+    asked<durable::begin_call> begin;
+    begin.session = own->session();
+    begin.items.push_back({"a", 1});
+    asked<durable::finish_call> finish;
+    finish.items.push_back({.id = "a", .token = 1});
+    asked<durable::load_call> load;
+    load.ranges.push_back({own->owned().front(), {}, {}});
+    load.page = 1;
+    asked<durable::list_call> list;
+    list.limit = 1;
+    asked<durable::renew_call> renew;
+    renew.session = own->session();
+    renew.lease = 1h;
+    asked<durable::recover_call> recover;
+    recover.session = own->session();
+    asked<durable::purge_call> purge;
+    purge.limit = 1;
+    ask(put);
+    ask(cancel);
+    ask(revive);
+    ask(get);
+    ask(begin);
+    ask(finish);
+    ask(load);
+    ask(list);
+    ask(renew);
+    ask(recover);
+    ask(purge);
+  }
+  on.other().run("alter function hidden() rename to now_ns");
+  EXPECT_GT(on.log.size(), 8U);
+  for (const std::string& line : on.log) EXPECT_EQ(std::count(on.log.begin(), on.log.end(), line), 1) << line;
+  EXPECT_EQ(own->cancel("a"), cancel_result::cancelled) << "the connections were never lost";
 }
 
 TEST(postgres_setting, silent_host_does_not_hide_the_next) {
