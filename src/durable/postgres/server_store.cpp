@@ -239,7 +239,7 @@ void server_store::on_transaction(link& over, transaction& done) noexcept {
     on.keep(of);
   }
   if (error.is_set()) {
-    if (error.what_helps() == remedy::none)
+    if (const remedy r = error.what_helps(); r == remedy::none || r == remedy::isolate)
       report("a " + std::string{to_string(of.verb())} + " failed: " + error.text());
     else
       state_.problem = error.text();

@@ -501,6 +501,57 @@ TEST_F(postgres_log, line_of_each_verb_that_fails_is_written_once) {
   EXPECT_EQ(own->cancel("a"), cancel_result::cancelled) << "the connections were never lost";
 }
 
+class postgres_trigger : public postgres_client {
+ protected:
+  /// Puts two tasks, and lets a trigger raise an error with this SQLSTATE for each row whose id begins with "bad".
+  void refuse_bad(const std::string& sqlstate) {
+    own->put(due("bad"));
+    own->put(due("good"));
+    on.other().run(
+        "create function refuse() returns trigger language plpgsql as $$ begin if new.id like 'bad%' then "
+        "raise exception 'not %', new.id using errcode = '" +
+        sqlstate +
+        "'; end if; return new; end $$; "
+        "create trigger refuse before insert or update on tasks for each row execute function refuse()");
+  }
+  std::vector<schedule_result> put_three() {
+    asked<durable::put_call> c;
+    for (const char* id : {"first", "bad one", "second"}) c.items.push_back({due(id), durable::on_conflict::keep});
+    own->run(c);
+    std::vector<schedule_result> answers;
+    for (const auto& r : c.results) answers.push_back(r.result);
+    return answers;
+  }
+  /// Begins both tasks in one batch, and returns the ids of those that started.
+  std::vector<std::string> begin_both() {
+    asked<durable::begin_call> c;
+    c.session = own->session();
+    for (const durable::pending_row& r : own->load())
+      if (r.id == "bad" || r.id == "good") c.items.push_back({r.id, r.rev});
+    EXPECT_EQ(c.items.size(), 2U);
+    own->run(c);
+    std::vector<std::string> ids;
+    for (const auto& s : c.starts) ids.push_back(c.items[s.index].id);
+    return ids;
+  }
+};
+
+TEST_F(postgres_trigger, error_with_its_own_code_refuses_one_element) {
+  refuse_bad("MY001");
+  EXPECT_EQ(put_three(),
+            (std::vector{schedule_result::scheduled, schedule_result::refused, schedule_result::scheduled}));
+  EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+}
+
+// The server answers XX001 for a row whose payload cannot be read, for instance after a disk has lost a page.
+TEST_F(postgres_trigger, damaged_row_keeps_no_other_task_from_starting) {
+  refuse_bad("XX001");
+  EXPECT_EQ(put_three(),
+            (std::vector{schedule_result::scheduled, schedule_result::unavailable, schedule_result::scheduled}));
+  EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+  EXPECT_EQ(on.log.size(), 2U) << "an operator must know it";
+}
+
 TEST(postgres_setting, silent_host_does_not_hide_the_next) {
   postgres_fixture on;
   const std::string folder = on.server.folder() + "/silent";

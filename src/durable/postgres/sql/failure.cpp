@@ -19,6 +19,15 @@ bool is_sqlstate(std::string_view text) noexcept {
          std::any_of(text.begin(), text.end(), is_digit);  // unlike FATAL
 }
 
+// Returns true for a code that a trigger has made up. The standard keeps classes that begin with 0 to 4 and A to H for itself, and
+// PostgreSQL has some of the others.
+bool is_of_application(std::string_view sqlstate) noexcept {
+  constexpr std::string_view of_standard{"01234ABCDEFGH"};
+  constexpr std::array of_server{"53", "54", "55", "57", "58", "72", "P0", "XX"};
+  return sqlstate.size() == sqlstate_length && of_standard.find(sqlstate.front()) == std::string_view::npos &&
+         std::none_of(of_server.begin(), of_server.end(), [=](const char* c) { return sqlstate.starts_with(c); });
+}
+
 // In "FATAL:  28P01: text" the place of "28P01: ". npos: there is none.
 std::size_t find_sqlstate(std::string_view line) noexcept {
   for (auto at = line.find(':'); at != std::string_view::npos; at = line.find(':', at + 1)) {
@@ -79,10 +88,12 @@ remedy failure::what_helps() const noexcept {
   constexpr std::array repeated{"40001", "40P01", "55P03", "57014"};
   if (std::find(repeated.begin(), repeated.end(), state_) != repeated.end()) return remedy::repeat;
   if (state_ == "25006") return remedy::reconnect;
-  // P0 and 44 are raised by triggers and by views with a condition
-  constexpr std::array of_an_element{"22", "23", "27", "44", "54", "P0"};
-  if (std::any_of(of_an_element.begin(), of_an_element.end(), [this](const char* c) { return is_of(c); }))
+  // triggers raise 09, 38, 39 and P0, and views with a condition 44
+  constexpr std::array of_an_element{"09", "22", "23", "27", "38", "39", "44", "54", "P0"};
+  if (is_of_application(state_) ||
+      std::any_of(of_an_element.begin(), of_an_element.end(), [this](const char* c) { return is_of(c); }))
     return remedy::split;
+  if (is_of("XX")) return remedy::isolate;
   return remedy::none;
 }
 

@@ -12,6 +12,7 @@ namespace tickwheel::durable::postgres {
 enum class remedy {
   repeat,     ///< the same transaction may succeed a little later
   split,      ///< one element of the batch is refused: the others may succeed
+  isolate,    ///< one element of the batch may have met a damaged row: the others may succeed
   reconnect,  ///< the server cannot write any more: another host may
   none,       ///< the transaction had no effect, and the connection goes on
 };

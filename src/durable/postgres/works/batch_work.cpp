@@ -129,6 +129,11 @@ void batch_work::on_refused() {
   end_if_done();
 }
 
+void batch_work::on_damaged() {
+  if (is_looking_ || groups_.back().size() == 1) return on_tired();
+  split();
+}
+
 void batch_work::on_given_up() {
   for (const indices& group : groups_) abandon(group);
   groups_.clear();

@@ -69,6 +69,7 @@ class batch_work : public work {
   void on_contended() final;
   void on_tired() final;
   void on_refused() final;
+  void on_damaged() final;
   void on_given_up() final;
   void on_looked(const rows&);
   void split();

@@ -29,6 +29,9 @@ void work::fail(const failure& why, steady_time now, std::chrono::nanoseconds pa
     case remedy::split:
       on_repeat();
       return on_refused();
+    case remedy::isolate:
+      on_repeat();
+      return on_damaged();
     default:
       on_repeat();
       return on_given_up();

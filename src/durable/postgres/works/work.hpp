@@ -99,6 +99,8 @@ class work {
   virtual void on_tired() { on_given_up(); }
   /// The server refuses an element.
   virtual void on_refused() { on_given_up(); }
+  /// The server has met a row or an index that is damaged.
+  virtual void on_damaged() { on_given_up(); }
   /// The transaction that failed is not repeated, nor is another one.
   virtual void on_given_up() { end(doubt()); }
 
