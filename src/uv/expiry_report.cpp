@@ -1,7 +1,5 @@
 #include <tickwheel/uv/expiry_report.hpp>
 
-#include "handler_name.hpp"
-
 #include <iomanip>
 #include <ostream>
 

@@ -1,5 +1,3 @@
-#include "handler_name.hpp"
-
 #include <tickwheel/uv/detail/post_delivery.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>

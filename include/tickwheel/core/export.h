@@ -12,4 +12,11 @@
 #define TICKWHEEL_API
 #endif
 
+/* Marks a name that each module has for itself. */
+#if defined(__GNUC__) && !defined(_WIN32)
+#define TICKWHEEL_LOCAL __attribute__((visibility("hidden")))
+#else
+#define TICKWHEEL_LOCAL
+#endif
+
 #endif

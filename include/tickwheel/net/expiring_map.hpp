@@ -208,11 +208,11 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
                 "the value of an expiring_map must have a noexcept move constructor");
 
   /// A closed map without a handler: call `open` before the first `insert`. Requires: `service` outlives every insert.
-  explicit expiring_map(timer_service& service) noexcept requires(!has_handler) : timer{service, &run} {}
+  explicit expiring_map(timer_service& service) noexcept requires(!has_handler) : timer{service, handler()} {}
 
   /// A closed map whose handler is a member of `self`. Requires: `self` lives as long as this map; `service` outlives every
   /// insert.
-  expiring_map(timer_service& service, owner& self) noexcept requires has_handler : timer{service, &run},
+  expiring_map(timer_service& service, owner& self) noexcept requires has_handler : timer{service, handler()},
                                                                                     expiry_call{self} {}
 
   ~expiring_map() { close(); }
@@ -299,7 +299,10 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
   const expiring_map_stats& stats() const noexcept { return stats_; }
 
   /// Identifies its handler; see `timer::handler`.
-  static callback handler() noexcept { return &run; }
+  static callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &run;
+  }
 
   using timer::callback;
   using timer::has_ref;  ///< as of `timer`: while the map has entries, it keeps the loop alive
@@ -404,6 +407,7 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
   void assign_value(slot s, V&& value, clock::time_point now) noexcept;
 
   static void run(wheel_entry& entry) noexcept { static_cast<expiring_map&>(timer::from(entry)).remove_expired(); }
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{&run, detail::name_of_type<expiring_map>()};
   void remove_expired() noexcept;
   void wait_for_first() noexcept;
 

@@ -23,7 +23,7 @@ namespace detail {
 template <class F>
 class delayed_call final : public detached_call, private timer {
  public:
-  explicit delayed_call(timer_service& service) noexcept : timer{service, &expire} {}
+  explicit delayed_call(timer_service& service) noexcept : timer{service, handler()} {}
 
   using timer::arm;
   template <class From>
@@ -32,12 +32,19 @@ class delayed_call final : public detached_call, private timer {
   }
 
  private:
+  static callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &expire;
+  }
+
   // Unlinked before the call, which may close the service.
   static void expire(wheel_entry& entry) noexcept {
     const std::unique_ptr<delayed_call> self{static_cast<delayed_call*>(&timer::from(entry))};
     self->unlink();
     static_cast<void>((*self->call_)());
   }
+
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{&expire, name_of_type<F>()};
 
   std::optional<F> call_;  // empty until the timer is armed: a refused callable stays with its caller
 };

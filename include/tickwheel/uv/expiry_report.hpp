@@ -16,6 +16,7 @@
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/named_handler.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -72,13 +73,10 @@ struct expiry_report {
   handler_id handler = nullptr;
 };
 
-/// Returns a name for a handler, or null: its address is then written.
-using handler_names = const char* (*)(wheel_entry::callback) noexcept;
-
 /// Writes one line without its end, in milliseconds. Throws what the stream throws. Not for a hot path, because streams may
 /// allocate.
 TICKWHEEL_API void describe(std::ostream&, const expiry_report&, handler_names = nullptr);
-/// As `describe`, with addresses for names.
+/// As `describe`, with the names that tickwheel knows; see `named_handler`.
 TICKWHEEL_API std::ostream& operator<<(std::ostream&, const expiry_report&);
 
 }  // namespace tickwheel

@@ -9,7 +9,7 @@ namespace tickwheel {
 
 /// A handler that took `service_options::slow_handler` or longer.
 struct slow_handler {
-  expiry_report::handler_id handler;  ///< as `timer::handler()` returns it; see `expiry_report::handler`
+  expiry_report::handler_id handler;  ///< as `timer::handler()` returns it; `handler_name` writes it
   std::chrono::nanoseconds took;      ///< how long it ran
 };
 

@@ -24,6 +24,7 @@
 #include <tickwheel/uv/detail/last_service.hpp>
 #include <tickwheel/uv/detail/member_call.hpp>
 #include <tickwheel/uv/detail/stays_in_place.hpp>
+#include <tickwheel/uv/named_handler.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <chrono>
@@ -251,10 +252,13 @@ class callback_timer : public timer {
  public:
   /// Requires: `service` outlives every arm.
   callback_timer(timer_service& service, F call) noexcept(std::is_nothrow_move_constructible_v<F>)
-      : timer{service, &run}, call_{std::move(call)} {}
+      : timer{service, handler()}, call_{std::move(call)} {}
 
   /// Tells its handler from others; see `timer::handler`.
-  static callback handler() noexcept { return &run; }
+  static callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &run;
+  }
 
  private:
   static void run(wheel_entry& entry) noexcept {
@@ -264,6 +268,8 @@ class callback_timer : public timer {
     else
       self.call_();
   }
+
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{&run, detail::name_of_type<F>()};
 
   F call_;
 };

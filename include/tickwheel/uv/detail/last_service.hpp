@@ -1,6 +1,8 @@
 // A guess which service a timer belongs to, so that the processor need not wait for the timer to know.
 #pragma once
 
+#include <tickwheel/core/export.h>
+
 #include <cstdint>
 
 #if defined(__GNUC__) && defined(__linux__) && defined(__GLIBC__) && defined(__LP64__)
@@ -11,9 +13,10 @@ namespace tickwheel::detail {
 
 #ifdef TICKWHEEL_GUESSES_SERVICE
 
-/// The service that this thread armed or cancelled a timer of last; 0: none. It is only compared, so the service may be gone, and
-/// each module may have its own. The model spares a module that was loaded a function call.
-inline constinit thread_local std::uintptr_t last_service [[gnu::tls_model("initial-exec")]] = 0;
+/// The service that this thread armed or cancelled a timer of last; 0: none. It is only compared, so the service may be gone. Each
+/// module has its own: a shared one would keep gcc's plugins from being unloaded. The model spares a module that was loaded a function
+/// call.
+TICKWHEEL_LOCAL inline constinit thread_local std::uintptr_t last_service [[gnu::tls_model("initial-exec")]] = 0;
 
 /// Returns `service`, which was read from a timer. The timer is often not in the cache. All data behind the address of the service
 /// would then wait for it, and be fetched one after the other. Here the processor predicts the comparison, and goes on with the

@@ -1,7 +1,9 @@
 // The part that all timers share which call a member function of the object they are embedded in.
 #pragma once
 
+#include <tickwheel/core/export.h>
 #include <tickwheel/core/wheel_entry.hpp>
+#include <tickwheel/uv/named_handler.hpp>
 
 #include <type_traits>
 
@@ -51,7 +53,10 @@ class member_call {
   explicit member_call(owner& self) noexcept : self_{self} {}
 
   /// Tells its handler from others; see `timer::handler`.
-  static wheel_entry::callback handler() noexcept { return &run; }
+  static wheel_entry::callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &run;
+  }
 
   owner& self() noexcept { return self_; }
   void call(Arguments... arguments) noexcept { (self_.*Member)(arguments...); }
@@ -59,6 +64,9 @@ class member_call {
 
  private:
   static void run(wheel_entry& entry) noexcept { static_cast<Derived&>(Derived::from(entry)).expired(); }
+
+  // One per module: an object that modules share would keep gcc's plugins from being unloaded.
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{&run, name_of_member<Member>()};
 
   owner& self_;
 };
