@@ -139,7 +139,7 @@ struct alignas(cache_line) wheel_level {
 
   /// Same as `link`, to `s`, the slot for `place`. Requires: its count is not 0. The slot is visited when it begins, to
   /// move its entries down.
-  bool join(slot& s, wheel_entry& e, tick place) noexcept {
+  bool join(slot& s, wheel_entry& e, tick place) const noexcept {
     return link(s, s.chains[s.count / entries_in_a_row % chain_count], e, begin_of_span(place));
   }
 
@@ -322,7 +322,7 @@ struct alignas(cache_line) wheel_level {
   bool next_precedes_emptying() const noexcept { return next.visit < emptying.at; }
 
   // No other entry that is left in the slot is visited earlier: those of this round not before the slot begins.
-  bool link(slot& s, chain& to, wheel_entry& e, tick visit) noexcept {
+  bool link(slot& s, chain& to, wheel_entry& e, tick visit) const noexcept {
     e.visit_ = visit;
     to.push_back(e);
     ++s.count;
