@@ -25,6 +25,20 @@ struct chain
     return e;
   }
 
+  /// Unlinks the last entry and prefetches the one before it. Requires: not empty.
+  wheel_entry& take_back() noexcept {
+    wheel_entry& e = back();
+    pop_back();
+    if (begin() != end()) __builtin_prefetch(&back(), 1);
+    return e;
+  }
+
+  /// Prefetches both ends, whether or not there are entries.
+  void prefetch_ends() noexcept {
+    __builtin_prefetch(begin().pointed_node(), 1);
+    __builtin_prefetch((--end()).pointed_node(), 1);
+  }
+
   void take_all(chain& from) noexcept { splice(end(), from); }
 };
 
