@@ -150,6 +150,28 @@ struct call_policy : owner {
   tickwheel::call_policy<&call::send, &call::on_failed> calls;
 };
 
+/// Has one entry, which expires.
+struct map_entry : owner {
+  explicit map_entry(timer_service& service) : owner{service}, timer{service, *this} {}
+  void on_expired(int, int) noexcept { on_time(); }
+  int start(nanoseconds limit) {
+    timer.close();
+    if (const int error = timer.open({.capacity = 1, .limit = limit})) return error;
+    return timer.insert(1, 1);
+  }
+
+  struct map : tickwheel::expiring_map<int, int, &map_entry::on_expired> {
+    using base = tickwheel::expiring_map<int, int, &map_entry::on_expired>;
+    using base::base;
+    bool armed() const { return contains(1); }
+    bool cancel() {
+      const bool was_armed = armed();
+      close();
+      return was_armed;
+    }
+  } timer;
+};
+
 /// On a closed pool, which refuses the work when it is due.
 struct offload : owner {
   explicit offload(timer_service& service) : owner{service}, timer{service, pool, *this} {}
