@@ -106,6 +106,8 @@ struct tcp_connect {
 
   bool is_ready(ssize_t& answer) const noexcept {
     if (on == nullptr || !on->is_open()) return answer = UV_ECANCELED, true;
+    if (on->is_writing()) return answer = UV_EBUSY, true;
+    if (on->is_connected()) return answer = UV_EISCONN, true;  // Linux may answer 0, also for another address
     return false;
   }
   int begin(tcp_wait& wait, const tcp_limit& limit) const noexcept { return on->begin_connect(*to, wait, limit); }
@@ -193,7 +195,8 @@ class tcp_socket {
   /// Returns the handle, for functions of libuv such as uv_tcp_nodelay. Requires: open.
   uv_tcp_t* handle() const noexcept { return &owner_.get()->tcp(); }
 
-  /// Connects to `to`. Results in 0 or an error. After an error `open` the socket anew, after `close`.
+  /// Connects to `to`. Results in 0 or an error. UV_EISCONN: it is connected, and stays so. After any other error `close` the socket,
+  /// and `open` it anew before the next connect.
   template <tcp_address Address>
   tcp_awaitable<detail::tcp_connect> connect(const Address& to, tcp_limit limit = {}) const noexcept {
     return {{owner_.get(), &detail::plain_address(to)}, limit};
@@ -211,6 +214,12 @@ class tcp_socket {
   tcp_awaitable<detail::tcp_write> write(std::span<const char> bytes, tcp_limit limit = {}) const noexcept {
     return {{owner_.get(), bytes}, limit};
   }
+
+  /// A string literal ends with a null character, which would be sent: pass a std::string_view. Pass an array of constants as a
+  /// std::span.
+  template <class Char, std::size_t Size>
+  requires std::same_as<Char, const char>
+  void write(Char (&)[Size], tcp_limit = {}) const = delete;
 
   /// Identifies the handler of limits in `timer_service::why`, `dump` and `on_slow_handler`.
   static timer::callback handler() noexcept { return detail::tcp_side::handler(); }

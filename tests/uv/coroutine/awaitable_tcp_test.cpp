@@ -80,6 +80,19 @@ TEST_F(awaitable_tcp, write_that_socket_takes_does_not_suspend) {
   EXPECT_EQ(timers.stats().armed, 0U);
 }
 
+template <class Bytes>
+constexpr bool can_write = requires(tickwheel::tcp_socket s, Bytes bytes) {
+  s.write(bytes);
+};
+
+TEST(awaitable_tcp_write, refuses_literal_whose_null_would_be_sent) {
+  static_assert(!can_write<const char(&)[6]>);
+  static_assert(can_write<char(&)[6]>);
+  static_assert(can_write<std::string_view>);
+  static_assert(can_write<std::span<const char, 6>>);
+  static_assert(can_write<const std::array<char, 6>&>);
+}
+
 TEST_F(awaitable_tcp, write_beyond_buffers_waits_until_all_is_taken) {
   connect();
   std::string bytes(8 << 20, '\0');
@@ -199,6 +212,21 @@ TEST_F(awaitable_tcp, second_connect_is_refused) {
   const routine c = connect_into(result, ours, address);
   const routine s = connect_into(second, ours, address);
   EXPECT_EQ(second, UV_EBUSY);
+}
+
+// The kernel answers 0 to the first of these, and stays connected to the first address.
+TEST_F(awaitable_tcp, connected_socket_refuses_connect) {
+  connect();
+  int of_theirs = unset;
+  const routine c = connect_into(result, ours, address);
+  const routine d = connect_into(of_theirs, theirs, address);
+  turn();
+  EXPECT_EQ(result, UV_EISCONN);
+  EXPECT_EQ(of_theirs, UV_EISCONN);
+  peer_sends("hello");
+  const routine r = read_into(got, ours, buffer);
+  turn_until([&] { return r.done(); });
+  EXPECT_EQ(got, 5);
 }
 
 TEST_F(awaitable_tcp, second_acceptor_is_refused) {

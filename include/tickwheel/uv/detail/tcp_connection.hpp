@@ -54,6 +54,12 @@ class tcp_connection final : public tcp_handle {
     const auto on_written = [](uv_write_t* r, int error) noexcept { of<tcp_connection>(r->handle).end_request(error); };
     return begun(uv_write(&request_.write, stream(), &all, 1, on_written));
   }
+  /// Asks the kernel only if a connect was begun.
+  bool is_connected() noexcept {
+    sockaddr_storage peer;
+    int size = sizeof peer;
+    return uv_is_readable(stream()) != 0 && uv_tcp_getpeername(&tcp(), reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+  }
   int begin_connect(const sockaddr& to, tcp_wait& wait, const tcp_limit& limit) noexcept {
     if (const int error = out_.begin(wait, limit)) return error;
     const auto on_connected = [](uv_connect_t* r, int error) noexcept {
