@@ -178,6 +178,9 @@ class call_policy : private detail::policy_calls {
  private:
   static int attempt(policy_call& c, call_attempt a) noexcept {
     static_assert(std::derived_from<call, policy_call>, "a call of a call_policy must derive from policy_call");
+    static_assert(
+        requires(call & of) { (of.*Attempt)(a); },
+        "the two handlers of a call_policy must be members of one class: name both in the class of the call");
     return (static_cast<call&>(c).*Attempt)(a);
   }
   static void failed(policy_call& c, int error) noexcept { (static_cast<call&>(c).*Failed)(error); }

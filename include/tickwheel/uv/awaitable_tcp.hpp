@@ -190,9 +190,9 @@ class tcp_socket {
   /// Closes it. Coroutines that wait for it are resumed with UV_ECANCELED, in the close phase of the loop's iteration, not in this
   /// call. Idempotent.
   void close() noexcept { owner_.close(); }
-  /// Returns true between `open` and `close`. A connect or write that was given up has closed the socket.
+  /// Returns true between `open` and `close`. A connect or write that was given up, or whose limit has passed, has closed the socket.
   bool is_open() const noexcept { return owner_.is_open(); }
-  /// Returns the handle, for functions of libuv such as uv_tcp_nodelay. Requires: open.
+  /// Returns the handle, for functions of libuv such as uv_tcp_nodelay. Its `data` belongs to the socket. Requires: open.
   uv_tcp_t* handle() const noexcept { return &owner_.get()->tcp(); }
 
   /// Connects to `to`. Results in 0 or an error. UV_EISCONN: it is connected, and stays so. After any other error `close` the socket,
@@ -331,12 +331,13 @@ class tcp_listener {
   void close() noexcept { owner_.close(); }
   /// Returns true between `open` and `close`.
   bool is_open() const noexcept { return owner_.is_open(); }
-  /// Returns the handle, for functions of libuv such as uv_tcp_getsockname. Requires: open.
+  /// Returns the handle, for functions of libuv such as uv_tcp_getsockname. Its `data` belongs to the listener. Requires: open.
   uv_tcp_t* handle() const noexcept { return &owner_.get()->tcp(); }
 
   /// Waits for a connection, and opens `into` with it, on the loop and service of this listener. An open `into` is closed first. Takes
   /// the allocation of `tcp_socket::open`. Results in 0, or in an error as the operations of `tcp_socket`. After an error the listener
-  /// stays open, and a connection that was not taken waits for the next `accept`.
+  /// stays open, and a connection that was not taken waits for the next `accept`. If the process has no descriptor left, libuv
+  /// accepts and closes the connections that wait in the kernel. `accept` then goes on waiting, and takes a later connection.
   tcp_awaitable<detail::tcp_accept> accept(tcp_socket& into, tcp_limit limit = {}) const noexcept {
     return {{owner_.get(), &into}, limit};
   }
