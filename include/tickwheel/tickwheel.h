@@ -220,10 +220,14 @@ typedef struct tw_service_stats_s {
   uint64_t remote_ran;       /* posts whose callback ran */
   uint64_t remote_withdrawn; /* posts cancelled */
   uint64_t remote_cancelled; /* posts that had not run when the service closed */
+  uint64_t busy_ns;          /* time of the loop outside of its polls; may miss a millisecond of each iteration */
+  uint64_t idle_ns;          /* time of the loop in its polls */
+  uint64_t iterations;       /* iterations of the loop, in which those times were spent */
+  uint64_t longest_ns;       /* the longest busy time of an iteration */
 } tw_service_stats_t;
 
 /* Writes the counters to `stats`. `size` is sizeof *stats. A later version may have more counters: those that this version does
- * not know are set to 0. Copies about 8 KB of histograms.
+ * not know are set to 0. Copies about 12 KB of histograms.
  *
  * 0: success.
  * UV_EINVAL: a pointer is null.

@@ -38,6 +38,10 @@ tw_service_stats_t to_c(const service_stats& from) noexcept {
   to.remote_ran = from.remote_ran;
   to.remote_withdrawn = from.remote_withdrawn;
   to.remote_cancelled = from.remote_cancelled;
+  to.busy_ns = to_ns(from.busy);
+  to.idle_ns = to_ns(from.idle);
+  to.iterations = from.iterations.count();
+  to.longest_ns = to_ns(from.iterations.max());
   return to;
 }
 

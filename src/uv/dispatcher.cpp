@@ -33,6 +33,8 @@ constexpr std::size_t longest_stride = handler_log::capacity;
   stall_grace_ = options.stall_grace;
   passes_ = carried_ = wakeups_ = stalls_ = 0;
   stalled_ = {};
+  load_.open(timers_.time().stamp());
+  slowest_in_longest_ = {};
   driver_tells_unread_ = timers_.source().left_unread() != driver::unread::unknown;
   timers_.entries().on_fire(&on_fire, this);
 }
@@ -43,6 +45,10 @@ constexpr std::size_t longest_stride = handler_log::capacity;
   stats.wakeups = wakeups_;
   stats.stalls = stalls_;
   stats.stalled = stalled_;
+  stats.busy = load_.busy();
+  stats.idle = load_.idle();
+  stats.slowest_in_longest = slowest_in_longest_;
+  stats.iterations = {load_.iterations(), tick_length::at_most(std::chrono::nanoseconds{1})};
 }
 
 // The wheel knows neither loop nor clock. It says when a timer fires.
@@ -96,6 +102,14 @@ void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
     trace_stall(stall);
 }
 
+// A driver that rounds the end of its poll up hides short iterations. A time that was read after that poll does not.
+clock::time_point dispatcher::take_poll_end() noexcept {
+  const driver& source = timers_.source();
+  const clock::time_point first_read = timers_.time().take_first_read();
+  const clock::time_point polled = source.poll_ended_at();
+  return source.poll_ended_error().count() == 0 ? polled : std::min(polled, first_read);
+}
+
 // Idle time leaves out all of it, because nobody was listening.
 [[gnu::cold]] void dispatcher::on_resumed(clock::time_point left, clock::time_point entered) noexcept {
   const driver& source = timers_.source();
@@ -103,6 +117,8 @@ void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
   const std::chrono::nanoseconds busy = left - polled;
   count_stall(busy > stall_grace_ ? busy - stall_grace_ : std::chrono::nanoseconds{});
   verdict_.busy_for(busy, source.poll_ended_error());
+  const clock::time_point poll_end = take_poll_end();
+  if (load_.resume(poll_end, left, entered)) slowest_in_longest_ = log_.lateness().slowest_since(poll_end);
   timers_.time().resume(polled, entered);
   log_.lateness().resumed(entered);
 }
@@ -112,6 +128,8 @@ void dispatcher::on_iteration(clock::time_point now) noexcept {
   active_before_turn_ = take_activity();
   const driver& source = timers_.source();
   const clock::time_point polled = source.poll_ended_at();
+  const clock::time_point poll_end = take_poll_end();
+  if (load_.end_iteration(poll_end, now)) slowest_in_longest_ = log_.lateness().slowest_since(poll_end);
   count_stall(timers_.time().end_iteration(polled, now));
   verdict_.busy_for(now - polled, source.poll_ended_error());
   log_.lateness().polled(polled);
@@ -230,6 +248,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   ++passes_;
   timers_.begin_pass();
   timers_.time().keep_stamps();
+  timers_.time().has_polled_by(now);
   begin_verdicts(stamp, now);
   wheel& entries = timers_.entries();
   // advances to the present, where handlers arm; but not before posted calls that wait for input as timers do, because they are

@@ -56,6 +56,8 @@ void timer_service::start(driver& on, detail::post_queue& queue, const service_o
   queue.open(on);
   dispatcher_.posts().open(queue);
   stats_ = {};
+  stats_.max_armed = options.max_armed;
+  stats_.max_queued = options.max_queued;
   on.bind(dispatcher_);
   timers().open(on, options);
   dispatcher_.open(options);

@@ -766,6 +766,20 @@ TIMER_TEST(stats_size_may_be_older_or_newer) {
   CHECK_EQUAL(stats.unknown, 0);
 }
 
+TIMER_TEST(busy_and_idle_time_are_told) {
+  first.then = take_two_milliseconds;
+  CHECK_EQUAL(start(&first, 20, 0), 0);
+  run();
+  CHECK_EQUAL(start(&second, 0, 0), 0); /* the iteration that it took counts once the loop runs again */
+  run();
+  const tw_service_stats_t stats = counts();
+  CHECK(stats.busy_ns >= 2000000);
+  CHECK(stats.idle_ns >= 15000000);
+  CHECK(stats.iterations >= 2);
+  CHECK(stats.longest_ns >= 2000000);
+  CHECK(stats.longest_ns <= stats.busy_ns);
+}
+
 TIMER_TEST(lateness_and_handler_time_are_told) {
   CHECK_EQUAL(tw_service_handler_time_ns(&service, 1), 0);
   CHECK_EQUAL(tw_service_lateness_ns(&service, 1), 0);

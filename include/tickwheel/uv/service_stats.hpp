@@ -6,6 +6,7 @@
 
 #include <tickwheel/core/log_histogram.hpp>
 #include <tickwheel/core/ticks.hpp>
+#include <tickwheel/uv/slow_handler.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -75,6 +76,22 @@ struct service_stats {
   /// How long handlers took. Includes posted calls and the checks of idle timeouts. Does not include a handler that closed or
   /// destroyed its service.
   duration_histogram handler_time;
+
+  /// Time of the loop outside of its polls, in iterations that have ended. `busy / (busy + idle)` tells how busy the loop is. Time
+  /// outside `uv_run` is in neither. Between two calls of UV_RUN_ONCE or UV_RUN_NOWAIT on a loop that is alive it is busy time.
+  /// On a `manual_driver` it is exact. On a loop the busy time of an iteration begins at the first touch, `now()` or pass in it.
+  /// Without these it begins when libuv's own time says, rounded up to a millisecond. So an iteration in which the service was not
+  /// used counts up to a millisecond too little.
+  std::chrono::nanoseconds busy{};
+  std::chrono::nanoseconds idle{};  ///< time of the loop in its polls
+  /// How long each iteration of the loop was busy. `max()` is the longest one.
+  duration_histogram iterations;
+  /// The slowest handler of the longest iteration. Null and zero: none of its handlers was slow (`slow_handler`), so that other
+  /// callbacks of the loop took the time.
+  slow_handler slowest_in_longest{};
+
+  std::size_t max_armed = 0;   ///< the option
+  std::size_t max_queued = 0;  ///< the option
 };
 
 }  // namespace tickwheel

@@ -8,12 +8,14 @@
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/uv/detail/armed_timers.hpp>
 #include <tickwheel/uv/detail/handler_log.hpp>
+#include <tickwheel/uv/detail/loop_load.hpp>
 #include <tickwheel/uv/detail/post_delivery.hpp>
 #include <tickwheel/uv/detail/verdict_stamp.hpp>
 #include <tickwheel/uv/driver.hpp>
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/service_options.hpp>
 #include <tickwheel/uv/service_stats.hpp>
+#include <tickwheel/uv/slow_handler.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -81,6 +83,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handlers(clock::time_point now) noexcept;
+  clock::time_point take_poll_end() noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   void trace_stall(std::chrono::nanoseconds stall) const noexcept;
   static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
@@ -109,6 +112,8 @@ class TICKWHEEL_API dispatcher final : public driver::client {
 
   post_delivery posts_;
   mutable handler_log log_;  // is brought up to date when it is asked for
+  loop_load load_;
+  slow_handler slowest_in_longest_{};
 
   std::uint64_t passes_ = 0;
   std::uint64_t carried_ = 0;

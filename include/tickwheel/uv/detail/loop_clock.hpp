@@ -33,6 +33,7 @@ class TICKWHEEL_API loop_clock {
     epoch_ = on.epoch();
     keep_stamps();
     read();
+    first_read_ = time_point::max();
   }
 
   /// From here on the time stands still.
@@ -85,6 +86,12 @@ class TICKWHEEL_API loop_clock {
   /// Forgets the time of this iteration, so that the next `now` reads the clock.
   void expire() noexcept { stamp_epoch_ = ~*epoch_; }
 
+  /// The clock read `now`, and the poll of this iteration has certainly ended.
+  void has_polled_by(time_point now) noexcept { first_read_ = std::min(first_read_, now); }
+
+  /// Returns the first time that was read after the poll of this iteration; `time_point::max()`: none was. Then forgets it.
+  time_point take_first_read() noexcept { return std::exchange(first_read_, time_point::max()); }
+
   /// Returns true if the clock was read since the last call.
   bool take_was_read() noexcept { return std::exchange(was_read_, false); }
 
@@ -108,6 +115,7 @@ class TICKWHEEL_API loop_clock {
   mutable nanoseconds stall_{};                   // of the running iteration, up to the last query
   std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken in this epoch of the driver is not kept
   mutable bool was_read_ = false;
+  mutable time_point first_read_ = time_point::max();  // after the poll of this iteration
 
   // The time of this iteration, and the driver's epoch at that time. The epoch also changes when a poll returns. Otherwise a
   // stamp that a prepare callback after ours asks for would survive a long poll. These are the last members, so that a service
