@@ -86,8 +86,8 @@ struct service_stats {
   std::chrono::nanoseconds idle{};  ///< time of the loop in its polls
   /// How long each iteration of the loop was busy. `max()` is the longest one.
   duration_histogram iterations;
-  /// The slowest handler of the longest iteration. Null and zero: none of its handlers was slow (`slow_handler`), so that other
-  /// callbacks of the loop took the time.
+  /// The slow handler that took most of the longest iteration, with all its calls in it. Null and zero: none of its handlers was slow
+  /// (`slow_handler`), so that other callbacks of the loop took the time.
   slow_handler slowest_in_longest{};
 
   std::size_t max_armed = 0;   ///< the option
