@@ -28,6 +28,20 @@ constexpr std::uint64_t partitions = 16;
 constexpr std::size_t fat_tasks = 40;
 constexpr std::size_t fat_payload = 60'000;
 constexpr std::size_t held_ids = 100;
+
+// The database itself notes each start whose session is not a member: nothing else tells of a start of a buried node.
+constexpr const char* note_starts_of_strangers = R"(
+create table tickwheel.strangers(id text not null, session bigint);
+create function tickwheel.note_stranger() returns trigger language plpgsql as $$
+begin
+  if not exists (select from tickwheel.nodes n where n.session = new.session) then
+    insert into tickwheel.strangers values(new.id, new.session);
+  end if;
+  return null;
+end $$;
+create trigger note_stranger after update on tickwheel.tasks for each row when (old.state = 0 and new.state = 1)
+  execute function tickwheel.note_stranger())";
+
 constexpr std::array names{"kill",     "stop",     "network", "server", "fat",     "holder",
                            "opposite", "snapshot", "cut",     "clock",  "failover"};
 
@@ -57,6 +71,8 @@ class round final : private cluster::observer {
     settle();
     if (is_well() && options_.follows != standby::asynchronous) {
       processes_->effects().judge(database{conninfo()}, out_.broken);
+      for (const std::string& id : database{conninfo()}.run("select id from tickwheel.strangers").rows)
+        out_.broken.push_back("a session that is no member has begun a task: " + id);
       out_.effects = processes_->effects().effects();
       out_.effects_twice = processes_->effects().twice();
     }
@@ -109,6 +125,7 @@ class round final : private cluster::observer {
     }
     if (!first.run("create table tickwheel.effects(key text not null, token bigint not null)").is_ok())
       return fail("the table of effects cannot be made");
+    if (!first.run(note_starts_of_strangers).is_ok()) return fail("the trigger on starts cannot be made");
     for (member& m : processes_->members())
       if (m.is == role::client) processes_->start(m);
     if (has(fault::snapshot)) {
