@@ -200,8 +200,9 @@ struct finish_call : store_call {
     std::string error{};              ///< of `again` and `dead`: kept as the last error if it is not empty
   };
   std::vector<item> items;  ///< in: at most 1,000, each id once
-  std::vector<finish_result>
-      results;  ///< out: one per item. `finished`: done now, or `ended` is the token. Else `stale`.
+  /// out: one per item. `finished`: done now, or `ended` is the token. `unknown`: it was not written, and is to be sent again. Else
+  /// `stale`.
+  std::vector<finish_result> results;
   std::vector<pending_row>
       pending;  ///< out: the rows that are pending again. A store may leave this empty: the next look finds them.
 };

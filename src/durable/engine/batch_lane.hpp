@@ -81,7 +81,10 @@ class batch_lane {
   }
 
   static store_status status_of(const flight& f, std::size_t i) noexcept {
-    return i < f.carried_out ? store_status::ok : f.status;
+    if (i < f.carried_out) return store_status::ok;
+    if constexpr (requires { Traits::has_answer(f, i); })
+      if (f.status == store_status::ok && !Traits::has_answer(f, i)) return store_status::unknown;
+    return f.status;
   }
 
   static void answer_arrived(store_call& answered) noexcept {
@@ -213,6 +216,7 @@ struct finish_traits {
   }
   static void add(call& c, request& r) { c.items.push_back(r.what); }
   static void take(call& c, std::size_t i, request& r) noexcept { r.result = c.results[i]; }
+  static bool has_answer(const call& c, std::size_t i) noexcept { return c.results[i] != finish_result::unknown; }
 };
 
 }  // namespace tickwheel::durable::detail

@@ -164,7 +164,8 @@ TEST_F(postgres_lock, finish_of_a_held_row_is_never_stale) {
   c.items.push_back({.id = "held", .token = held, .how = durable::outcome::done});
   c.items.push_back({.id = "free", .token = free, .how = durable::outcome::done});
   call_runner{on}.run(own->store(), c);
-  EXPECT_EQ(c.status, store_status::unknown) << "one is finished, and one is not";
+  EXPECT_EQ(c.status, store_status::ok);
+  EXPECT_EQ(c.results, (std::vector{finish_result::unknown, finish_result::finished}));
   on.other().run("rollback");
   c.answers = 0;
   own->run(c);
@@ -503,10 +504,13 @@ TEST_F(postgres_log, line_of_each_verb_that_fails_is_written_once) {
 
 class postgres_trigger : public postgres_client {
  protected:
-  /// Puts two tasks, and lets a trigger raise an error with this SQLSTATE for each row whose id begins with "bad".
-  void refuse_bad(const std::string& sqlstate) {
+  void SetUp() override {
+    postgres_client::SetUp();
     own->put(due("bad"));
     own->put(due("good"));
+  }
+  /// Lets a trigger raise an error with this SQLSTATE for each row whose id begins with "bad".
+  void refuse_bad(const std::string& sqlstate) {
     on.other().run(
         "create function refuse() returns trigger language plpgsql as $$ begin if new.id like 'bad%' then "
         "raise exception 'not %', new.id using errcode = '" +
@@ -541,6 +545,20 @@ TEST_F(postgres_trigger, error_with_its_own_code_refuses_one_element) {
   EXPECT_EQ(put_three(),
             (std::vector{schedule_result::scheduled, schedule_result::refused, schedule_result::scheduled}));
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+}
+
+// The row is still running: nobody recovers it while its node lives, so the node must end it again.
+TEST_F(postgres_trigger, refused_finish_is_never_stale) {
+  const revision bad = own->begin("bad").token, good = own->begin("good").token;
+  refuse_bad("P0001");
+  asked<durable::finish_call> c;
+  c.items.push_back({.id = "bad", .token = bad, .how = durable::outcome::done});
+  c.items.push_back({.id = "good", .token = good, .how = durable::outcome::done});
+  own->run(c);
+  EXPECT_EQ(c.results, (std::vector{finish_result::unknown, finish_result::finished}));
+  EXPECT_EQ(own->get("bad")->state, task_state::running);
+  on.other().run("drop trigger refuse on tasks");
+  EXPECT_EQ(own->done("bad", bad), finish_result::finished);
 }
 
 // The server answers XX001 for a row whose payload cannot be read, for instance after a disk has lost a page.

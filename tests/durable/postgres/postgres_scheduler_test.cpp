@@ -133,6 +133,28 @@ TEST_F(postgres_cluster, role_that_loses_rights_goes_on_when_it_has_them_again) 
   on.other().run("drop owned by worker; drop role worker");
 }
 
+// Nobody else would end the start, because its node lives.
+TEST_F(postgres_cluster, end_that_a_trigger_refuses_is_sent_again) {
+  const auto a = make("a");
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  on.other().run(
+      "create function refuse() returns trigger language plpgsql as $$ begin if new.id = 'bad' and new.state = 3 then "
+      "raise exception 'not now'; end if; return new; end $$; "
+      "create trigger refuse before update on tasks for each row execute function refuse()");
+  schedule(*a, "bad", 0ms);
+  wait_until([&] { return a->started.contains("bad"); });
+  for (int i = 0; i < 20; ++i) schedule(*a, "good " + std::to_string(i), 0ms);
+  wait_until([&] { return a->of.stats().finished == 20; });
+  EXPECT_EQ(a->of.stats().stale, 0U);
+  EXPECT_EQ(a->of.stats().running, 1U);
+  on.other().run("drop trigger refuse on tasks");
+  wait_until([&] { return a->of.stats().running == 0; });
+  EXPECT_EQ(on.other().run("select state from tasks where id = 'bad'"), "3");
+  EXPECT_EQ(a->started["bad"], 1);
+  a->of.close();
+}
+
 TEST_F(postgres_cluster, client_function_wakes_the_owner) {
   const auto a = make("a", 10s, 1h);
   open(*a);

@@ -101,7 +101,12 @@ class finish_work final : public batch_work {
     }
     return !row.exists || row.state != task_state::running || row.rev != token;  // another client holds it
   }
-  void refuse(std::size_t) override {}  // stale
+  // the row is still running
+  void refuse(std::size_t i) override { asked().results[i] = finish_result::unknown; }
+  bool leave(std::size_t i) override {
+    refuse(i);
+    return true;
+  }
 };
 
 class release_work final : public work {
