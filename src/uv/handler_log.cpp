@@ -29,11 +29,13 @@ void handler_log::record_unsettled() noexcept {
 
 void handler_log::tell_slow(const binding_watch& binding) noexcept {
   const std::size_t count = std::exchange(untold_count_, 0);
+  in_stretch_ = true;  // a hook must not run the loop, as a handler must not
   for (std::size_t i = 0; i < count && hook_ != nullptr; ++i) {
     const slow_handler slow = untold_[i];
     hook_(context_, slow);
     if (binding.ended()) return;
   }
+  in_stretch_ = false;
 }
 
 }  // namespace tickwheel::detail

@@ -104,6 +104,15 @@ TEST_F(handler_log_test, stretch_within_a_stretch_stops_the_process) {
   EXPECT_DEATH(begin_stretch(), "tickwheel: timer_service: a handler ran the loop");
 }
 
+TEST_F(handler_log_test, hook_that_runs_the_loop_stops_the_process) {
+  run_for(1ms);
+  then = [this] { begin_stretch(); };
+  EXPECT_DEATH(tell(), "tickwheel: timer_service: a handler ran the loop");
+  then = nullptr;
+  tell();
+  run_for(1us);
+}
+
 TEST_F(handler_log_test, stretch_has_room_for_its_capacity_only) {
   begin_stretch();
   for (std::size_t i = 0; i < handler_log::capacity; ++i) begin();
