@@ -52,7 +52,7 @@ TEST_F(loop_load, each_iteration_counts_once) {
   EXPECT_EQ(iterations.max(), 7ms);
 }
 
-TEST_F(loop_load, longest_iteration_names_its_slowest_handler) {
+TEST_F(loop_load, longest_iteration_names_the_handler_that_took_most) {
   reopen({.time_per_pass = 1s});
   probe slow{timers, [&] { service.time.block(6ms); }}, slower{timers, [&] { service.time.block(9ms); }};
   slow.arm(1ms);
@@ -64,7 +64,7 @@ TEST_F(loop_load, longest_iteration_names_its_slowest_handler) {
   service.advance(1s);
   service.advance(0ns);
   EXPECT_EQ(timers.stats().iterations.max(), 15ms);
-  EXPECT_EQ(timers.stats().slowest_in_longest.took, 9ms);
+  EXPECT_EQ(timers.stats().slowest_in_longest.took, 15ms) << "both calls are of one handler";
   EXPECT_EQ(timers.stats().slowest_in_longest.handler, slower.timeout.handler());
   service.time.block(20ms);
   service.advance(0ns);
