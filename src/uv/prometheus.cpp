@@ -1,5 +1,9 @@
 #include <tickwheel/uv/prometheus.hpp>
 
+#include <tickwheel/core/wheel.hpp>
+
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <locale>
@@ -34,7 +38,17 @@ constexpr counter counters[] = {
     {"remote_cancelled", "Operations that had not run when the service closed.", &service_stats::remote_cancelled},
 };
 
+using namespace std::chrono_literals;
+
+// Whatever the tick, so that loops with different ticks can be added up.
+constexpr std::chrono::nanoseconds bounds[] = {1us, 2us,  5us,  10us, 20us,  50us,  100us, 200us, 500us, 1ms, 2ms,
+                                               5ms, 10ms, 20ms, 50ms, 100ms, 200ms, 500ms, 1s,    2s,    5s,  10s};
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
+
+double limit(std::size_t option) { return option == unlimited ? infinity : static_cast<double>(option); }
 
 class exposition {
  public:
@@ -55,36 +69,36 @@ class exposition {
     head(name, "_seconds", "histogram", help);
     for (const labelled_stats& one : all_) {
       const duration_histogram& h = one.stats.*of;
-      for (unsigned octave = 0; octave < 64; ++octave) {
-        const std::uint64_t units = (std::uint64_t{1} << octave) - 1;
-        const std::chrono::nanoseconds limit = h.unit() * static_cast<std::int64_t>(units);
-        if (limit > longest) break;
-        if (limit < shortest && units != 0) continue;
+      for (const std::chrono::nanoseconds limit : bounds)
         bucket(name, one.labels, h.count_up_to(limit), seconds(limit));
-      }
-      bucket(name, one.labels, h.count(), std::numeric_limits<double>::infinity());
+      bucket(name, one.labels, h.count(), infinity);
       sample(name, "_seconds_sum", one.labels, seconds(h.sum()));
       sample(name, "_seconds_count", one.labels, h.count());
     }
   }
 
  private:
-  static constexpr std::chrono::nanoseconds shortest = std::chrono::microseconds{1}, longest = std::chrono::minutes{1};
-
   template <class Value>
   void sample(const char* name, const char* suffix, std::string_view labels, Value value) {
     out_ << "tickwheel_" << name << suffix;
     if (!labels.empty()) out_ << '{' << labels << '}';
-    out_ << ' ' << value << '\n';
+    out_ << ' ';
+    number(value);
+    out_ << '\n';
   }
 
   void bucket(const char* name, std::string_view labels, std::uint64_t count, double limit) {
     out_ << "tickwheel_" << name << "_seconds_bucket{" << labels << (labels.empty() ? "" : ",") << "le=\"";
-    if (limit == std::numeric_limits<double>::infinity())
+    number(limit);
+    out_ << "\"} " << count << '\n';
+  }
+
+  void number(std::uint64_t value) { out_ << value; }
+  void number(double value) {
+    if (value == infinity)
       out_ << "+Inf";
     else
-      out_ << limit;
-    out_ << "\"} " << count << '\n';
+      out_ << value;
   }
 
   std::ostream& out_;
@@ -105,9 +119,21 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
     text.single(c.name, "_total", "counter", c.help, [&](const service_stats& s) { return s.*c.value; });
   text.single("stalled_seconds", "_total", "counter", "What stalls took beyond stall_grace.",
               [](const service_stats& s) { return seconds(s.stalled); });
-  text.single("timers_pending", "", "gauge", "Timers armed now.", [](const service_stats& s) { return s.pending; });
+  text.single("loop_busy_seconds", "_total", "counter", "Time of the loop outside of its polls.",
+              [](const service_stats& s) { return seconds(s.busy); });
+  text.single("loop_idle_seconds", "_total", "counter", "Time of the loop in its polls.",
+              [](const service_stats& s) { return seconds(s.idle); });
+  text.single("loop_longest_iteration_seconds", "", "gauge", "The longest busy time of an iteration so far.",
+              [](const service_stats& s) { return seconds(s.iterations.max()); });
+  text.single("timers_pending", "", "gauge", "Timers armed now.",
+              [](const service_stats& s) { return std::uint64_t{s.pending}; });
+  text.single("timers_limit", "", "gauge", "The option max_armed.",
+              [](const service_stats& s) { return limit(s.max_armed); });
+  text.single("remote_queue_limit", "", "gauge", "The option max_queued.",
+              [](const service_stats& s) { return limit(s.max_queued); });
   text.histogram("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
   text.histogram("handler", "How long handlers took.", &service_stats::handler_time);
+  text.histogram("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
 
   out.precision(precision);
   out.flags(flags);

@@ -27,11 +27,16 @@ struct labelled_stats {
   const service_stats& stats;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): a view, as the other
 };
 
-/// Writes the text exposition format, version 0.0.4. Counters are named `tickwheel_..._total`, the gauge is
-/// `tickwheel_timers_pending`, and the histograms are `tickwheel_lateness_seconds` and `tickwheel_handler_seconds`. Their buckets
-/// are powers of two of their unit, so they are exact. Labels are written unchanged: the caller escapes quotes in values.
-/// *Thread safety:* the thread that owns the stats. Throws what the stream throws. Not for a hot path, because streams may
-/// allocate.
+/// Writes the text exposition format, version 0.0.4. Counters are named `tickwheel_..._total`. The gauges are
+/// `tickwheel_timers_pending`, its limit `tickwheel_timers_limit`, `tickwheel_remote_queue_limit`, and
+/// `tickwheel_loop_longest_iteration_seconds`. A limit that was not set is `+Inf`. The histograms are
+/// `tickwheel_lateness_seconds`, `tickwheel_handler_seconds` and `tickwheel_loop_iteration_seconds`. docs/operating.md lists all.
+///
+/// The buckets end at 1, 2 and 5 of each power of ten, from a microsecond to ten seconds, whatever the tick. A duration just below
+/// such a bound may count in the next bucket: if less than an eighth of the bound, or less than a tick of `lateness`, is between.
+///
+/// Labels are written unchanged: the caller escapes quotes in values. *Thread safety:* the thread that owns the stats. Throws
+/// what the stream throws. Not for a hot path, because streams may allocate.
 TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);
 /// As above, for one service and without labels.
 TICKWHEEL_API void write_prometheus(std::ostream&, const service_stats&);

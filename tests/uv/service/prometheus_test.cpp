@@ -39,7 +39,40 @@ TEST_F(prometheus_text, has_each_counter) {
   EXPECT_THAT(text, HasSubstr("tickwheel_stalled_seconds_total 1\n"));
 }
 
-TEST_F(prometheus_text, histograms_are_cumulative_and_exact) {
+TEST_F(prometheus_text, has_the_load_of_the_loop) {
+  service.advance(2s);
+  service.time.block(500ms);
+  service.advance(0ns);
+  const std::string text = text_of(timers.stats());
+  EXPECT_THAT(text,
+              HasSubstr("# TYPE tickwheel_loop_busy_seconds_total counter\ntickwheel_loop_busy_seconds_total 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_loop_idle_seconds_total 2\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_loop_longest_iteration_seconds 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_loop_iteration_seconds_sum 0.5\n"));
+}
+
+TEST_F(prometheus_text, limits_are_gauges) {
+  EXPECT_THAT(text_of(timers.stats()), HasSubstr("# TYPE tickwheel_timers_limit gauge\ntickwheel_timers_limit +Inf\n"));
+  reopen({.max_armed = 2'000'000, .max_queued = 500});
+  EXPECT_THAT(text_of(timers.stats()), HasSubstr("tickwheel_timers_limit 2000000\n"));
+  EXPECT_THAT(text_of(timers.stats()), HasSubstr("tickwheel_remote_queue_limit 500\n"));
+}
+
+TEST_F(prometheus_text, bucket_bounds_are_round_for_each_tick) {
+  std::set<std::string> bounds[2];
+  for (std::set<std::string>& of : bounds) {
+    std::istringstream lines{text_of(timers.stats())};
+    for (std::string line; std::getline(lines, line);)
+      if (const auto at = line.find("lateness_seconds_bucket{"); at != std::string::npos) of.insert(line);
+    reopen({.tick = 1s});
+  }
+  EXPECT_EQ(bounds[0], bounds[1]);
+  EXPECT_EQ(bounds[0].size(), 23U);
+  for (const char* const round : {"1e-06", "0.0005", "0.001", "0.2", "10", "+Inf"})
+    EXPECT_EQ(bounds[0].count("tickwheel_lateness_seconds_bucket{le=\"" + std::string{round} + "\"} 0"), 1U) << round;
+}
+
+TEST_F(prometheus_text, histograms_are_cumulative) {
   probe quick{timers}, slow{timers, [&] { service.time.block(8ms); }};
   quick.arm(1ms);
   slow.arm(2ms);
@@ -51,7 +84,7 @@ TEST_F(prometheus_text, histograms_are_cumulative_and_exact) {
     if (line.rfind(bucket, 0) == 0)
       counts[std::strtod(line.c_str() + bucket.size(), nullptr)] = std::atoi(line.c_str() + line.rfind(' '));
   ASSERT_GT(counts.size(), 20U);
-  for (const auto& [limit, count] : counts) EXPECT_EQ(count, limit < 0.008 ? 1 : 2) << limit;
+  for (const auto& [limit, count] : counts) EXPECT_EQ(count, limit < 0.01 ? 1 : 2) << limit;
   EXPECT_EQ(counts.rbegin()->second, 2);
   EXPECT_THAT(lines.str(), HasSubstr("tickwheel_handler_seconds_sum 0.008\ntickwheel_handler_seconds_count 2\n"));
   EXPECT_THAT(lines.str(), HasSubstr("_bucket{le=\"+Inf\"} 2\n"));
@@ -72,7 +105,7 @@ TEST_F(prometheus_text, has_one_type_per_metric_and_a_sample_per_loop) {
       EXPECT_TRUE(types.insert(line).second) << line;
     }
   }
-  EXPECT_EQ(types.size(), 18U);
+  EXPECT_EQ(types.size(), 24U);
 }
 
 /// As of a country that groups digits, with whatever is installed.
