@@ -29,6 +29,9 @@ clock_packages=(faketime)
 # looks at the site of ./dev docs
 browser_packages=(chromium chromium-driver python3-selenium)
 
+# checks the alert rules and the dashboard
+monitoring_packages=(prometheus)
+
 # needs PACKAGE...: installs the missing ones
 needs() {
   if ! command -v dpkg-query >/dev/null; then
