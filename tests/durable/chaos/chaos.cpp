@@ -11,7 +11,7 @@
 //             77  PostgreSQL is not installed
 #include "../crash/judge/journal.hpp"
 #include "../crash/judge/judge.hpp"
-#include "repeats.hpp"
+#include "judge/repeats.hpp"
 #include "round.hpp"
 
 #include <signal.h>

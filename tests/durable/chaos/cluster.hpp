@@ -3,9 +3,9 @@
 
 #include "../crash/parent/orders.hpp"
 #include "disk_watch.hpp"
-#include "effects.hpp"
+#include "judge/effects.hpp"
+#include "judge/merged_journal.hpp"
 #include "member.hpp"
-#include "merged_journal.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Counts the starts in the journal of a cluster that were repeated, and measures how fast they were.
 #pragma once
 
-#include "../crash/judge/journal.hpp"
+#include "../../crash/judge/journal.hpp"
 
 #include <chrono>
 #include <cstddef>
