@@ -11,7 +11,7 @@
 // The lines that it writes are those of a scheduler, see `journal.hpp`. A transaction that was rolled back is `unavailable`, and one
 // whose commit has no answer `unknown`.
 #include "../crash/child/commanded_scheduler.hpp"
-#include "database.hpp"
+#include "server/database.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "round.hpp"
 
 #include "cluster.hpp"
-#include "database.hpp"
+#include "server/database.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // until all tasks are over. The parent chooses all requests, and merges the journals.
 #pragma once
 
-#include "servers.hpp"
+#include "server/servers.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The effects that SQL clients wrote in the transactions that ended starts.
 #pragma once
 
-#include "../database.hpp"
+#include "../server/database.hpp"
 
 #include <cstddef>
 #include <string>

@@ -1,7 +1,7 @@
 // The PostgreSQL servers of the rounds.
 #pragma once
 
-#include "../postgres/test_server.hpp"
+#include "../../postgres/test_server.hpp"
 
 #include <cstdint>
 #include <memory>
