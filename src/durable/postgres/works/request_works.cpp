@@ -92,9 +92,8 @@ class put_work final : public batch_work {
   bool decide(std::size_t i, const known_row& row) override {
     schedule_result& result = asked().results[i].result;
     const bool keeps = asked().items[i].conflict == on_conflict::keep;
-    if (row.is_forgotten) {
-      return false;  // another client holds it, perhaps to purge it
-    } else if (!row.exists) {
+    if (row.is_forgotten) return false;  // another client holds it, perhaps to purge it
+    if (!row.exists) {
       if (++missing_[i] < most_missing) return false;  // it has just been purged
       result = schedule_result::refused;
     } else if (keeps) {
