@@ -48,6 +48,12 @@ TEST(repeats, measure_a_takeover_after_a_kill) {
   EXPECT_EQ(found.longest_takeover.count(), 800);
 }
 
+TEST(repeats, measure_a_takeover_from_the_start_of_the_oldest_node) {
+  const auto found = repeated_after("end 100 9 1\nstart 300 1\nend 400 9 2\nstart 500 2\n");
+  EXPECT_EQ(found.takeovers, 1U);
+  EXPECT_EQ(found.longest_takeover.count(), 600);
+}
+
 TEST(repeats, name_the_last_trouble_of_the_process) {
   const auto found = repeated_after("trouble 50 1 network\ntrouble 60 1 stopped\ntrouble 70 2 slow\n");
   EXPECT_EQ(found.by_cause.at("stopped"), 1U);

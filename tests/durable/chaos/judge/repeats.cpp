@@ -1,7 +1,9 @@
 #include "repeats.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace chaos {
 
@@ -20,10 +22,20 @@ struct trouble {
   crash::nanoseconds wall = 0;
 };
 
+// The processes that begin tasks: these watch each other.
+std::unordered_set<unsigned> nodes_of(const crash::journal& j) {
+  std::unordered_set<unsigned> nodes;
+  for (const crash::event& e : j.events)
+    if (e.kind == crash::event_kind::entered) nodes.insert(e.process);
+  return nodes;
+}
+
 }  // namespace
 
 repeats find_repeats(const crash::journal& j) {
   repeats out;
+  const std::unordered_set<unsigned> nodes = nodes_of(j);
+  std::unordered_map<unsigned, crash::nanoseconds> alive_since;  // the nodes that run
   std::unordered_map<std::string_view, last_start> starts;
   std::unordered_map<unsigned, trouble> troubles;  // 0: of any process
   for (std::size_t i = 0; i != j.events.size(); ++i) {
@@ -33,7 +45,11 @@ repeats find_repeats(const crash::journal& j) {
         troubles[e.process] = {i, e.cause, e.wall};
         out.is_slow = out.is_slow || e.cause == "slow";
         break;
+      case crash::event_kind::start:
+        if (nodes.contains(e.process)) alive_since[e.process] = e.wall;
+        break;
       case crash::event_kind::end:
+        alive_since.erase(e.process);
         troubles[e.process] = {i, "killed", e.wall};
         break;
       case crash::event_kind::asked:  // a retry that the handler wants repeats nothing
@@ -53,7 +69,10 @@ repeats find_repeats(const crash::journal& j) {
           ++out.by_cause[is_known ? std::string{why.cause} : "none"];
           // the third start is one of a task that runs alone
           if (is_known && why.cause == "killed" && e.attempt == 2) {
-            const std::chrono::nanoseconds took{e.wall - why.wall};
+            // If all that watched the dead one have died as well, a node that started later watches from its own start.
+            crash::nanoseconds watched_since = e.wall;
+            for (const auto& [process, since] : alive_since) watched_since = std::min(watched_since, since);
+            const std::chrono::nanoseconds took{e.wall - std::max(why.wall, watched_since)};
             ++out.takeovers;
             if (took > out.longest_takeover) {
               out.longest_takeover = took;
