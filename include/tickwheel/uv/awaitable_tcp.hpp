@@ -130,6 +130,7 @@ class [[nodiscard]] tcp_awaitable : private detail::tcp_wait {
  public:
   /// The result of an operation with a limit.
   tcp_awaitable(const Operation& operation, const tcp_limit& limit) noexcept : operation_{operation}, limit_{limit} {}
+  /// Takes an operation that was not awaited.
   tcp_awaitable(tcp_awaitable&&) noexcept = default;
   tcp_awaitable& operator=(tcp_awaitable&&) = delete;
   ~tcp_awaitable() {
@@ -184,7 +185,7 @@ class tcp_socket {
   /// 0: it is open. UV_EALREADY: it was open before. UV_ENOMEM: there is no memory.
   /// UV_ECANCELED: the service is closed, or on a driver without a loop.
   [[nodiscard]] int open(timer_service& timers) noexcept { return owner_.open(timers); }
-  /// As above, on `loop`: for tests, whose service has manual time.
+  /// As `tcp_socket::open(timer_service&)`, on `loop`: for tests, whose service has manual time.
   [[nodiscard]] int open(uv_loop_t& loop, timer_service& timers) noexcept { return owner_.open(loop, timers); }
 
   /// Closes it. Coroutines that wait for it are resumed with UV_ECANCELED, in the close phase of the loop's iteration, not in this
