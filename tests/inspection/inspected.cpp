@@ -40,7 +40,7 @@ struct session {
 
 }  // namespace inspected
 
-// What gdb is asked to show. They are not in functions, so that no optimisation removes them.
+// The objects that gdb is asked to show. They are not in functions, so that no optimisation removes them.
 tickwheel::timer_service never_opened;
 tickwheel::timer_service closed;
 tickwheel::manual_service manual;

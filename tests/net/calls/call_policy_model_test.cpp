@@ -275,7 +275,7 @@ class simulation {
     EXPECT_LE(taken_ * 100, earned);
   }
 
-  // What becomes of an attempt.
+  // The fate of an attempt.
   int decide(call& c, call_attempt a) {
     const auto later = [&](kind what) {
       answers_.push({now() + any_time(), a.id, what, one_in(8) ? any_time() : 0ns});

@@ -7,7 +7,7 @@
 
 namespace tickwheel::durable::postgres {
 
-/// What a connection of a store is for.
+/// The purpose of a connection of a store.
 enum class link_role : std::uint8_t {
   starts,    ///< begin, finish, release
   requests,  ///< put, cancel, revive, get, list, purge
