@@ -1,7 +1,7 @@
 // A program whose tickwheel is of another version than the printers of gdb.
 namespace tickwheel {
 class wheel {
-  int fields = 1;
+  [[maybe_unused]] int fields = 1;
 };
 }  // namespace tickwheel
 
