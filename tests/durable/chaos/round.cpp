@@ -383,8 +383,17 @@ class round final : private cluster::observer {
     snapshot_.reset();
     for (member& m : processes_->members())
       if (m.heals_at) processes_->heal(m);
+    if (!has(fault::clock)) return;
     // what is due when the clock was ahead is due again
-    if (has(fault::clock)) set_clock(largest_ahead_ + 1000 * crash::millisecond);
+    set_clock(largest_ahead_ + 1000 * crash::millisecond);
+    cancel_waiting_clients();
+  }
+
+  // The server measures deadlock_timeout by its wall clock. It does not find a deadlock that began before the clock went back by an hour.
+  void cancel_waiting_clients() const {
+    (void)database{conninfo()}.run(
+        "select pg_cancel_backend(pid) from pg_stat_activity where application_name ~ '^client' and wait_event_type = "
+        "'Lock'");
   }
 
   // --- the end
