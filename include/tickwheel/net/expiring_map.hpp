@@ -231,7 +231,8 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
   bool is_open() const noexcept { return queue_.capacity() != 0; }
 
   /// Adds an entry. Key and value are copied or moved only if the answer is 0; so an entry that was refused stays with the
-  /// caller. Copies must be noexcept: write `insert(std::string{name}, ...)` for a string that you keep.
+  /// caller. Only a key of another type is converted first, and does not come back. Copies must be noexcept: write
+  /// `insert(std::string{name}, ...)` for a string that you keep.
   ///
   /// 0: it was added. On an error only the count of refused entries has changed.
   /// UV_EEXIST: the map has this key.

@@ -15,8 +15,9 @@
 //   task serve(tickwheel::tcp_listener& listener) {
 //     for (;;) {
 //       tickwheel::tcp_socket peer;
-//       if (co_await listener.accept(peer) != 0) co_return;
-//       echo(std::move(peer));
+//       const int error = co_await listener.accept(peer);
+//       if (error == UV_ECANCELED) co_return;                     // the listener was closed
+//       if (error == 0) echo(std::move(peer));
 //     }
 //   }
 //
