@@ -8,10 +8,11 @@ from errors import ReportError
 
 # in the order of the tables
 OURS = ("wheel", "wheel_hashed", "timer_at", "timer", "timer_slack", "timer_c")
-PEERS = ("libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "priority_queue")
+PEERS = ("libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "priority_queue", "btree", "plain_hashed",
+         "plain_hierarchical")
 SUBJECTS = OURS + PEERS
 FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")
-WORKLOADS = ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause", "wait", "sparse")
+WORKLOADS = ("rearm", "arm_cancel", "request", "touch", "touch_30s", "arm", "fire", "lifecycle", "pause", "wait", "sparse")
 FLOOR = "floor"  # a workload without timers, whose subjects are FLOORS
 FENCED = "_fenced"  # behind the name of a workload
 

@@ -52,7 +52,7 @@ class Plan:
     sizes: tuple  # of N; workloads that have but one are measured at that
     fenced_sizes: tuple
     subjects: tuple  # those that wheel_bench is asked for; none: all
-    largest: dict  # by subject: the N beyond which it is left out
+    largest: dict  # by subject, or workload/subject: the N beyond which it is left out
     main_from: int  # the N from which on only MAIN take part
     repetitions: int  # at most
     minutes: float  # after which nothing of wheel_bench is begun again
@@ -74,7 +74,7 @@ class Plan:
             return n == 1 or n in self.sizes
         if workload.endswith(FENCED):
             return n in self.fenced_sizes and subject in MAIN
-        if self.subjects and subject not in self.subjects or n > self.largest.get(subject, n):
+        if self.subjects and subject not in self.subjects or n > min(self.largest.get(subject, n), self.largest.get(f"{workload}/{subject}", n)):
             return False
         if n >= self.main_from and workload in LONG:
             return False
@@ -86,7 +86,7 @@ FULL = Plan(
     sizes=(1000, 10_000, 100_000, MILLION, 10 * MILLION),
     fenced_sizes=(1000, 100_000, MILLION),
     subjects=(),
-    largest={"wheel_hashed": 100_000},
+    largest={"wheel_hashed": 100_000, "plain_hashed": 100_000, "touch_30s/plain_hashed": 10_000},
     main_from=10 * MILLION,
     repetitions=5,
     minutes=15,
@@ -113,7 +113,8 @@ QUICK = Plan(
     name="quick",
     sizes=(1000, 10_000),
     fenced_sizes=(10_000,),
-    subjects=("wheel", "timer_at", "timer", "timer_slack", "libuv", "libevent", "libevent_common", "libev", "asio", "multimap"),
+    subjects=("wheel", "timer_at", "timer", "timer_slack", "libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "btree",
+              "plain_hashed", "plain_hierarchical"),
     largest={},
     main_from=MILLION,
     repetitions=1,

@@ -25,12 +25,14 @@ LINES = {
     "wheel": ("#1f6feb", "o"), "timer_at": ("#3fa7ff", "o"), "timer": ("#6f8cff", "s"), "wheel_hashed": ("#56b4c9", "^"),
     "timer_c": ("#56b4c9", "s"), "timer_slack": ("#56b4c9", "^"), "tickwheel": ("#1f6feb", "o"), "timerfd": ("#3fa7ff", "o"), "none": (INK, "o"),
     "libuv": ("#d9822b", "v"), "libevent": ("#d1477a", "D"), "libevent_common": ("#e58fb1", "d"), "libev": ("#3a9a4b", "P"),
-    "asio": ("#9b59b6", "X"), "multimap": ("#a5794f", "<"), "priority_queue": ("#c9a227", ">"),
+    "asio": ("#9b59b6", "X"), "multimap": ("#a5794f", "<"), "priority_queue": ("#c9a227", ">"), "btree": ("#7a5230", "h"),
+    "plain_hashed": ("#8a9a5b", "1"), "plain_hierarchical": ("#5f7a3a", "2"),
 }
 DURABLE_COLOURS = {"schedule": "#1f6feb", "cancel": "#d9822b", "start+finish": "#3a9a4b"}
 DASHED = {"store": (0, (6, 3)), "store_each": (0, (6, 3)), "chase": (0, (1, 2))}
 # arm and fire visit each object once, the others at random
-FLOORED = {"rearm": ("store", "chase"), "touch": ("store", "chase"), "lifecycle": ("store", "chase"),
+FLOORED = {"rearm": ("store", "chase"), "request": ("store", "chase"), "touch": ("store", "chase"), "touch_30s": ("store", "chase"),
+           "lifecycle": ("store", "chase"),
            "arm": ("store_each", "chase"), "fire": ("store_each", "chase")}
 
 

@@ -30,13 +30,17 @@
 #include "subjects/libevent.hpp"
 #include "subjects/libuv.hpp"
 #include "subjects/nothing.hpp"
+#include "subjects/plain_hashed.hpp"
+#include "subjects/plain_hierarchical.hpp"
 #include "subjects/timer.hpp"
 #include "subjects/wheel.hpp"
 #include "workloads/arm.hpp"
 #include "workloads/arm_cancel.hpp"
 #include "workloads/fire.hpp"
 #include "workloads/rearm.hpp"
+#include "workloads/request.hpp"
 #include "workloads/touch.hpp"
+#include "workloads/touch_30s.hpp"
 
 #include <unistd.h>
 
@@ -89,9 +93,9 @@ struct counter {
 
 template <class... S>
 struct subjects {};
-using all_subjects =
-    subjects<nothing_subject, wheel_subject<default_shape>, timer_subject<stamped_time>, timer_subject<true_time>,
-             c_timer_subject, libuv_subject, libevent_subject, libev_subject, asio_subject>;
+using all_subjects = subjects<nothing_subject, wheel_subject<default_shape>, timer_subject<stamped_time>,
+                              timer_subject<true_time>, c_timer_subject, libuv_subject, libevent_subject, libev_subject,
+                              asio_subject, plain_hashed_subject, plain_hierarchical_subject>;
 
 template <class Workload, class... S>
 void add(std::vector<counter>& to, subjects<S...>) {
@@ -102,6 +106,8 @@ std::vector<counter> all_counters() {
   std::vector<counter> all;
   add<touch>(all, all_subjects{});
   add<rearm>(all, all_subjects{});
+  add<request>(all, all_subjects{});
+  add<touch_30s>(all, all_subjects{});
   add<arm>(all, all_subjects{});
   add<arm_cancel>(all, all_subjects{});
   add<fire>(all, all_subjects{});

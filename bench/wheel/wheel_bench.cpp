@@ -16,6 +16,8 @@
 #include "subjects/libuv.hpp"
 #include "subjects/libuv_renewed.hpp"
 #include "subjects/multimap.hpp"
+#include "subjects/plain_hashed.hpp"
+#include "subjects/plain_hierarchical.hpp"
 #include "subjects/priority_queue.hpp"
 #include "subjects/timer.hpp"
 #include "subjects/wheel.hpp"
@@ -26,10 +28,15 @@
 #include "workloads/lifecycle.hpp"
 #include "workloads/pause.hpp"
 #include "workloads/rearm.hpp"
+#include "workloads/request.hpp"
 #include "workloads/serialized.hpp"
 #include "workloads/sparse.hpp"
 #include "workloads/touch.hpp"
+#include "workloads/touch_30s.hpp"
 #include "workloads/wait.hpp"
+#ifdef TICKWHEEL_BENCH_ABSEIL
+#include "subjects/btree.hpp"
+#endif
 
 #include <benchmark/benchmark.h>
 #include <uv.h>
@@ -53,6 +60,13 @@ bool failed = false;
 using all_subjects = subjects<wheel_subject<default_shape>, wheel_subject<hashed_shape>, timer_subject<stamped_time>,
                               timer_subject<true_time>, c_timer_subject, libuv_subject, libevent_subject, libev_subject,
                               asio_subject, multimap_subject, priority_queue_subject>;
+// These step through each tick. The ten hours of the workload `sparse` would take them minutes.
+using plain_subjects = subjects<plain_hashed_subject, plain_hierarchical_subject>;
+#ifdef TICKWHEEL_BENCH_ABSEIL
+using installed_subjects = subjects<btree_subject>;
+#else
+using installed_subjects = subjects<>;
+#endif
 using touched_subjects = subjects<libevent_common_subject>;
 using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
 using renewable_subjects =
@@ -157,9 +171,18 @@ void add_all(subjects<S...>, std::initializer_list<std::size_t> sizes) {
   for (const std::size_t n : sizes) (add<Workload, S>(n), ...);
 }
 
+// All subjects of a workload, one after the other.
+template <class Workload>
+void add_with_plain(std::initializer_list<std::size_t> sizes) {
+  add_all<Workload>(all_subjects{}, sizes);
+  add_all<Workload>(plain_subjects{}, sizes);
+  add_all<Workload>(installed_subjects{}, sizes);
+}
+
 void add_benchmarks() {
   const auto sizes = {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}, std::size_t{1'000'000},
                       std::size_t{10'000'000}};
+  const auto up_to_a_million = {std::size_t{1000}, std::size_t{10'000}, std::size_t{100'000}, std::size_t{1'000'000}};
   add_floor<floor_store>(sizes);
   add_floor<floor_store_each>(sizes);
   add_floor<floor_update>(sizes);
@@ -167,16 +190,21 @@ void add_benchmarks() {
   add_floor<floor_chase>(sizes);
   add_floor<floor_store_fenced>(sizes);
   add_floor<floor_fence>({1});
-  add_all<rearm>(all_subjects{}, sizes);
-  add_all<arm_cancel>(all_subjects{}, sizes);
-  add_all<touch>(all_subjects{}, sizes);
+  add_with_plain<rearm>(sizes);
+  add_with_plain<arm_cancel>(sizes);
+  add_with_plain<touch>(sizes);
   add_all<touch>(touched_subjects{}, sizes);
-  add_all<arm>(all_subjects{}, sizes);
-  add_all<fire>(all_subjects{}, sizes);
-  add_all<pause>(all_subjects{}, sizes);
+  add_with_plain<request>(up_to_a_million);
+  add_with_plain<touch_30s>(up_to_a_million);
+  add_all<touch_30s>(touched_subjects{}, up_to_a_million);
+  add_with_plain<arm>(sizes);
+  add_with_plain<fire>(sizes);
+  add_with_plain<pause>(sizes);
   add_all<wait>(waiting_subjects{}, {100'000});
   add_all<sparse>(all_subjects{}, {1});
+  add_all<sparse>(installed_subjects{}, {1});
   add_all<lifecycle>(renewable_subjects{}, sizes);
+  add_all<lifecycle>(plain_subjects{}, sizes);
   add_all<serialized<rearm>>(all_subjects{}, sizes);
   add_all<serialized<touch>>(all_subjects{}, sizes);
   add_all<serialized<touch>>(touched_subjects{}, sizes);

@@ -113,7 +113,7 @@ class Page(unittest.TestCase):
             self.assertIn(what, self.page)
 
     def test_has_a_table_for_each_workload_with_each_n(self):
-        for workload in ("rearm", "arm_cancel", "touch", "arm", "fire", "lifecycle", "pause"):
+        for workload in ("rearm", "arm_cancel", "request", "touch", "touch_30s", "arm", "fire", "lifecycle", "pause"):
             section = self.page.split(f"\n### {workload}\n")[1].split("\n### ")[0]
             self.assertIn("|  | 1,000 | 10,000 |", section)
             self.assertIn("| `timer_at` |", section)
@@ -294,6 +294,12 @@ class Plan(unittest.TestCase):
     def test_of_ten_million_takes_the_main_subjects_alone(self):
         self.assertEqual(plan.cells(self.NAMES, plan.FULL)["rearm", 10**7], ["wheel"])
         self.assertIn("asio", plan.cells(self.NAMES, plan.FULL)["rearm", 10**6])
+
+    def test_leaves_out_subjects_that_take_too_long(self):
+        names = [f"{w}/{s}/{n}" for w in ("arm", "touch_30s") for s in ("wheel", "plain_hashed") for n in (10_000, 100_000, 10**6)]
+        chosen = plan.cells(names, plan.FULL)
+        self.assertEqual([chosen["arm", n] for n in (100_000, 10**6)], [["wheel", "plain_hashed"], ["wheel"]])
+        self.assertEqual([chosen["touch_30s", n] for n in (10_000, 100_000)], [["wheel", "plain_hashed"], ["wheel"]])
 
     def test_has_every_workload_when_quick(self):
         self.assertEqual({w for w, _ in plan.cells(self.NAMES, plan.QUICK)}, {"rearm", "rearm_fenced", "floor", "sparse"})
