@@ -13,6 +13,8 @@ build_packages=(g++ meson ninja-build pkg-config dpkg-dev cmake libuv1-dev libbo
   libbenchmark-dev libcli11-dev libsqlite3-dev libpq-dev postgresql pgbouncer nlohmann-json3-dev libssl-dev systemtap-sdt-dev)
 # the libraries that the benchmarks compare with, and the one that writes their figures
 bench_packages=("${build_packages[@]}" libevent-dev libev-dev)
+# further peers of the benchmarks: only ./dev bench --peers installs them, and without them they are skipped
+peer_packages=(libabsl-dev libnetty-java)
 # the peers of durable_bench run on these; npm may also come from elsewhere
 npm_packages=(nodejs npm)
 redis_packages=(redis-server)

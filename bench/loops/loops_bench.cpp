@@ -49,6 +49,7 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
 constexpr std::size_t operations = 1'000'000;
+constexpr std::size_t rounds = 10;  // of these operations, per repetition
 constexpr std::size_t per_turn = 1000;
 
 struct options {
@@ -159,8 +160,8 @@ std::vector<double> measure(const std::vector<step>& steps, std::size_t n, const
       ++ready;
       while (ready != processors.size()) std::this_thread::yield();
       const nanoseconds before = thread_time();
-      here.operate(own);
-      ns[i] = static_cast<double>((thread_time() - before).count()) / operations;
+      for (std::size_t round = 0; round < rounds; ++round) here.operate(own);
+      ns[i] = static_cast<double>((thread_time() - before).count()) / (operations * rounds);
       ++done;
       // the other one is measured beside a loop that works, until its end
       while (done != processors.size()) here.operate(own);

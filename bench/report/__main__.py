@@ -1,5 +1,5 @@
-"""The report of the benchmarks: ./dev bench [--quick], --durable for durable tasks only, or --report-only FILE for an earlier
-measurement.
+"""The report of the benchmarks: ./dev bench [--quick], --parts for some parts, --durable for durable tasks only, --report-only FILE
+for an earlier measurement, or --readme FILE for README's table of it.
 
     plan.py      the measurements, how often and for how long
     programs.py  runs the benchmark programs, and keeps their output
@@ -47,12 +47,17 @@ def parse(arguments):
     what.add_argument("--durable", nargs="*", metavar="RUN", choices=[run.name for run in plan.FULL.durable],
                       help="measure durable tasks only: all runs, or these; writes docs/benchmarks-durable.md, and keeps the other runs "
                            "of build/bench/durable.json. The runs: " + ", ".join(run.name for run in plan.FULL.durable))
+    what.add_argument("--parts", nargs="+", metavar="PART", choices=list(plan.PARTS),
+                      help="measure only these parts, and keep the other ones of build/bench/parts.json; writes docs/benchmarks.md once it "
+                           "has all of them. The parts: " + ", ".join(f"{name} ({part.minutes:.0f} minutes)" for name, part in plan.PARTS.items()))
+    what.add_argument("--readme", metavar="FILE", type=pathlib.Path, help="print README's table of FILE, an earlier measurement")
     parser.add_argument("--core", type=int, metavar="N", help="pin the benchmarks to processor N; the last one by default")
     options = parser.parse_args(arguments)
     if options.durable is not None and options.core is not None:
         parser.error("--core cannot be combined with --durable, whose benchmarks are not pinned")
-    if options.report_only and options.core is not None:
-        parser.error("--core cannot be combined with --report-only, which measures nothing")
+    for name, given in (("--report-only", options.report_only), ("--readme", options.readme)):
+        if given and options.core is not None:
+            parser.error(f"--core cannot be combined with {name}, which measures nothing")
     return options
 
 
@@ -62,12 +67,29 @@ def measure(options):
     at = programs.Programs(build / "bench", machine.core(options.core))
     at.build(build)
     before = machine.describe(root, build)
-    runs = plan.measure(chosen, at)
-    context = {**before, "core": at.core, "plan": chosen.describe(), "seconds": at.seconds()}
-    file = root / "build/bench" / ("quick.json" if options.quick else f"{datetime.date.today().isoformat()}.json")
+    runs = plan.measure(chosen, at, options.parts)
+    name = "quick.json" if options.quick else "parts.json" if options.parts else f"{datetime.date.today().isoformat()}.json"
+    file = root / "build/bench" / name
+    for run in runs:
+        run.update(date=before["date"], commit=before["commit"])
+    if options.parts:
+        runs = merged(json.loads(file.read_text())["runs"] if file.exists() else [], runs, options.parts)
+    context = {**before, "core": at.core, "plan": chosen.describe(), "seconds": round(sum(run["seconds"] for run in runs))}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"context": context, "runs": runs}, indent=1) + "\n")
     return file
+
+
+def merged(earlier, measured, parts):
+    """The earlier runs, with those of these parts replaced."""
+    replaced = {program for part in parts for program in plan.PARTS[part].programs}
+    return [run for run in earlier if run["program"] not in replaced] + measured
+
+
+def missing_parts(file):
+    """The parts of timers that it has no run of."""
+    programs_run = {run["program"] for run in json.loads(file.read_text())["runs"]}
+    return [name for name, part in plan.PARTS.items() if name != "durable" and not programs_run.intersection(part.programs)]
 
 
 def measure_durable(names):
@@ -127,12 +149,21 @@ def render_all(file):
 def main(arguments):
     options = parse(arguments)
     try:
+        if options.readme:
+            timers, _ = read(options.readme)
+            if timers is None:
+                raise ReportError(f"{options.readme}: has no figures of timers")
+            print(document.Page(timers, {}, "").readme(), end="")
+            return 0
         if options.report_only:
             file = options.report_only
         elif options.durable is not None:
             file = measure_durable(options.durable)
         else:
             file = measure(options)
+            if options.parts and (missing := missing_parts(file)):
+                print(f"{file} is written; not measured yet: {', '.join(missing)}")
+                return 0
         render_all(file)
     except ReportError as error:
         print(f"dev: bench: {error}", file=sys.stderr)

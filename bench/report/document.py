@@ -5,6 +5,10 @@ import template
 from figures import FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
 
 MILLION = 1_000_000
+# of worker_bench: the counter, its name, how it is written, and whether more is better
+WORKER_COLUMNS = (("caller_ns", "caller", "{} ns", False), ("worker_ns", "worker", "{} ns", False),
+                  ("process_ns", "process", "{} ns", False), ("per_second", "armed", "{} M/s", True),
+                  ("late_p50_us", "late p50", "{} us", False), ("late_p99_us", "late p99", "{} us", False))
 
 
 def write(figures, plots, folder):
@@ -59,11 +63,13 @@ class Page:
             "main from": f"{plan['main_from']:,}", "main": ", ".join(map(code, plan["main"])),
             "left out": ", ".join(plan["left_out"]),
             "summary n": f"{self.summary_n():,}", "summary": self.summary(), "floor": self.floor_table(),
+            "not fastest": self.not_fastest(), "not fastest elsewhere": self.not_fastest_elsewhere(),
             **{f"workload {w}": self.workload(w) for w in WORKLOADS}, "pauses": self.pauses(),
             **{f"n {w}": f"{f.sizes(w)[0]:,}" for w in ("wait", "sparse")},
             "plot latency": self.plot("latency", "The fraction of the timers that have fired, by lateness"),
             "plot echo": self.plot("echo", "Instructions per message that idle timeouts add"),
             "latency": self.latency(), "burst": self.burst(), "echo": self.echo(), "remote": self.remote(),
+            "worker": self.worker(), "loops": self.loops(),
             "cost": self.cost_model(), "fence": number_of(f.ns(FLOOR, "fence", 1)),
             "fenced": "\n".join(self.fenced(w) for w in f.fenced()),
         }
@@ -80,6 +86,10 @@ class Page:
             hold.add("left out")
         if any(subject == "floor" for _, subject, _ in f.remote()):
             hold.add("remote floor")
+        hold.add("netty" if "netty" in f.programs else "no netty")
+        hold.add("loops" if f.loops else "no loops")
+        if not any(f.ns(w, "btree", n) for w in WORKLOADS for n in f.sizes(w)):
+            hold.add("no btree")
         return hold
 
     def plot(self, what, alt):
@@ -88,7 +98,8 @@ class Page:
     def machine(self):
         c, v = self.context, self.figures.versions
         versions = ", ".join(f"{name} {v[key].replace('_', '.')}" for name, key in
-                             [("libuv", "libuv"), ("libevent", "libevent"), ("libev", "libev"), ("Boost", "boost")])
+                             [("libuv", "libuv"), ("libevent", "libevent"), ("libev", "libev"), ("Boost", "boost"), ("abseil", "abseil"),
+                              ("Netty", "netty"), ("Java", "java")] if key in v)
         rows = {
             "processor": f"{c['cpu']} ({c['cpu_model']}){', of a virtual machine' if c['virtual'] else ''}, {c['cores']} cores",
             "caches": caches(v),
@@ -97,7 +108,7 @@ class Page:
             "flags": code(c["flags"]),
             "libraries": f"{versions}, malloc: {c['malloc']}",
             "tickwheel": f"tick {v['tick']}, {v['wheel']}; `wheel_hashed`: {v['wheel_hashed']}",
-            "pinned to": f"core {c['core']}, except remote_bench",
+            "pinned to": f"core {c['core']}, except remote_bench, worker_bench, Netty and loops_bench",
         }
         return "\n".join(f"| {name} | {what} |" for name, what in rows.items())
 
@@ -117,6 +128,74 @@ class Page:
             lines.append([f"*{name}*", *(number_of(f.ns(workload, s, m)) for s in ours),
                           *(self.with_ratios(workload, s, m) for s in peers)])
         return table(["", *map(code, ours), *peers], lines)
+
+    def not_fastest(self):
+        """Each workload and N in which a peer is faster than `timer`, `timer_at` or `wheel`."""
+        f = self.figures
+        rows = []
+
+        def add(name, n, value, write):
+            beaten = [(ours, value(ours), f.faster(value, ours)) for ours in ("timer", "timer_at", "wheel")]
+            if any(faster for _, _, faster in beaten):
+                cells = [[number_of(ours, write), self.others(faster, ours, write)] for _, ours, faster in beaten]
+                rows.append([f"*{name}*", f"{n:,}", *sum(cells, [])])
+
+        for w in WORKLOADS:
+            for n in f.sizes(w):
+                add(w, n, lambda s, w=w, n=n: f.ns(w, s, n), "{}")
+        for counter, name in (("p999", "p99.9"), ("p9999", "p99.99"), ("max", "longest tick")):
+            for n in f.sizes("pause"):
+                add(f"pause, {name}", n, lambda s, n=n, counter=counter: f.counter("pause", s, n, counter), "{} us")
+        if not rows:
+            return "None."
+        return table(["", "N", "`timer`", "faster than `timer`", "`timer_at`", "faster than `timer_at`", "`wheel`", "faster than `wheel`"], rows)
+
+    @staticmethod
+    def others(faster, ours, write="{}"):
+        most = 3
+        said = [f"{name} {number_of(sample, write)} ({sample.median / ours.median:.2f}x)" for name, sample in faster[:most]]
+        return ", ".join(said) + (f", and {len(faster) - most} more" if len(faster) > most else "") or "–"
+
+    def not_fastest_elsewhere(self):
+        """The same of the other programs: what tickwheel has, and who has less, or more per second."""
+        f = self.figures
+        rows = []
+
+        def add(name, ours, others, write="{}", more=False):
+            faster = [(other, value) for other, value in others if (value > ours if more else value < ours)]
+            if faster:
+                rows.append([name, write.format(number(ours)), ", ".join(f"{other} {write.format(number(v))}" for other, v in faster)])
+
+        for workload, producers in sorted({(w, p) for w, _, p in f.remote()}):
+            rates = {s: f.remote_counter((w, s, p), "items_per_second").median / 1e6 for w, s, p in f.remote()
+                     if (w, p) == (workload, producers)}
+            add(f"*{workload}*, producers: {producers}", rates["tickwheel"], [(s, r) for s, r in rates.items() if s != "tickwheel"],
+                "{} M/s", more=True)
+        for condition in dict.fromkeys(s["condition"] for s in f.latency):
+            rows_of = {s["name"]: s for s in f.latency if s["condition"] == condition}
+            for column, name in (("p50_us", "p50"), ("p99_us", "p99"), ("max_us", "max")):
+                add(f"lateness, {condition} loop, {name}", rows_of["tickwheel"][column],
+                    [(f"{s}{' (some early)' if r['early'] else ''}", r[column]) for s, r in rows_of.items()
+                     if s not in ("tickwheel", "timerfd")], "{} us")
+        for load, callers in sorted({(l, c) for l, c, _ in f.worker()}):
+            names = [name for l, c, name in f.worker() if (l, c) == (load, callers)]
+            for column, name, write, more in WORKER_COLUMNS:
+                samples = {n: f.worker_counter((load, callers, n), column) for n in names}
+                values = {n: s.median / (1e6 if more else 1) for n, s in samples.items() if s}
+                if "tickwheel" in values:
+                    add(f"*{load}*, callers: {callers}, {name}", values["tickwheel"],
+                        [(n, v) for n, v in values.items() if n != "tickwheel"], write, more)
+        return table(["", "`tickwheel`", "better"], rows) if rows else "None."
+
+    def readme(self):
+        """README's table: what users call first."""
+        f = self.figures
+        n = self.summary_n()
+        subjects = ("timer", "timer_at", "wheel", "libuv", "libevent", "libev", "asio")
+        rows = [[w, *(number_of(f.ns(w, s, n)) for s in subjects), times(f.ratio(w, "libuv", n, "timer_at"))]
+                for w in ("request", "touch", "touch_30s", "rearm", "arm", "lifecycle", "fire")]
+        return table(["operation", "`arm`, reads the clock", "`arm_at`, stamped time", "`wheel`", "libuv", "libevent", "libev", "Asio",
+                      "libuv / `arm_at`"], rows)
 
     def with_ratios(self, workload, subject, n):
         f = self.figures
@@ -198,6 +277,24 @@ class Page:
         return table(["", "producers", "M/s", "minimum to maximum", "tickwheel is faster", "producer, ns per item",
                       "wakeups per item"], rows)
 
+    def worker(self):
+        f = self.figures
+        rows = []
+        for load, callers, name in sorted(f.worker(), key=lambda k: (k[0] != "fire", k[1], f.worker().index(k))):
+            key = load, callers, name
+            rows.append([f"*{load}* {code(name)}", str(callers),
+                         *(number_of(f.worker_counter(key, column)) for column in ("caller_ns", "worker_ns", "process_ns")),
+                         number(f.worker_counter(key, "per_second").median / 1e6),
+                         *(number_of(f.worker_counter(key, column)) for column in ("late_p50_us", "late_p99_us", "late_max_us")),
+                         number_of(f.worker_counter(key, "early"), "{:,.0f}"), str(f.worker_counter(key, "caller_ns").count)])
+        return table(["", "callers", "caller, ns", "worker, ns", "process, ns", "M/s", "late p50, us", "late p99, us", "latest, us", "early",
+                      "repetitions"], rows)
+
+    def loops(self):
+        rows = [[f"*{r['workload']}*", f"{r['n']:,}", str(r["processor"]), number(r["alone_ns"]), number(r["together_ns"]),
+                 f"{r['ratio']:.3f}x", str(r["repetitions"])] for r in self.figures.loops]
+        return table(["", "N", "processor", "alone, ns", "together, ns", "ratio", "repetitions"], rows) if rows else ""
+
     def cost_model(self):
         f = self.figures
         rows = []
@@ -229,10 +326,11 @@ def milliseconds(row, percentile):
     return number(row[percentile + "_us"] / 1000) if row else "–"
 
 
-def number_of(sample, form=None):
+def number_of(sample, form="{}"):
+    """`form`: {} stands for the number in its usual digits; any other field formats the median itself."""
     if sample is None:
         return "–"
-    return form.format(sample.median) if form else number(sample.median)
+    return form.format(number(sample.median) if "{}" in form else sample.median)
 
 
 def spread(sample):

@@ -44,7 +44,9 @@ class Figures:
         self.versions = {}
         self._counters = collections.defaultdict(lambda: collections.defaultdict(list))
         self._remote = collections.defaultdict(lambda: collections.defaultdict(list))
-        self.latency, self.burst, self.cost, self.echo = [], [], {}, {}
+        self._worker = collections.defaultdict(lambda: collections.defaultdict(list))
+        self.latency, self.burst, self.cost, self.echo, self.loops = [], [], {}, {}, []
+        self.programs = {run["program"] for run in runs}
         for run in runs:
             self._take(run)
         self._check()
@@ -62,10 +64,23 @@ class Figures:
             self.burst += output["rows"]
         elif program == "echo_bench":
             self.echo[run["burst"]] = output["rows"]
+        elif program == "loops_bench":
+            self.loops += output["rows"]
+        elif program in ("worker_bench", "netty"):
+            self._take_worker(output)
         elif program == "cost_model":
             self.cost.update({(r["workload"], r["subject"], r["n"]): r for r in output["rows"]})
         elif program != "durable_bench":  # durable.py has those
             raise ReportError(f"unknown program {program}; a report has none of its runs")
+
+    def _take_worker(self, output):
+        for key in ("netty", "java"):
+            if key in output:
+                self.versions[key] = output[key]
+        for row in output["rows"]:
+            for column, value in row.items():
+                if isinstance(value, (int, float)):
+                    self._worker[row["load"], row["callers"], row["name"]][column].append(value)
 
     @staticmethod
     def _take_benchmarks(run, into):
@@ -87,7 +102,8 @@ class Figures:
         missing = [name for name, part in [
             ("wheel_bench", self._counters), ("its floor", self.sizes(FLOOR)), ("its fenced workloads", self.fenced()),
             ("cost_model", self.cost), ("latency_bench", self.latency), ("burst_bench", self.burst), ("echo_bench", self.echo),
-            ("remote_bench", self._remote)] if not part]
+            ("remote_bench", self._remote), *((p, p in self.programs) for p in ("worker_bench", "loops_bench"))]
+            if not part]
         missing += [w for w in WORKLOADS if not self.sizes(w)]
         if missing:
             raise ReportError(f"not in the report: {', '.join(missing)}")
@@ -118,6 +134,22 @@ class Figures:
         """How many times longer than `to` it takes: the medians' ratio; NaN where one is missing."""
         one, other = self.ns(workload, subject, n), self.ns(workload, to, n)
         return one.median / other.median if one and other else math.nan
+
+    def faster(self, value, than):
+        """The peers that take less than `than`, the fastest first: [(subject, Sample)]. `value(subject)`: a Sample, or None."""
+        ours = value(than)
+        others = [(subject, value(subject)) for subject in PEERS]
+        return sorted(((s, sample) for s, sample in others if ours and sample and sample.median < ours.median),
+                      key=lambda found: found[1].median)
+
+    # --- of worker_bench, and of Netty under its loads
+
+    def worker(self):
+        return list(self._worker)
+
+    def worker_counter(self, key, name):
+        values = self._worker.get(key, {}).get(name)
+        return Sample(tuple(values)) if values else None
 
     # --- of remote_bench
 

@@ -1,5 +1,6 @@
 """What is measured, how often, and for how long."""
 import collections
+import collections.abc
 import dataclasses
 import re
 import time
@@ -12,6 +13,7 @@ MILLION = 1_000_000
 # for what takes too long with all
 MAIN = ("wheel", "timer_at", "timer", "libuv", "libev")
 LONG = ("pause", "lifecycle", "arm_cancel")  # workloads that are left out where only MAIN take part
+INSTALLED = {"btree": "libabsl-dev"}  # subjects that need a package: ./dev bench --peers installs it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +56,16 @@ class Plan:
     subjects: tuple  # those that wheel_bench is asked for; none: all
     largest: dict  # by subject, or workload/subject: the N beyond which it is left out
     main_from: int  # the N from which on only MAIN take part
-    repetitions: int  # at most
-    minutes: float  # after which nothing of wheel_bench is begun again
-    patience: float  # seconds: a benchmark is repeated until its timed part has taken as long
+    repetitions: int  # of the wheel, of posts and of timers that other threads arm
     remote: str  # which benchmarks
-    remote_repetitions: int
     bursts: tuple  # messages an iteration of the echo server
     durable: tuple  # of DurableRun
     cost_model: tuple  # options
     latency: tuple
     burst: tuple
     echo: tuple
+    loops: tuple
+    worker: tuple
 
     def describe(self):
         return {**dataclasses.asdict(self), "main": MAIN, "left_out": LONG}
@@ -89,10 +90,7 @@ FULL = Plan(
     largest={"wheel_hashed": 100_000, "plain_hashed": 100_000, "touch_30s/plain_hashed": 10_000},
     main_from=10 * MILLION,
     repetitions=5,
-    minutes=15,
-    patience=4,
     remote=".",
-    remote_repetitions=3,
     bursts=(1000, 100, 10),
     durable=(
         sqlite_row(1000, 10_000, "10s"), sqlite_row(10_000, 20_000, "10s"), sqlite_row(100_000, 100_000, "10s"),
@@ -103,10 +101,12 @@ FULL = Plan(
                        *(["recovery"] if nodes == 1 else [])) for nodes in (1, 2, 3)),
         part("postgres", "snapshot"), part("postgres", "shares+renewals+takeover"), part("postgres", "load page"),
         part("postgres", "peers", "--rates", "1000", "2500", "10000")),
-    latency=("--load", "--repetitions", "2"),
+    latency=("--load", "--repetitions", "5"),
     cost_model=("--connections", "10000"),
-    burst=(),
-    echo=("--repetitions", "3"),
+    burst=("--repetitions", "5"),
+    echo=("--repetitions", "5"),
+    loops=("--repetitions", "5"),
+    worker=(),
 )
 
 QUICK = Plan(
@@ -118,10 +118,7 @@ QUICK = Plan(
     largest={},
     main_from=MILLION,
     repetitions=1,
-    minutes=0,
-    patience=0,
     remote="^post/",
-    remote_repetitions=1,
     bursts=(1000, 10),
     durable=(
         sqlite_row(1000, 2000, "1s"), sqlite_row(10_000, 2000, "1s"),
@@ -131,6 +128,8 @@ QUICK = Plan(
     cost_model=("--connections", "10000", "--only", "touch/wheel"),
     burst=("--repetitions", "1"),
     echo=("--repetitions", "1", "--rounds", "20", "--counted-rounds", "5"),
+    loops=("--repetitions", "1", "--connections", "1000"),
+    worker=("--timers", "10000"),
 )
 
 
@@ -154,29 +153,25 @@ def pattern(workload, subjects, n):
 def measure_wheel(plan, programs):
     """One process a workload and N, with all its subjects, so that these are compared within seconds; and one repetition of all
     before the next, so that an hour that is bad for all is seen as spread."""
-    chosen = cells(programs.benchmarks("wheel_bench"), plan)
-    end = time.monotonic() + 60 * plan.minutes
-    timed = collections.Counter()  # seconds, by benchmark
-    took = {}
+    names = programs.benchmarks("wheel_bench")
+    for subject, package in INSTALLED.items():
+        if not any(name.split("/")[1] == subject for name in names):
+            skip(subject, f"missing: {package}")
+    chosen = cells(names, plan)
     runs = []
     for repetition in range(plan.repetitions):
+        begin = time.monotonic()
         for (workload, n), subjects in chosen.items():
-            if repetition > 0:
-                subjects = [s for s in subjects if timed[workload, s, n] < plan.patience]
-                if not subjects or time.monotonic() + took[workload, n] > end:
-                    continue
-            run = programs.google("wheel_bench", pattern(workload, subjects, n), "--benchmark_min_time=0.02",
-                                  repetition=repetition)
-            runs.append(run)
-            took[workload, n] = run["seconds"]
-            for b in run["output"]["benchmarks"]:
-                subject = b["name"].split("/")[1]
-                timed[workload, subject, n] += b["iterations"] * seconds_of(b)
+            runs.append(programs.google("wheel_bench", pattern(workload, subjects, n), "--benchmark_min_time=0.02",
+                                        repetition=repetition))
+        if repetition == 0 and plan.repetitions > 1:
+            left = (plan.repetitions - 1) * (time.monotonic() - begin)
+            print(f"dev: bench: {plan.repetitions - 1} more repetitions of wheel_bench take about {left / 60:.0f} minutes", flush=True)
     return runs
 
 
-def seconds_of(benchmark):
-    return benchmark["cpu_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[benchmark["time_unit"]]
+def skip(what, why):
+    print(f"dev: bench: {what} is skipped; {why}; ./dev bench --peers installs it", flush=True)
 
 
 def measure_durable(runs, programs):
@@ -189,14 +184,59 @@ def measure_durable(runs, programs):
                 for run in runs]
 
 
-def measure(plan, programs):
-    """All of it: the runs, as programs.run returns them."""
-    json_to = ["--json", "{}"]
-    # the short ones first: if one fails, little is lost
-    runs = [programs.run("cost_model", *plan.cost_model, out=json_to), programs.run("burst_bench", *plan.burst, out=json_to)]
-    for burst in plan.bursts:
-        runs.append(programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=json_to, burst=burst))
-    for repetition in range(plan.remote_repetitions):
-        runs.append(programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition))
-    runs.append(programs.run("latency_bench", *plan.latency, out=json_to))
-    return runs + measure_durable(plan.durable, programs) + measure_wheel(plan, programs)
+def measure_remote(plan, programs):
+    return [programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition)
+            for repetition in range(plan.repetitions)]
+
+
+def measure_worker(plan, programs):
+    """Not pinned, because the callers and the worker are threads. Netty's default is a tick of 100 ms; ours is below one."""
+    if missing := programs.missing_for_netty():
+        skip("Netty", missing)
+    runs = []
+    for repetition in range(plan.repetitions):
+        for callers in ("1", "2"):
+            options = ("--callers", callers, *plan.worker)
+            runs.append(programs.run("worker_bench", *options, out=["--json", "{}"], pinned=False, repetition=repetition))
+            if not missing:
+                runs += [programs.netty("--tick-ms", tick, *options, repetition=repetition) for tick in ("1", "100")]
+    return runs
+
+
+def measure(plan, programs, parts=None):
+    """These parts, or all of them: the runs, as programs.run returns them."""
+    runs = []
+    for name, part in PARTS.items():
+        if parts and name not in parts:
+            continue
+        if plan is FULL:
+            print(f"dev: bench: {name} takes about {part.minutes:.0f} minutes", flush=True)
+        runs += part.measure(plan, programs)
+    return runs
+
+
+def single(program, options, **how):
+    return lambda plan, programs: [programs.run(program, *options(plan), out=["--json", "{}"], **how)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part that can be measured by itself. `minutes`: how long all of it takes on two cores of 3 GHz."""
+    measure: collections.abc.Callable
+    programs: tuple
+    minutes: float
+
+
+# the short ones first: if one fails, little is lost
+PARTS = {
+    "cost_model": Part(single("cost_model", lambda plan: plan.cost_model), ("cost_model",), 12),
+    "burst": Part(single("burst_bench", lambda plan: plan.burst), ("burst_bench",), 1),
+    "echo": Part(lambda plan, programs: [programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=["--json", "{}"], burst=burst)
+                                         for burst in plan.bursts], ("echo_bench",), 1),
+    "remote": Part(measure_remote, ("remote_bench",), 1),
+    "latency": Part(single("latency_bench", lambda plan: plan.latency), ("latency_bench",), 5),
+    "loops": Part(single("loops_bench", lambda plan: plan.loops, pinned=False), ("loops_bench",), 1),
+    "worker": Part(measure_worker, ("worker_bench", "netty"), 3),
+    "durable": Part(lambda plan, programs: measure_durable(plan.durable, programs), ("durable_bench",), 30),
+    "wheel": Part(measure_wheel, ("wheel_bench",), 60),
+}

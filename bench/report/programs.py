@@ -17,6 +17,7 @@ class Programs:
         self.folder = pathlib.Path(folder)
         self.core = core
         self.peers = self.folder.parents[1] / "peers"  # tools/bench installs them
+        self.worker_of_netty = pathlib.Path(__file__).parents[1] / "worker/netty"
         self.begin = time.monotonic()
 
     def build(self, directory, *targets):
@@ -42,19 +43,31 @@ class Programs:
     def run(self, program, *options, out, pinned=True, folder=None, environment=None, **labels):
         """One run. `out`: the option by which the program is told to write its JSON to a file. `folder`: where the program runs; by
         default here. `environment`: further variables. The labels are kept with the output."""
+        if not (self.folder / program).exists():
+            raise ReportError(f"{self.folder / program} was not built")
+        return self._run(program, [self.folder / program], options, out=out, pinned=pinned, folder=folder, environment=environment,
+                         **labels)
+
+    def netty(self, *options, **labels):
+        """One run of WorkerBench.java."""
+        return self._run("netty", [self.worker_of_netty, self.peers / "netty"], options, out=["--json", "{}"], pinned=False, **labels)
+
+    def missing_for_netty(self):
+        """What Netty's benchmark needs and this machine does not have; None: nothing."""
+        checked = subprocess.run([self.worker_of_netty, self.peers / "netty", "--available"], stdout=subprocess.PIPE, text=True)
+        return None if checked.returncode == 0 else checked.stdout.strip()
+
+    def _run(self, program, at, options, *, out, pinned, folder=None, environment=None, **labels):
         environment = environment or {}
         variables = [f"{name}={value}" for name, value in environment.items()]
         command = [*variables, program, *options]
         print(f"{self.seconds():5d} s  {shlex.join(command)}", flush=True)
-        if not (self.folder / program).exists():
-            raise ReportError(f"{self.folder / program} was not built")
         pin = ["taskset", "-c", str(self.core)] if pinned else []
         begin = time.monotonic()
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             where = [o.format(file.name) for o in out]
-            done = subprocess.run([*pin, str(self.folder / program), *options, *where], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", cwd=folder,
-                                  env={**os.environ, **environment})
+            done = subprocess.run([*pin, *map(str, at), *options, *where], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", cwd=folder, env={**os.environ, **environment})
             text = pathlib.Path(file.name).read_text()
         if done.returncode != 0:
             # the lines that say what is wrong; of Google Benchmark's others there are many

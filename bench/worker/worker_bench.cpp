@@ -109,7 +109,7 @@ class station {
   figures cancel() {
     figures out;
     const std::uint64_t withdrawn = timers_.stats().remote_withdrawn + all_;
-    const auto arm = [this, &out](const remote_handle& to, std::size_t first, std::size_t last) {
+    const auto arm = [&out](const remote_handle& to, std::size_t first, std::size_t last) {
       std::array<remote_timer, 1000> asked;
       for (std::size_t i = first; i < last; ++i) {
         remote_timer& one = asked[i % asked.size()];

@@ -19,18 +19,22 @@ import durable  # noqa: E402
 import plan  # noqa: E402
 import programs  # noqa: E402
 from errors import ReportError  # noqa: E402
-from figures import SUBJECTS, Figures  # noqa: E402
+from figures import SUBJECTS, Figures, Sample  # noqa: E402
 import template  # noqa: E402
 
 REPORT = json.loads((here / "report.json").read_text())
 PLOTS = {"rearm": "rearm.svg"}
 
 
-def main():
+def program():
     spec = importlib.util.spec_from_file_location("report", here.parents[1] / "bench/report/__main__.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.main
+    return module
+
+
+def main():
+    return program().main
 
 
 def figures(change=lambda runs: None):
@@ -93,7 +97,7 @@ class WrongOutcome(unittest.TestCase):
             figures(change)
 
     def test_of_a_part_that_is_missing_names_it(self):
-        for program in ("latency_bench", "burst_bench", "echo_bench", "remote_bench", "cost_model"):
+        for program in ("latency_bench", "burst_bench", "echo_bench", "remote_bench", "cost_model", "worker_bench", "loops_bench"):
             with self.subTest(program), self.assertRaisesRegex(ReportError, program):
                 figures(lambda runs: runs.__setitem__(slice(None), [r for r in runs if r["program"] != program]))
 
@@ -131,6 +135,75 @@ class Page(unittest.TestCase):
 
     def test_has_as_many_cells_in_each_row_as_in_its_head(self):
         assert_full_rows(self, self.page)
+
+
+class NotTheFastest(unittest.TestCase):
+    """The tables at the top of the page, which say where a peer is faster."""
+
+    def section(self, change=lambda runs: None):
+        return document.write(figures(change), PLOTS, "benchmarks").split("\n## Where it is not the fastest\n")[1].split("\n## ")[0]
+
+    @staticmethod
+    def slower(name, times):
+        def change(runs):
+            benchmark(runs, name)["per_item"] *= times
+        return change
+
+    def test_name_each_faster_peer_with_its_share(self):
+        self.assertRegex(self.section(), r"\| \*fire\* \| 1,000 \| \S+ \| [^|]+ \| 602 \| libuv 348 \(0\.58x\) \| 241 \| – \|")
+
+    def test_have_no_row_where_no_peer_is_faster(self):
+        self.assertNotIn("| *rearm* |", self.section())
+
+    def test_get_a_row_when_a_peer_becomes_faster(self):
+        self.assertRegex(self.section(self.slower("arm_cancel/libuv/1000", 1e-3)),
+                         r"(?m)^\| \*arm_cancel\* \| 1,000 \| .* \| libuv 0\.\d+ \(0\.\d+x\) \|$")
+
+    def test_name_three_peers_and_count_the_others(self):
+        faster = [(name, Sample((at,))) for at, name in enumerate(("a", "b", "c", "d", "e"), 1)]
+        self.assertEqual(document.Page.others(faster, Sample((10,))), "a 1.00 (0.10x), b 2.00 (0.20x), c 3.00 (0.30x), and 2 more")
+
+    def test_have_the_rows_of_the_other_programs(self):
+        self.assertIn("| *post*, producers: 1 | 16.1 M/s | mutex_vector 19.6 M/s |", self.section())
+        self.assertIn("| *fire*, callers: 1, worker | 900 ns | netty, tick 1 ms 690 ns |", self.section())
+        self.assertNotIn("| *cancel*, callers: 1, caller |", self.section())
+
+    def test_are_at_the_top_of_the_page(self):
+        page = document.write(figures(), PLOTS, "benchmarks")
+        self.assertEqual([title for title in page.split("\n") if title.startswith("## ")][:2],
+                         ["## In short", "## Where it is not the fastest"])
+
+
+class TimerThread(unittest.TestCase):
+    def test_has_rows_of_netty_and_of_ours_with_medians(self):
+        page = document.write(figures(), PLOTS, "benchmarks")
+        self.assertIn("| *fire* `tickwheel` | 1 | 220 | 900 |", page)
+        self.assertIn("| *fire* `netty, tick 1 ms` | 1 | 176 | 690 |", page)
+        self.assertIn("Netty 4.1.48.Final, Java 17.0.15", page)
+        self.assertNotIn("Netty was not measured", page)
+
+    def test_says_that_netty_was_not_measured(self):
+        page = document.write(figures(lambda runs: runs.__setitem__(slice(None), [r for r in runs if r["program"] != "netty"])), PLOTS,
+                              "benchmarks")
+        self.assertIn("**Netty was not measured**", page)
+        self.assertIn("| *fire* `tickwheel` | 1 | 220 | 900 |", page)
+
+
+class TwoLoops(unittest.TestCase):
+    def test_have_a_ratio_for_each_processor(self):
+        self.assertIn("| *timer* | 1,000 | 0 | 4.00 | 4.10 | 1.025x | 2 |", document.write(figures(), PLOTS, "benchmarks"))
+
+    def test_are_not_measured_on_one_processor(self):
+        def change(runs):
+            next(r for r in runs if r["program"] == "loops_bench")["output"]["rows"] = []
+        self.assertIn("only one processor", document.write(figures(change), PLOTS, "benchmarks"))
+
+
+class Readme(unittest.TestCase):
+    def test_has_the_timers_that_users_call_first(self):
+        table = document.Page(figures(), PLOTS, "benchmarks").readme()
+        self.assertTrue(table.startswith("| operation | `arm`, reads the clock | `arm_at`, stamped time | `wheel` | libuv |"), table)
+        self.assertIn("\n| rearm | 55.9 | 10.4 | 6.82 | 132 |", table)
 
 
 class DurableTasks(unittest.TestCase):
@@ -307,6 +380,63 @@ class Plan(unittest.TestCase):
     def test_has_the_floor_at_each_n(self):
         self.assertEqual([n for w, n in plan.cells(self.NAMES, plan.FULL) if w == "floor"], [*plan.FULL.sizes, 1])
 
+    def test_measures_each_thing_at_least_five_times(self):
+        self.assertGreaterEqual(plan.FULL.repetitions, 5)
+        for options in (plan.FULL.latency, plan.FULL.burst, plan.FULL.echo, plan.FULL.loops):
+            self.assertGreaterEqual(int(options[options.index("--repetitions") + 1]), 5)
+
+    def measured(self, parts, missing_for_netty=None):
+        """The programs that run, and what is said."""
+        names = [f"rearm/{s}/1000" for s in ("wheel", "libuv")]
+        ran = []
+
+        class Programs:
+            peers = "peers"
+
+            def benchmarks(self, program):
+                return names
+
+            def disk(self):
+                return contextlib.nullcontext(("folder", "ext4"))
+
+            def missing_for_netty(self):
+                return missing_for_netty
+
+            def run(self, program, *options, **how):
+                ran.append(program)
+                return {"program": program}
+
+            def netty(self, *options, **how):
+                return self.run("netty")
+
+            def google(self, program, *options, **how):
+                return self.run(program)
+
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            plan.measure(plan.FULL, Programs(), parts)
+        return ran, said.getvalue()
+
+    def test_measures_only_the_parts_that_are_asked_for(self):
+        ran, said = self.measured(["loops", "worker"])
+        self.assertEqual(set(ran), {"loops_bench", "worker_bench", "netty"})
+        self.assertIn("dev: bench: loops takes about ", said)
+        self.assertNotIn("wheel takes", said)
+
+    def test_has_all_programs_in_some_part(self):
+        ran, _ = self.measured(None)
+        self.assertEqual(set(ran), {program for part in plan.PARTS.values() for program in part.programs})
+
+    def test_interleaves_netty_and_ours(self):
+        ran, _ = self.measured(["worker"])
+        self.assertEqual(ran[:6], ["worker_bench", "netty", "netty"] * 2)
+
+    def test_skips_with_one_line_each_peer_that_is_not_installed(self):
+        ran, said = self.measured(["worker", "wheel"], missing_for_netty="missing: libnetty-java")
+        self.assertNotIn("netty", ran)
+        self.assertIn("dev: bench: Netty is skipped; missing: libnetty-java; ./dev bench --peers installs it\n", said)
+        self.assertIn("dev: bench: btree is skipped; missing: libabsl-dev; ./dev bench --peers installs it\n", said)
+
     def test_asks_for_a_cell_alone(self):
         self.assertEqual(plan.pattern("arm", ["wheel", "timer"], 1000), "^arm/(wheel|timer)/1000$")
 
@@ -327,11 +457,25 @@ class CommandLine(unittest.TestCase):
 
     def test_answers_what_it_does_not_know_with_one_line(self):
         for wrong in (["--fast"], ["--core", "x"], ["--report-only"], ["--quick", "--report-only", "a"], ["--durable", "x"],
-                      ["--durable", "--core", "0"], ["extra"]):
+                      ["--durable", "--core", "0"], ["extra"], ["--parts"], ["--parts", "x"], ["--parts", "wheel", "--quick"],
+                      ["--readme"], ["--readme", "a", "--core", "0"]):
             with self.subTest(wrong):
                 code, said = self.run_with(*wrong)
                 self.assertEqual(code, 2)
                 self.assert_one_line(said, "dev: bench: ")
+
+    def test_keeps_the_runs_of_other_parts(self):
+        merged = program().merged
+        earlier = [{"program": p, "of": "before"} for p in ("loops_bench", "worker_bench", "netty", "wheel_bench")]
+        now = [{"program": "worker_bench", "of": "now"}]
+        self.assertEqual([(r["program"], r["of"]) for r in merged(earlier, now, ["worker"])],
+                         [("loops_bench", "before"), ("wheel_bench", "before"), ("worker_bench", "now")])
+
+    def test_prints_the_table_of_the_readme(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            self.assertEqual(main()(["--readme", str(here / "report.json")]), 0)
+        self.assertEqual(said.getvalue(), document.Page(figures(), {}, "").readme())
 
     def test_answers_a_file_that_is_not_there_with_one_line(self):
         code, said = self.run_with("--report-only", "/nowhere/at/all.json")

@@ -29,13 +29,13 @@ struct touch_30s {
   static constexpr std::string_view name = "touch_30s";
   static constexpr microseconds limit = 60s;
   static constexpr nanoseconds mean = 30s;
-  static constexpr std::size_t burst = 32;
+  static constexpr std::int64_t burst = 32;
   /// Two of the slots in which the default wheel keeps timers of a minute, as operations_per_run.
   static constexpr nanoseconds unit{std::int64_t{1} << 32};
   static constexpr nanoseconds arrivals = 50s;
   static constexpr nanoseconds before = 26 * unit;
   static_assert(before > arrivals + limit + script_writer::margin);
-  static constexpr std::size_t least_operations = 1'000'000;
+  static constexpr std::int64_t least_operations = 1'000'000;
 
   /// A burst comes every `interval` from the last arrival on, until `end`.
   struct schedule {
@@ -68,7 +68,7 @@ struct touch_30s {
       while (now + times.interval <= until) {
         now += times.interval;
         if (!times.operates_at(now)) continue;
-        for (std::size_t i = 0; i < burst; ++i) {
+        for (std::int64_t i = 0; i < burst; ++i) {
           const std::uint32_t c = writer.draw_connection(now);
           list.push_back({c, us});
           writer.arm(c, now + limit, now);
