@@ -229,14 +229,14 @@ class Part:
 
 # the short ones first: if one fails, little is lost
 PARTS = {
-    "cost_model": Part(single("cost_model", lambda plan: plan.cost_model), ("cost_model",), 12),
+    "cost_model": Part(single("cost_model", lambda plan: plan.cost_model), ("cost_model",), 8),
     "burst": Part(single("burst_bench", lambda plan: plan.burst), ("burst_bench",), 1),
     "echo": Part(lambda plan, programs: [programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=["--json", "{}"], burst=burst)
                                          for burst in plan.bursts], ("echo_bench",), 1),
     "remote": Part(measure_remote, ("remote_bench",), 1),
-    "latency": Part(single("latency_bench", lambda plan: plan.latency), ("latency_bench",), 5),
+    "latency": Part(single("latency_bench", lambda plan: plan.latency), ("latency_bench",), 4),
     "loops": Part(single("loops_bench", lambda plan: plan.loops, pinned=False), ("loops_bench",), 1),
     "worker": Part(measure_worker, ("worker_bench", "netty"), 3),
-    "durable": Part(lambda plan, programs: measure_durable(plan.durable, programs), ("durable_bench",), 30),
-    "wheel": Part(measure_wheel, ("wheel_bench",), 60),
+    "durable": Part(lambda plan, programs: measure_durable(plan.durable, programs), ("durable_bench",), 28),
+    "wheel": Part(measure_wheel, ("wheel_bench",), 80),
 }
