@@ -51,7 +51,7 @@ needs() {
   apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
     as_root=(sudo)
   fi
-  echo "dev: installing ${missing[*]}"
+  echo "dev: installing, which takes some minutes: ${missing[*]}"
   "${as_root[@]}" apt-get -qq update
   # Tests start servers of their own. Debian would start one more, unless its settings say otherwise before the installation.
   if [[ " ${missing[*]} " == *" postgresql "* ]]; then
