@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
   CLI::App app{"What an operation takes on any machine: instructions, and cache lines.", "cost_model"};
   app.add_option("--connections", o.connections, "how many there are")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10'000'000));
+      ->check(CLI::Range(2, 10'000'000));
   app.add_option("--only", o.only, "this workload, such as touch, or this subject of it, such as touch/libuv");
   app.add_option("--count", o.count, "count this workload/subject alone: what callgrind is given to run");
   o.json.add_option(app);

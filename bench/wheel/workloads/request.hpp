@@ -46,7 +46,7 @@ struct request {
       list.push_back({asked.back(), static_cast<std::uint32_t>(limit.count())});
       writer.arm(asked.back(), now + limit, now);
     };
-    while (asked.size() < std::min(in_flight, connections / 2)) ask(s.first, 0ns);
+    while (asked.size() < std::min(in_flight, connections / 2)) ask(s.first, 0ns);  // at least two connections
     nanoseconds now{};
     for (auto* const list : {&s.warm_up, &s.timed}) {
       list->reserve(2 * operations_per_run);
