@@ -50,7 +50,7 @@ def parse(arguments):
     what.add_argument("--parts", nargs="+", metavar="PART", choices=list(plan.PARTS),
                       help="measure only these parts, and keep the other ones of build/bench/parts.json; writes docs/benchmarks.md once it "
                            "has all of them. The parts: " +
-                           ", ".join(f"{name} ({part.minutes:.0f} minutes)" for name, part in plan.PARTS.items()))
+                           ", ".join(f"{name} ({part.minutes:.0f} min)" for name, part in plan.PARTS.items()))
     what.add_argument("--readme", metavar="FILE", type=pathlib.Path, help="print README's table of FILE, an earlier measurement")
     parser.add_argument("--core", type=int, metavar="N", help="pin the benchmarks to processor N; the last one by default")
     options = parser.parse_args(arguments)

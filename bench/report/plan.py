@@ -166,7 +166,7 @@ def measure_wheel(plan, programs):
                                         repetition=repetition))
         if repetition == 0 and plan.repetitions > 1:
             left = (plan.repetitions - 1) * (time.monotonic() - begin)
-            print(f"dev: bench: {plan.repetitions - 1} more repetitions of wheel_bench take about {left / 60:.0f} minutes", flush=True)
+            print(f"dev: bench: {plan.repetitions - 1} more repetitions of wheel_bench take about {left / 60:.0f} min", flush=True)
     return runs
 
 
@@ -210,7 +210,7 @@ def measure(plan, programs, parts=None):
         if parts and name not in parts:
             continue
         if plan is FULL:
-            print(f"dev: bench: {name} takes about {part.minutes:.0f} minutes", flush=True)
+            print(f"dev: bench: {name} takes about {part.minutes:.0f} min", flush=True)
         runs += part.measure(plan, programs)
     return runs
 
