@@ -2,7 +2,7 @@
 import math
 
 import template
-from figures import FENCED, FLOOR, FLOORS, OURS, SUBJECTS, WORKLOADS, Figures
+from figures import FENCED, FLOOR, FLOORS, LOOPS, OURS, SUBJECTS, WORKLOADS, Figures
 
 MILLION = 1_000_000
 # of worker_bench: the counter, its name, how it is written, and whether more is better
@@ -27,6 +27,10 @@ def number(value):
 
 def times(ratio):
     return f"{ratio:.0f}x" if ratio >= 9.95 else f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.2f}x"
+
+
+def share(ratio):
+    return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x"
 
 
 def table(head, rows):
@@ -118,9 +122,9 @@ class Page:
     def summary(self):
         f = self.figures
         n = self.summary_n()
-        rows = [(w, n) for w in ("arm_cancel", "touch", "rearm", "arm", "lifecycle", "fire")]
+        rows = [(w, n) for w in ("arm_cancel", "request", "touch", "touch_30s", "rearm", "arm", "lifecycle", "fire")]
         rows += [("fire", m) for m in (1000, 10_000) if m in f.sizes("fire") and m != n]
-        ours = ("wheel", "timer_at", "timer")
+        ours = ("timer", "timer_at", "wheel")
         peers = [s for s in ("libuv", "libevent", "libev", "asio", "multimap", "priority_queue") if f.ns("rearm", s, n)]
         lines = []
         for workload, m in rows:
@@ -152,9 +156,10 @@ class Page:
 
     @staticmethod
     def others(faster, ours, write="{}"):
-        most = 3
-        said = [f"{name} {number_of(sample, write)} ({sample.median / ours.median:.2f}x)" for name, sample in faster[:most]]
-        return ", ".join(said) + (f", and {len(faster) - most} more" if len(faster) > most else "") or "–"
+        """Each loop, and the fastest three."""
+        said = [f"{name} {number_of(sample, write)} ({share(sample.median / ours.median)})"
+                for at, (name, sample) in enumerate(faster) if at < 3 or name in LOOPS]
+        return ", ".join(said) + (f", and {len(faster) - len(said)} more" if len(faster) > len(said) else "") or "–"
 
     def not_fastest_elsewhere(self):
         """The same of the other programs: what tickwheel has, and who has less, or more per second."""

@@ -10,6 +10,7 @@ from errors import ReportError
 OURS = ("wheel", "wheel_hashed", "timer_at", "timer", "timer_slack", "timer_c")
 PEERS = ("libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "priority_queue", "btree", "plain_hashed",
          "plain_hierarchical")
+LOOPS = PEERS[:5]  # the others are told the time
 SUBJECTS = OURS + PEERS
 FLOORS = ("store", "store_each", "update", "array", "chase", "store_fenced")
 WORKLOADS = ("rearm", "arm_cancel", "request", "touch", "touch_30s", "arm", "fire", "lifecycle", "pause", "wait", "sparse")

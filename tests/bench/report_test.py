@@ -159,9 +159,13 @@ class NotTheFastest(unittest.TestCase):
         self.assertRegex(self.section(self.slower("arm_cancel/libuv/1000", 1e-3)),
                          r"(?m)^\| \*arm_cancel\* \| 1,000 \| .* \| libuv 0\.\d+ \(0\.\d+x\) \|$")
 
-    def test_name_three_peers_and_count_the_others(self):
-        faster = [(name, Sample((at,))) for at, name in enumerate(("a", "b", "c", "d", "e"), 1)]
-        self.assertEqual(document.Page.others(faster, Sample((10,))), "a 1.00 (0.10x), b 2.00 (0.20x), c 3.00 (0.30x), and 2 more")
+    def test_name_three_peers_and_each_loop_and_count_the_others(self):
+        faster = [(name, Sample((at,))) for at, name in enumerate(("a", "b", "c", "d", "libuv", "e"), 1)]
+        self.assertEqual(document.Page.others(faster, Sample((100,))),
+                         "a 1.00 (0.01x), b 2.00 (0.02x), c 3.00 (0.03x), libuv 5.00 (0.05x), and 2 more")
+
+    def test_are_none_where_nobody_is_faster(self):
+        self.assertEqual(document.Page.others([], Sample((1,))), "–")
 
     def test_have_the_rows_of_the_other_programs(self):
         self.assertIn("| *post*, producers: 1 | 16.1 M/s | mutex_vector 19.6 M/s |", self.section())
