@@ -24,9 +24,10 @@
  * you have joined the loop's thread. A call on another thread that changes a service or a timer stops the process with a message
  * on stderr, until the service is closing. A call that only reads is not checked. Other threads use a tw_remote_t.
  *
- * Complexity: every call is O(1), except that opening a service is O(slots) and closing a service is O(timers).
+ * Complexity: every call is O(1), with these exceptions: opening a service is O(slots), closing one is O(timers), tw_service_dump is
+ * O(slots + timers), and a call that writes the name of a callback is O(names).
  *
- * Allocation: only these calls allocate: opening a service, a post, and closing a timer whose service is gone.
+ * Allocation: only these calls allocate: opening a service, a post, tw_service_dump, and closing a timer whose service is gone.
  *
  * System calls: only these calls make one:
  * - opening and closing a service;
@@ -34,7 +35,8 @@
  * - with TW_WAKE_BY_TIMERFD: any call after which the loop must wake earlier, and tw_service_after_fork.
  *
  * Clock reads: opening a service, tw_service_after_fork, tw_timer_start, tw_timer_again, and a post with a timeout read the
- * clock. Other functions that read the clock say so.
+ * clock. In a callback of a timer or a post, tw_service_stats, tw_service_why and tw_service_why_text read it at most once. Other
+ * functions that read the clock say so.
  *
  * Errors: a function that returns a code returns 0 or a UV_E code. It returns UV_EINVAL for a null pointer where a handle or a
  * callback is needed. In other functions, a null handle stops the process with a message on stderr that names the handle. A
@@ -66,13 +68,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <uv.h>
 
 /* Marks a call that can fail. gcc and clang warn if the result is not used (-Wunused-result, on by default). gcc warns despite a
  * cast to void. A program that defines this macro as empty before it includes this header gets no such warning.
  *
  * Not marked are tw_timer_stop and tw_timer_touch: they fail only for a null timer, and no program checks uv_timer_stop, whose place
- * they take. Not marked is tw_remote_timer_cancel: most callers do not need its outcome. */
+ * they take. Not marked is tw_remote_timer_cancel: most callers do not need its outcome. Not marked is tw_service_dump, whose output
+ * shows what is missing. */
 #ifndef TICKWHEEL_MUST_CHECK
 #if defined(__GNUC__)
 #define TICKWHEEL_MUST_CHECK __attribute__((warn_unused_result))
@@ -413,6 +417,99 @@ TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_hold_init(tw_service_t* service, tw_ho
 /* Releases the hold and leaves it empty. Any thread. Calls that were posted before are delivered before the loop may end. Does
  * nothing if `hold` is null. */
 TICKWHEEL_API void tw_hold_release(tw_hold_t* hold);
+
+/* --- reports -------------------------------------------------------------------------------------------------------------- */
+
+/* Identifies a callback of a timer or of a post: its address. Compare it with that of yours, as in
+ * `handler == (tw_handler_t)on_timeout`. Do not call it. */
+typedef void (*tw_handler_t)(void);
+
+/* The cause of a stall. */
+enum tw_stalled_by {
+  TW_STALLED_BY_NOBODY = 0,         /* there was no stall */
+  TW_STALLED_BY_LOOP_CALLBACKS = 1, /* callbacks of the loop that are not ours; or the process had no processor */
+  TW_STALLED_BY_HANDLER = 2         /* a callback of a timer or of a post */
+};
+
+/* Why a callback runs late. `late_ns == rounding_ns + poll_ns + carried_ns + stall_ns`. expiry_report in
+ * tickwheel/uv/expiry_report.hpp describes each part in detail. */
+typedef struct tw_why_s {
+  uint64_t late_ns;       /* how late it runs, at most */
+  uint64_t rounding_ns;   /* up to a tick, because deadlines are kept in ticks */
+  uint64_t poll_ns;       /* from when it was due until the loop woke */
+  uint64_t carried_ns;    /* while other callbacks ran, I/O had its turn, or input was read after a block */
+  uint64_t stall_ns;      /* while the loop was away from its timers */
+  uint64_t stalled_by;    /* a TW_STALLED_BY constant: the cause of the largest part of `stall_ns` */
+  uint64_t stalled_by_ns; /* that part */
+  tw_handler_t handler;   /* the callback, for TW_STALLED_BY_HANDLER; otherwise null */
+} tw_why_t;
+
+/* In a callback of a timer or of a post: writes to `why` how late it runs, and why. Elsewhere: the same of the last callback. `size` is
+ * sizeof *why. A later version may have more fields: those that this version does not know are set to 0.
+ *
+ * 0: success.
+ * UV_EINVAL: a pointer is null.
+ * UV_ECANCELED: the service is closed. The last time to ask is between tw_service_close and its callback. */
+TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_why(const tw_service_t* service, tw_why_t* why, size_t size);
+
+/* Writes the same as a line for a log, with a zero at its end and no newline:
+ *
+ *   3.41 ms late: rounding 0.13, poll 0.90, carried 0.02, stall 2.36 (the handler on_flush)
+ *
+ * Writes at most `size` characters, and cuts the rest. Returns `text`. */
+TICKWHEEL_API char* tw_service_why_text(const tw_service_t* service, char* text, size_t size);
+
+/* Called for a callback that took the option `slow_handler_ns` or longer, after it has returned, in the same pass. May do everything
+ * that a callback of a timer may. */
+typedef void (*tw_slow_handler_cb)(tw_service_t* service, tw_handler_t handler, uint64_t took_ns);
+
+/* Calls `cb` for each slow callback of timers and posts from now on; null: calls nothing any more. `cb` is not told of a callback that
+ * closed the service, nor of slow ones among the 31 before that. No effect if the service is closing. */
+TICKWHEEL_API void tw_service_on_slow_handler(tw_service_t* service, tw_slow_handler_cb cb);
+
+/* Writes the state of the service to `out`: its counters, the number of active timers by callback and by when they are due, and the
+ * slots of its wheel. For people: the form may change. Not for a hot path. Reads the clock.
+ *
+ * 0: success.
+ * UV_EINVAL: a pointer is null.
+ * UV_ECANCELED: the service is closed.
+ * UV_EIO, UV_ENOMEM: not everything was written. */
+TICKWHEEL_API int tw_service_dump(const tw_service_t* service, FILE* out);
+
+/* The name of a callback. It is yours, and so is the text. A zero tw_name_t is empty. */
+typedef struct tw_name_s {
+  void* private_[5];
+} tw_name_t;
+
+/* Name a callback of timers, or of posts, until `name` is released. Reports and tw_handler_name then write `text`. Of several names
+ * for one callback the latest counts. A text that is empty or null counts as none. Any thread, also while others ask for names.
+ * Requires: `name` and `cb` are not null (checked); `name` is not yet initialised, or is empty. `name` stays at its address, and the
+ * text unchanged, until `name` is released.
+ *
+ * A name may be released at any time. A plugin must release its names before it is unloaded: see TW_NAME_TIMER_CB. */
+TICKWHEEL_API void tw_name_timer_cb(tw_name_t* name, tw_timer_cb cb, const char* text);
+TICKWHEEL_API void tw_name_remote_cb(tw_name_t* name, tw_remote_cb cb, const char* text);
+/* Withdraws the name, and leaves it empty. Any thread. Does nothing if `name` is null or empty. */
+TICKWHEEL_API void tw_name_release(tw_name_t* name);
+
+/* Name a function of this file while its program or plugin is loaded. Write one of these lines at file scope, below the function:
+ *
+ *   TW_NAME_TIMER_CB(on_timeout);
+ *
+ * Only for gcc and clang, which run functions when a module is loaded and unloaded. */
+#if defined(__GNUC__)
+#define TW_NAME_TIMER_CB(cb) TW_NAME_(cb, tw_name_timer_cb)
+#define TW_NAME_REMOTE_CB(cb) TW_NAME_(cb, tw_name_remote_cb)
+#define TW_NAME_(cb, name_it)                                                                               \
+  static tw_name_t tw_name_of_##cb;                                                                         \
+  __attribute__((constructor)) static void tw_name_begin_##cb(void) { name_it(&tw_name_of_##cb, cb, #cb); } \
+  __attribute__((destructor)) static void tw_name_end_##cb(void) { tw_name_release(&tw_name_of_##cb); }     \
+  struct tw_name_s /* takes the semicolon */
+#endif
+
+/* Writes the name of a callback, or its place in its module, such as "server+0x1ea66" for addr2line, or its address. Writes at most
+ * `size` characters, the last of which is a zero, and cuts the rest. Returns `text`. Any thread. */
+TICKWHEEL_API char* tw_handler_name(tw_handler_t handler, char* text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include <tickwheel/uv/remote.hpp>
 
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace tickwheel::c {
@@ -23,9 +24,13 @@ Cpp& cpp(C* at) noexcept {
   return *std::launder(reinterpret_cast<Cpp*>(at));
 }
 
-auto caller(tw_remote_cb cb, void* arg) noexcept {
-  return [cb, arg]() noexcept { cb(arg); };
-}
+// The callback comes first: reports identify the call by it.
+struct caller {
+  tw_remote_cb cb;
+  void* arg;
+  void operator()() const noexcept { cb(arg); }
+};
+static_assert(std::is_standard_layout_v<caller>, "its address is that of `cb`");
 
 }  // namespace
 
@@ -65,7 +70,7 @@ int tw_remote_post(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64
 }
 int tw_remote_post_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout) {
   if (remote == nullptr || cb == nullptr) return UV_EINVAL;
-  return cpp<const remote_handle>(remote).post(to_chrono(timeout), caller(cb, arg));
+  return cpp<const remote_handle>(remote).post(to_chrono(timeout), caller{cb, arg});
 }
 
 int tw_remote_arm(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint64_t timeout, tw_remote_timer_t* handle) {
@@ -77,7 +82,7 @@ int tw_remote_arm_ns(const tw_remote_t* remote, tw_remote_cb cb, void* arg, uint
   remote_timer made;
   const int error = remote == nullptr || cb == nullptr
                         ? UV_EINVAL
-                        : cpp<const remote_handle>(remote).arm(to_chrono(timeout), caller(cb, arg), made);
+                        : cpp<const remote_handle>(remote).arm(to_chrono(timeout), caller{cb, arg}, made);
   make(*handle, std::move(made));
   return error;
 }

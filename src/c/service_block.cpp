@@ -8,6 +8,7 @@ namespace tickwheel::c {
 int service_block::open(uv_loop_t& loop, tw_service_t& handle, const service_options& options) noexcept {
   auto* const made = new (std::nothrow) service_block{loop, handle};
   if (made == nullptr) return UV_ENOMEM;
+  detail::forwarding_timer::identify_by_target(made->timers_);
   if (const int error = made->timers_.open(loop, options)) {
     delete made;
     return error;
@@ -25,6 +26,15 @@ void service_block::close(tw_service_close_cb told) noexcept {
   told_ = told;
   timers_.close();
   call_later();
+}
+
+void service_block::on_slow_handler(tw_slow_handler_cb slow) noexcept {
+  slow_ = slow;
+  const slow_handler_hook tell = [](void* block, const slow_handler& one) noexcept {
+    service_block& self = *static_cast<service_block*>(block);
+    self.slow_(&self.handle_, to_c_handler(one.handler), static_cast<std::uint64_t>(one.took.count()));
+  };
+  timers_.on_slow_handler(slow != nullptr ? tell : nullptr, this);
 }
 
 void service_block::call_later() noexcept {

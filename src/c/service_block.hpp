@@ -44,6 +44,7 @@ class service_block {
   service_block& operator=(const service_block&) = delete;
 
   timer_service& timers() noexcept { return timers_; }
+  const timer_service& timers() const noexcept { return timers_; }
   uv_loop_t& loop() noexcept { return loop_; }
   bool is_closing() const noexcept { return !timers_.is_open(); }
   /// Stops the process if the calling thread is not the loop's. Does nothing for a closing service, because its thread is no
@@ -60,6 +61,8 @@ class service_block {
   /// Starts to close a timer. `timer::finish` ends it later.
   void close(timer& t) noexcept;
   void close(tw_service_close_cb told) noexcept;
+  /// Calls `slow` for each slow handler from now on, unless it is null.
+  void on_slow_handler(tw_slow_handler_cb slow) noexcept;
 
  private:
   using timer_list = boost::intrusive::list<timer>;
@@ -78,6 +81,7 @@ class service_block {
   uv_idle_t closer_{};
   bool called_later_ = false;
   tw_service_close_cb told_ = nullptr;
+  tw_slow_handler_cb slow_ = nullptr;
 };
 
 }  // namespace tickwheel::c

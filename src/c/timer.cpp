@@ -18,7 +18,7 @@ struct late_closing {
 
 }  // namespace
 
-timer::timer(service_block& of) noexcept : tickwheel::timer{of.timers(), &expire}, block_{&of}, loop_{&of.loop()} {}
+timer::timer(service_block& of) noexcept : forwarding_timer{of.timers(), &expire}, block_{&of}, loop_{&of.loop()} {}
 
 timer& timer::make(service_block& of, tw_timer_t& handle) noexcept {
   timer& made = *::new (static_cast<void*>(&handle.private_)) timer{of};
@@ -32,7 +32,7 @@ int timer::start(tw_timer_cb call, nanoseconds timeout, nanoseconds repeat) noex
   check_thread();
   const clock::time_point due = detail::add_saturating(clock::now(), to_chrono(timeout));
   if (const int error = timeout == 0 ? arm(std::chrono::nanoseconds{}) : arm_at(due)) return error;
-  call_ = call;
+  set_target(detail::id_of(call));
   due_ = due;
   waits_ = timeout;
   repeat_ = repeat;
@@ -51,9 +51,9 @@ void timer::stop() noexcept {
 
 int timer::again() noexcept {
   check_thread();
-  if (call_ == nullptr) return UV_EINVAL;
+  if (target() == nullptr) return UV_EINVAL;
   if (repeat_ == 0 || closing_) return 0;
-  return start(call_, repeat_, repeat_);
+  return start(user_callback(), repeat_, repeat_);
 }
 
 // The iteration's time may be older than the last start, which counted from the true time. So a touch never moves the timer
@@ -100,7 +100,7 @@ void timer::expire(wheel_entry& entry) noexcept {
     self.waits_ = self.repeat_;
     self.arm_again_at(self.due_);
   }
-  self.call_(self.handle());
+  self.user_callback()(self.handle());
 }
 
 void timer::close(tw_timer_close_cb told) noexcept {

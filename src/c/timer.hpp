@@ -3,7 +3,7 @@
 
 #include <tickwheel/tickwheel.h>
 #include <tickwheel/core/detail/check.hpp>
-#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/detail/forwarding_timer.hpp>
 
 #include <uv.h>
 #include <boost/intrusive/list_hook.hpp>
@@ -33,10 +33,16 @@ constexpr std::chrono::nanoseconds to_chrono(nanoseconds ns) noexcept {
   return std::chrono::nanoseconds{static_cast<std::int64_t>(ns < most ? ns : most)};
 }
 
+/// Returns an address as the C interface shows it.
+inline tw_handler_t to_c_handler(wheel_entry::callback handler) noexcept {
+  return reinterpret_cast<tw_handler_t>(handler);
+}
+inline wheel_entry::callback from_c_handler(tw_handler_t handler) noexcept { return detail::id_of(handler); }
+
 /// A timer with a repeat and a close callback.
 ///
 /// *Thread safety:* the loop thread.
-class timer final : private tickwheel::timer, public boost::intrusive::list_base_hook<> {
+class timer final : private detail::forwarding_timer, public boost::intrusive::list_base_hook<> {
  public:
   static timer& make(service_block& of, tw_timer_t& handle) noexcept;
 
@@ -59,8 +65,8 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
   nanoseconds repeat() const noexcept { return repeat_; }
   nanoseconds due_in() const noexcept;
 
-  using tickwheel::timer::armed;
-  using tickwheel::timer::has_ref;
+  using forwarding_timer::armed;
+  using forwarding_timer::has_ref;
   void set_ref(bool on) noexcept;
 
   void close(tw_timer_close_cb told) noexcept;
@@ -79,13 +85,16 @@ class timer final : private tickwheel::timer, public boost::intrusive::list_base
     return reinterpret_cast<tw_timer_t*>(reinterpret_cast<std::byte*>(this) - offsetof(tw_timer_t, private_));
   }
   void check_thread() const noexcept;
+  // The user's callback; null: never started.
+  tw_timer_cb user_callback() const noexcept {
+    return reinterpret_cast<tw_timer_cb>(reinterpret_cast<void (*)()>(target()));
+  }
   static void expire(wheel_entry& entry) noexcept;
 
   service_block* block_;  // null once the block is gone
   uv_loop_t* loop_;
-  tw_timer_cb call_ = nullptr;  // null: never started
-  clock::time_point due_{};     // exact; the wheel stores ticks
-  nanoseconds waits_ = 0;       // the delay of the last arm: the timeout, or the repeat
+  clock::time_point due_{};  // exact; the wheel stores ticks
+  nanoseconds waits_ = 0;    // the delay of the last arm: the timeout, or the repeat
   nanoseconds repeat_ = 0;
   tw_timer_close_cb told_ = nullptr;
   bool closing_ = false;

@@ -4,6 +4,7 @@
 #include "probes.hpp"
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/forwarding_timer.hpp>
 #include <tickwheel/uv/detail/post_queue.hpp>
 #include <tickwheel/uv/timer.hpp>
 
@@ -36,7 +37,7 @@ constexpr std::size_t longest_stride = handler_log::capacity;
   load_.open(timers_.time().stamp());
   slowest_in_longest_ = {};
   driver_tells_unread_ = timers_.source().left_unread() != driver::unread::unknown;
-  timers_.entries().on_fire(&on_fire, this);
+  timers_.entries().on_fire(fire_hook(), this);
 }
 
 [[gnu::cold]] void dispatcher::count(service_stats& stats) const noexcept {
@@ -52,6 +53,7 @@ constexpr std::size_t longest_stride = handler_log::capacity;
 }
 
 // The wheel knows neither loop nor clock. It says when a timer fires.
+template <bool forwards>
 void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexcept {
   dispatcher& self = *static_cast<dispatcher*>(context);
   timer& t = timer::from(entry);
@@ -59,15 +61,26 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
   const timeline& ticks = self.timers_.ticks();
   const clock::time_point due = ticks.begin_of(deadline);
   if (!post_delivery::owns(t)) {
-    self.begin_handler(entry.handler(), due,
+    self.begin_handler(forwards ? forwarding_timer::target_of(t) : entry.handler(), due,
                        self.running_immediates_ ? std::chrono::nanoseconds{} : ticks.length().duration());
   } else {
-    self.begin_handler(post_delivery::handler_of(t), due, due - post_delivery::due_of(t));
+    self.begin_handler(forwards ? post_delivery::target_of(t) : post_delivery::handler_of(t), due,
+                       due - post_delivery::due_of(t));
   }
 }
 
+// A service of the C interface has a hook of its own, so that the timers of others pay nothing for it.
+[[gnu::cold]] wheel::fire_hook dispatcher::fire_hook() const noexcept {
+  return forwards_ ? &on_fire<true> : &on_fire<false>;
+}
+
+[[gnu::cold]] expiry_report::handler_id dispatcher::handler_of(timer& t) const noexcept {
+  if (post_delivery::owns(t)) return forwards_ ? post_delivery::target_of(t) : post_delivery::handler_of(t);
+  return forwards_ ? forwarding_timer::target_of(t) : t.handler();
+}
+
 [[gnu::cold]] void dispatcher::on_traced_fire(void* context, wheel_entry& entry, tick deadline) noexcept {
-  on_fire(context, entry, deadline);
+  static_cast<dispatcher*>(context)->fire_hook()(context, entry, deadline);
   handler_log& log = static_cast<dispatcher*>(context)->log_;
   log.settle();
   const lateness_account& account = log.lateness();
@@ -76,7 +89,7 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
 
 [[gnu::cold]] void dispatcher::trace_handlers(bool on) noexcept {
   traces_handlers_ = on;
-  timers_.entries().on_fire(on ? &on_traced_fire : &on_fire, this);
+  timers_.entries().on_fire(on ? &on_traced_fire : fire_hook(), this);
 }
 
 void dispatcher::begin_handler(expiry_report::handler_id handler, clock::time_point due,

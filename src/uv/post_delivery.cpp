@@ -9,23 +9,38 @@
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <new>
 
 namespace tickwheel::detail {
 
 namespace {
 
-// It is only compared. The cast goes by way of the type that compilers take for "any function".
-expiry_report::handler_id handler_of(const posted_operation& posted) noexcept {
-  return reinterpret_cast<expiry_report::handler_id>(reinterpret_cast<void (*)()>(posted.operate));
+constexpr std::size_t operate_at = offsetof(posted_operation, operate);
+constexpr std::size_t callable_at = offsetof(posted_operation, callable);
+
+// Returns the pointer to a function that is `at` bytes from the beginning. It is only compared.
+expiry_report::handler_id handler_of(const posted_operation& posted, std::size_t at) noexcept {
+  expiry_report::handler_id id = nullptr;
+  std::memcpy(&id, reinterpret_cast<const std::byte*>(&posted) + at, sizeof id);
+  return id;
 }
 
 }  // namespace
 
+[[gnu::cold]] post_delivery::post_delivery(timer_service& service, armed_timers& timers, handler_log& log) noexcept
+    : service_{service}, timers_{timers}, log_{log}, handler_at_{operate_at} {}
+
+[[gnu::cold]] void post_delivery::identify_by_target() noexcept { handler_at_ = callable_at; }
+
 bool post_delivery::owns(const timer& t) noexcept { return t.is_remote(); }
 
 expiry_report::handler_id post_delivery::handler_of(timer& t) noexcept {
-  return detail::handler_of(posted_operation::of(t));
+  return detail::handler_of(posted_operation::of(t), operate_at);
+}
+expiry_report::handler_id post_delivery::target_of(timer& t) noexcept {
+  return detail::handler_of(posted_operation::of(t), callable_at);
 }
 
 clock::time_point post_delivery::due_of(timer& t) noexcept { return posted_operation::of(t).due; }
@@ -70,19 +85,20 @@ void post_delivery::take() noexcept {
 
 void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
                             const binding_watch& binding) noexcept {
+  const std::size_t handler_at = handler_at_;  // read once
   for (; visits != 0; --visits) {
     inbox_link* const link = taken_.pop();
     if (link == nullptr) break;
     if (link == batch_end_) batch_end_ = nullptr;
     if (taken_.front() != nullptr) __builtin_prefetch(posted_operation::of(*taken_.front()).waiting, 1);
     posted_operation& posted = posted_operation::of(*link);
-    if (deliver(posted, as_of, stamp) && binding.ended()) return;
+    if (deliver(posted, as_of, stamp, handler_at) && binding.ended()) return;
   }
 }
 
 // Returns true if it has called the callable or its destructor, which may do anything.
-inline bool post_delivery::deliver(posted_operation& posted, clock::time_point as_of,
-                                   clock::time_point stamp) noexcept {
+inline bool post_delivery::deliver(posted_operation& posted, clock::time_point as_of, clock::time_point stamp,
+                                   std::size_t handler_at) noexcept {
   if (posted.delivered) return settle_notice(posted);
   posted.delivered = true;
   queue_->count_delivered();
@@ -95,7 +111,7 @@ inline bool post_delivery::deliver(posted_operation& posted, clock::time_point a
   if (!posted.change_by_loop(operation_state::queued, operation_state::ran)) return withdraw(posted);
   // a time before the clock's epoch has passed as well
   const bool at_once = posted.due == clock::time_point::min();
-  log_.begin(detail::handler_of(posted), at_once ? stamp : std::max(posted.due, clock::time_point{}), {});
+  log_.begin(detail::handler_of(posted, handler_at), at_once ? stamp : std::max(posted.due, clock::time_point{}), {});
   if (probes::traced()) [[unlikely]] {
     log_.settle();
     probes::fire(nullptr, log_.lateness().handler(), log_.lateness().report());
@@ -110,7 +126,8 @@ void post_delivery::arm(posted_operation& posted) noexcept {
   timer& wait = *::new (static_cast<void*>(posted.waiting)) timer{service_, &fire, timer::of_remote{}};
   timers_.entries().arm(wait.entry(), timers_.ticks().ceil(posted.due));
   if (probes::traced()) [[unlikely]]
-    probes::arm(&wait, detail::handler_of(posted), timers_.ticks().begin_of(wait.entry().deadline()), nullptr);
+    probes::arm(&wait, detail::handler_of(posted, handler_at_), timers_.ticks().begin_of(wait.entry().deadline()),
+                nullptr);
 }
 
 void post_delivery::fire(wheel_entry& entry) noexcept {

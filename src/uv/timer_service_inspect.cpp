@@ -70,8 +70,7 @@ void timer_service::dump_armed(std::ostream& out, handler_names names) const {
     const auto left = timers().ticks().begin_of(entry.deadline()) - now;
     const auto* const within =
         std::find_if(horizons.begin(), horizons.end(), [&](const horizon& one) { return left <= one.end; });
-    const auto id = detail::post_delivery::owns(t) ? detail::post_delivery::handler_of(t) : entry.handler();
-    ++armed[id][static_cast<std::size_t>(within - horizons.begin())];
+    ++armed[dispatcher_.handler_of(t)][static_cast<std::size_t>(within - horizons.begin())];
   });
   for (const auto& [id, counts] : armed) {
     out << "  armed for " << handler_name{id, names};

@@ -963,6 +963,191 @@ TIMER_TEST(null_answers_EINVAL) {
   tw_remote_release(&remote);
 }
 
+/* --- reports ------------------------------------------------------------------------------------------------------------- */
+
+static char text[256];
+
+/* What is in a file that a function writes. */
+static void read_back(FILE* from, char* to, size_t size) {
+  rewind(from);
+  to[fread(to, 1, size - 1, from)] = '\0';
+}
+
+static void block_the_loop(tw_timer_t* t) {
+  (void)t;
+  uv_sleep(5);
+}
+static void post_that_blocks(void* arg) {
+  (void)arg;
+  uv_sleep(5);
+}
+static void function_without_name(tw_timer_t* t) { (void)t; }
+
+static tw_why_t why_late;
+static void ask_why(tw_timer_t* t) {
+  (void)t;
+  CHECK_EQUAL(tw_service_why(&service, &why_late, sizeof why_late), 0);
+  CHECK(tw_service_why_text(&service, text, sizeof text) == text);
+}
+
+TW_NAME_TIMER_CB(block_the_loop);
+TW_NAME_REMOTE_CB(post_that_blocks);
+
+/* `second` expires while `blocks` keeps the loop, and asks why. */
+static void expire_late(tw_timer_cb blocks) {
+  CHECK_EQUAL(tw_timer_start(&first.timer, blocks, 10, 0), 0);
+  CHECK_EQUAL(tw_timer_start(&second.timer, ask_why, 11, 0), 0);
+  run();
+}
+
+TIMER_TEST(why_names_callback_that_blocked) {
+  expire_late(block_the_loop);
+  CHECK_EQUAL(why_late.stalled_by, TW_STALLED_BY_HANDLER);
+  CHECK(why_late.handler == (tw_handler_t)block_the_loop);
+  CHECK(why_late.stalled_by_ns >= 3000000);
+  CHECK(why_late.stall_ns >= why_late.stalled_by_ns);
+  CHECK_EQUAL(why_late.late_ns, why_late.rounding_ns + why_late.poll_ns + why_late.carried_ns + why_late.stall_ns);
+  CHECK(strstr(text, "ms late: rounding 0.13, poll ") != NULL);
+  CHECK(strstr(text, "(the handler block_the_loop)") != NULL);
+}
+
+TIMER_TEST(why_text_is_cut_at_its_size) {
+  expire_late(block_the_loop);
+  char cut[6] = "xxxxx";
+  CHECK(tw_service_why_text(&service, cut, 5) == cut);
+  CHECK(strncmp(cut, text, 4) == 0);
+  CHECK_EQUAL(cut[4], 0);
+  CHECK(tw_service_why_text(&service, cut, 0) == cut);
+  CHECK(strncmp(cut, text, 4) == 0);
+}
+
+TIMER_TEST(why_of_older_program_is_taken) {
+  struct {
+    uint64_t late_ns, after;
+  } older = {0, 7};
+  tw_why_t newer[2];
+  expire_late(block_the_loop);
+  CHECK_EQUAL(tw_service_why(&service, (tw_why_t*)&older, sizeof older.late_ns), 0);
+  CHECK_EQUAL(older.late_ns, why_late.late_ns);
+  CHECK_EQUAL(older.after, 7);
+  memset(newer, 0x5a, sizeof newer);
+  CHECK_EQUAL(tw_service_why(&service, newer, sizeof newer), 0);
+  CHECK_EQUAL(newer[0].late_ns, why_late.late_ns);
+  CHECK_EQUAL(newer[1].late_ns, 0);
+}
+
+static tw_handler_t slow[4];
+static size_t slow_count;
+static void note_slow(tw_service_t* s, tw_handler_t handler, uint64_t took_ns) {
+  CHECK(s == &service);
+  CHECK(took_ns >= 5000000);
+  slow[slow_count++ % 4] = handler;
+}
+
+TIMER_TEST(slow_callbacks_of_timers_and_posts_are_told) {
+  slow_count = 0;
+  tw_service_on_slow_handler(&service, note_slow);
+  CHECK_EQUAL(tw_timer_start(&first.timer, block_the_loop, 0, 0), 0);
+  run();
+  CHECK_EQUAL(slow_count, 1);
+  CHECK(slow[0] == (tw_handler_t)block_the_loop);
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  for (uint64_t timeout = 0; timeout != 2; ++timeout) {
+    CHECK_EQUAL(tw_hold_init(&service, &hold), 0);
+    CHECK_EQUAL(tw_remote_post(&remote, post_that_blocks, NULL, timeout), 0);
+    tw_hold_release(&hold);
+    run();
+    CHECK_EQUAL(slow_count, 2 + timeout);
+    CHECK(slow[1 + timeout] == (tw_handler_t)post_that_blocks);
+  }
+  tw_remote_release(&remote);
+  tw_service_on_slow_handler(&service, NULL);
+  CHECK_EQUAL(tw_timer_start(&first.timer, block_the_loop, 0, 0), 0);
+  run();
+  CHECK_EQUAL(slow_count, 3);
+}
+
+static void close_slow(tw_service_t* s, tw_handler_t handler, uint64_t took_ns) {
+  (void)handler;
+  (void)took_ns;
+  tw_service_close(s, on_service_closed);
+}
+
+OPENED_TEST(slow_callback_may_be_followed_by_close_of_service) {
+  tw_service_on_slow_handler(&service, close_slow);
+  CHECK_EQUAL(tw_timer_start(&first.timer, block_the_loop, 0, 0), 0);
+  end_loop();
+  CHECK_EQUAL(service_closed, 1);
+}
+
+TIMER_TEST(dump_counts_active_timers_by_callback) {
+  char dumped[4096];
+  FILE* const file = tmpfile();
+  CHECK_EQUAL(tw_timer_start(&first.timer, block_the_loop, 500, 0), 0);
+  CHECK_EQUAL(tw_timer_start(&second.timer, function_without_name, 5000, 0), 0);
+  CHECK_EQUAL(tw_remote_init(&service, &remote), 0);
+  CHECK_EQUAL(tw_remote_post(&remote, post_that_blocks, NULL, 5000), 0);
+  uv_run(&loop, UV_RUN_NOWAIT); /* takes the post */
+  uv_run(&loop, UV_RUN_NOWAIT);
+  CHECK_EQUAL(tw_service_dump(&service, file), 0);
+  read_back(file, dumped, sizeof dumped);
+  fclose(file);
+  CHECK(strstr(dumped, "timer_service: open") == dumped);
+  CHECK(strstr(dumped, "armed for the handler block_the_loop: 1 in up to 1 s\n") != NULL);
+  CHECK(strstr(dumped, "armed for the handler post_that_blocks: 1 in 1 to 10 s\n") != NULL);
+  CHECK(strstr(dumped, "armed for the handler c_tests+0x") != NULL); /* static: its place */
+  tw_remote_release(&remote);
+}
+
+TIMER_TEST(dump_says_that_file_is_full) {
+  FILE* const full = fopen("/dev/full", "w");
+  if (full == NULL) return; /* only Linux has it */
+  setvbuf(full, NULL, _IONBF, 0);
+  CHECK_EQUAL(tw_service_dump(&service, full), UV_EIO);
+  fclose(full);
+}
+
+static const char* name_of(tw_timer_cb cb) { return tw_handler_name((tw_handler_t)cb, text, sizeof text); }
+
+TEST(name_counts_until_it_is_released) {
+  tw_name_t old_name, new_name, empty_name;
+  CHECK(strstr(name_of(function_without_name), "c_tests+0x") == text);
+  tw_name_timer_cb(&old_name, function_without_name, "old");
+  CHECK(strcmp(name_of(function_without_name), "old") == 0);
+  tw_name_timer_cb(&new_name, function_without_name, "new");
+  tw_name_timer_cb(&empty_name, function_without_name, NULL);
+  CHECK(strcmp(name_of(function_without_name), "new") == 0);
+  tw_name_release(&new_name);
+  tw_name_release(&new_name); /* is empty by now */
+  CHECK(strcmp(name_of(function_without_name), "old") == 0);
+  tw_name_release(&empty_name);
+  tw_name_release(&old_name);
+  CHECK(strstr(name_of(function_without_name), "c_tests+0x") == text);
+  tw_name_release(NULL);
+}
+
+TEST(handler_name_is_cut_at_its_size) {
+  char name[6] = "xxxxx";
+  CHECK(tw_handler_name((tw_handler_t)block_the_loop, name, 6) == name);
+  CHECK(strcmp(name, "block") == 0);
+  CHECK(tw_handler_name((tw_handler_t)post_that_blocks, name, 0) == name);
+  CHECK(strcmp(name, "block") == 0);
+}
+
+TIMER_TEST(reports_without_service_or_place_answer_EINVAL) {
+  CHECK_EQUAL(tw_service_why(NULL, &why_late, sizeof why_late), UV_EINVAL);
+  CHECK_EQUAL(tw_service_why(&service, NULL, sizeof why_late), UV_EINVAL);
+  CHECK_EQUAL(tw_service_dump(NULL, stdout), UV_EINVAL);
+  CHECK_EQUAL(tw_service_dump(&service, NULL), UV_EINVAL);
+}
+
+TEST(nameless_callbacks_stop_the_process) {
+  tw_name_t name;
+  STOPS(tw_name_timer_cb(NULL, block_the_loop, "it"), "a tw_name_t was null");
+  STOPS(tw_name_timer_cb(&name, NULL, "it"), "a callback that is to be named was null");
+  STOPS(tw_name_remote_cb(&name, NULL, "it"), "a callback that is to be named was null");
+}
+
 TEST(null_stops_the_process_elsewhere) {
   STOPS(tw_timer_is_active(NULL), "tw_timer_t was null");
   STOPS(tw_timer_is_closing(NULL), "tw_timer_t was null");
@@ -985,6 +1170,8 @@ TEST(null_stops_the_process_elsewhere) {
   STOPS(tw_service_use_on_this_thread(NULL), "tw_service_t was null");
   STOPS(tw_service_lateness_ns(NULL, 1), "tw_service_t was null");
   STOPS(tw_service_handler_time_ns(NULL, 1), "tw_service_t was null");
+  STOPS(tw_service_why_text(NULL, text, sizeof text), "tw_service_t was null");
+  STOPS(tw_service_on_slow_handler(NULL, NULL), "tw_service_t was null");
 }
 
 TIMER_TEST(second_close_stops_the_process) {
@@ -1005,6 +1192,10 @@ OPENED_TEST(closed_service_is_known_by_its_memory) {
     CHECK_EQUAL(tw_hold_init(&service, &hold), UV_ECANCELED);
     CHECK_EQUAL(tw_service_after_fork(&service), UV_ECANCELED);
     CHECK_EQUAL(tw_service_stats(&service, &stats, sizeof stats), UV_ECANCELED);
+    CHECK_EQUAL(tw_service_why(&service, &why_late, sizeof why_late), UV_ECANCELED);
+    CHECK_EQUAL(tw_service_dump(&service, stdout), UV_ECANCELED);
+    STOPS(tw_service_why_text(&service, text, sizeof text), "tw_service_t was null, or closed");
+    STOPS(tw_service_on_slow_handler(&service, NULL), "tw_service_t was null, or closed");
     STOPS(tw_service_ref(&service), "tw_service_t was null, or closed");
     STOPS(tw_service_unref(&service), "tw_service_t was null, or closed");
     STOPS(tw_service_has_ref(&service), "tw_service_t was null, or closed");
@@ -1036,6 +1227,7 @@ static void on_another_thread(void (*call)(void*)) {
   X(service_ref, tw_service_ref(&service))                  \
   X(service_unref, tw_service_unref(&service))              \
   X(service_close, tw_service_close(&service, NULL))        \
+  X(on_slow, tw_service_on_slow_handler(&service, NULL))    \
   X(init, ignore(tw_timer_init(&service, &second.timer)))
 #define DEFINE(name, call)                     \
   static void name##_elsewhere(void* unused) { \

@@ -12,12 +12,15 @@ static void on_timeout(tw_timer_t* timer) {
   ++*(int*)timer->data;
   tw_timer_close(timer, on_closed);
 }
+TW_NAME_TIMER_CB(on_timeout);
 
 int main(void) {
+  char name[16];
   uv_loop_t loop;
   tw_service_t timers;
   tw_timer_t timer;
   if (strcmp(tw_version_string(), TICKWHEEL_VERSION) != 0) return 1;
+  if (strcmp(tw_handler_name((tw_handler_t)on_timeout, name, sizeof name), "on_timeout") != 0) return 6;
   if (uv_loop_init(&loop) != 0 || tw_service_init(&loop, &timers) != 0) return 2;
   if (tw_timer_init(&timers, &timer) != 0) return 3;
   timer.data = &ran;

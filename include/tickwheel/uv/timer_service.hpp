@@ -37,6 +37,10 @@ class timer;
 class remote_handle;  // uv/remote.hpp
 class remote_hold;
 
+namespace detail {
+class forwarding_timer;
+}
+
 /// The timers of one loop.
 ///
 /// *Thread safety:* the loop thread only. That is the thread that opened the service and, from its first poll on, the one that
@@ -214,6 +218,7 @@ class TICKWHEEL_API timer_service final {
  private:
   friend class timer;
   friend class detail::post_delivery;
+  friend class detail::forwarding_timer;
 
   [[nodiscard]] int make_parts(const service_options&, detail::post_queue*&) noexcept;
   void start(driver&, detail::post_queue&, const service_options&) noexcept;

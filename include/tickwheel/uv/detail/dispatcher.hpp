@@ -57,6 +57,14 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   /// As `judged_at`, on responsive time.
   clock::time_point responsive_judged_at() const noexcept { return judged_at_.responsive; }
 
+  /// Reports name targets from now on; see `forwarding_timer`. Requires: the service is closed.
+  void identify_by_target() noexcept {
+    forwards_ = true;
+    posts_.identify_by_target();
+  }
+  /// Returns the handler of a timer, as reports name it.
+  expiry_report::handler_id handler_of(timer&) const noexcept;
+
   /// Fills in what this counts.
   void count(service_stats&) const noexcept;
 
@@ -86,6 +94,8 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   clock::time_point take_poll_end() noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   void trace_stall(std::chrono::nanoseconds stall) const noexcept;
+  wheel::fire_hook fire_hook() const noexcept;
+  template <bool forwards>
   static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
   static void on_traced_fire(void* context, wheel_entry&, tick deadline) noexcept;
   void trace_handlers(bool on) noexcept;
@@ -98,6 +108,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   turn_of next_turn_ = turn_of::slots;
   bool immediates_left_ = false;  // some were collected and have not run
   bool running_immediates_ = false;
+  bool forwards_ = false;         // all timers are forwarding ones
   bool traces_handlers_ = false;  // somebody traces them, as the last pass has seen
 
   // Whether timers were armed, cancelled or asked for the time, for drivers that cannot tell whether input is left.

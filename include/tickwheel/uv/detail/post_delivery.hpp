@@ -48,8 +48,7 @@ class TICKWHEEL_API ended_operations {
 class TICKWHEEL_API post_delivery {
  public:
   /// Runs calls for `service`, whose timers are `timers`, and records each in `log`. Uses none of them yet.
-  post_delivery(timer_service& service, armed_timers& timers, handler_log& log) noexcept
-      : service_{service}, timers_{timers}, log_{log} {}
+  post_delivery(timer_service& service, armed_timers& timers, handler_log& log) noexcept;
   ~post_delivery();
   post_delivery(const post_delivery&) = delete;
   post_delivery& operator=(const post_delivery&) = delete;
@@ -95,6 +94,10 @@ class TICKWHEEL_API post_delivery {
   static bool owns(const timer& t) noexcept;
   /// Returns a value that tells the callable's type from other handlers. Requires: `t` is another thread's.
   static expiry_report::handler_id handler_of(timer& t) noexcept;
+  /// Returns the function that the callable calls. Requires: `t` is another thread's, and the callable begins with its address.
+  static expiry_report::handler_id target_of(timer& t) noexcept;
+  /// Callables begin with the addresses of the functions that they call, and reports name these.
+  void identify_by_target() noexcept;
   /// Returns the time at which `t` was asked to run. Requires: `t` is another thread's.
   static clock::time_point due_of(timer& t) noexcept;
 
@@ -102,7 +105,7 @@ class TICKWHEEL_API post_delivery {
   void count(service_stats& stats) const noexcept;
 
  private:
-  bool deliver(posted_operation&, clock::time_point as_of, clock::time_point stamp) noexcept;
+  bool deliver(posted_operation&, clock::time_point as_of, clock::time_point stamp, std::size_t handler_at) noexcept;
   bool settle_notice(posted_operation&) noexcept;
   bool withdraw(posted_operation&) noexcept;
   void arm(posted_operation&) noexcept;
@@ -119,6 +122,7 @@ class TICKWHEEL_API post_delivery {
   post_queue* queue_ = nullptr;
   inbox_chain taken_;
   const inbox_link* batch_end_ = nullptr;
+  std::size_t handler_at_;  // the place in an operation of what identifies its handler
   bool has_holds_ = false;  // a remote_hold may be left
   std::size_t armed_ = 0;
   std::uint64_t expired_but_cancelled_ = 0;  // timers that the wheel fired although they had been cancelled
