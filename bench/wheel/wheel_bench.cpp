@@ -168,7 +168,7 @@ void add(std::size_t connections) {
 
 template <class Workload, class... S>
 void add_all(subjects<S...>, std::initializer_list<std::size_t> sizes) {
-  for (const std::size_t n : sizes) (add<Workload, S>(n), ...);
+  for ([[maybe_unused]] const std::size_t n : sizes) (add<Workload, S>(n), ...);
 }
 
 // All subjects of a workload, one after the other.
