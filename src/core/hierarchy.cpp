@@ -18,6 +18,9 @@ void wheel_level::reset(unsigned slot_count, unsigned width_bits) {
   slots = slot_count;
   mask = slots - 1;
   shift = width_bits;
+  span_bits = ~tick{0} << shift;
+  index_bits = mask << shift;
+  rotation = static_cast<int>(shift) - slot_bits;
   reach = shift == 0 || slots == 1 ? 0 : (tick{slots - 1} << shift) - 1;  // no deadline: `link_far` knows more
   set_next({});
   occupied.reset(slots);
@@ -33,7 +36,6 @@ hierarchy::hierarchy(const wheel_geometry& geometry)
   }
   for (unsigned k = first; k < count; ++k) coarse[k].reset(geometry.slots, geometry.width_bits(k));
   lowest = &coarse[first];
-  lowest->nearest = finest.reach;
   lowest->reach -= std::min(lowest->reach, finest.reach);
   highest = &coarse[count - 1];
 }

@@ -30,7 +30,11 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
 }  // namespace
 
 [[gnu::cold]] wheel::wheel(wheel_geometry geometry, tick now)
-    : levels_{std::make_unique<hierarchy>(checked(geometry))}, lowest_{levels_->lowest}, geometry_{geometry} {
+    : levels_{std::make_unique<hierarchy>(checked(geometry))},
+      lowest_{levels_->lowest},
+      coarse_from_{geometry.levels > 1 ? levels_->finest.reach : tick{1} << 63},
+      geometry_{geometry} {
+  coarse_begin_ = coarse_from_;
   set_now(std::min(now, last_tick));
   set_expiry(last_tick);
 }
@@ -40,31 +44,45 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
   clear([](wheel_entry&) noexcept {});
 }
 
-// `ahead` counts from the earliest tick.
-bool wheel::relink(wheel_entry& e, tick deadline, tick ahead) noexcept {
-  e.link_.unlink();
-  return link(e, deadline, ahead + behind_);
+// Arms `e` for the deadline that can be given and is nearest to `deadline`.
+[[gnu::cold]] bool wheel::arm_in_range(wheel_entry& e, tick deadline) noexcept {
+  e.deadline_ = deadline = std::clamp(deadline, earliest_, last_tick);
+  const tick ahead = deadline - earliest_;
+  return e.visit_ - earliest_ > ahead && relink(e, deadline, ahead);
 }
 
-// Links `e`, which is due `ahead` ticks after the tick that follows the cursor. At the end of time `ahead` counts from
-// the cursor, which serves as well. Returns true if `next_expiry()` may have become earlier. The rare cases end in a
-// tail call, and compute the cursor again. So the common cases save no registers, which saves a tenth of the
-// cost of arming.
+// Takes an entry out of its slot, if it is in one, and links it.
+bool wheel::relink(wheel_entry& e, tick deadline, tick ahead) noexcept {
+  if (e.visit_ != never) e.link_.unlink();
+  return link(e, deadline, ahead);
+}
+
+// Links `e`, which is due `ahead` ticks after `earliest_`. Returns true if `next_expiry()` may have become earlier. The
+// rare cases end in a tail call, and compute the cursor again. So the common cases save no registers, which saves a
+// tenth of the cost of arming.
 inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
-  wheel_level& level = *lowest_;
-  if (ahead - level.nearest < level.reach) {
+  // negative for the finest level, for a hashed wheel, and if very far ahead
+  const auto beyond_finest = static_cast<std::int64_t>(ahead - coarse_begin_);
+  if (beyond_finest >= 0) {
+    wheel_level& level = *lowest_;
     coarse_slot& slot = level.slot_of(deadline);
-    if (slot.count == 0) return link_alone(e, deadline, level, slot);
-    return level.join(slot, e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
+    const tick begin = level.begin_of_span(deadline);
+    // A slot whose first visit is `begin` has entries of this span, and takes one more. So the level's reach is compared
+    // only if there is no such slot.
+    if (!level.only_adds(slot, begin)) return link_coarse(e, deadline, slot);
+    level.add(slot, e, begin);
+    return expiry_is_bound_;
   }
   finest_level& finest = levels_->finest;
-  if (ahead >= finest.reach) return link_far(e, deadline);
+  if (static_cast<tick>(beyond_finest) + finest.reach >= finest.reach) return link_far(e, deadline);
   return finest.link(e, deadline) ? expect_visit(deadline) : move_crowd(e, deadline);
 }
 
-[[gnu::noinline]] bool wheel::link_alone(wheel_entry& e, tick deadline, wheel_level& level,
-                                         coarse_slot& slot) noexcept {
-  return level.link_alone(slot, e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
+// Same as `link`, beyond the finest level. `slot` is the one in the lowest coarse level, if that level reaches so far.
+[[gnu::noinline]] bool wheel::link_coarse(wheel_entry& e, tick deadline, coarse_slot& slot) noexcept {
+  wheel_level& level = *lowest_;
+  if (deadline - earliest_ - coarse_begin_ >= level.reach) return link_far(e, deadline);
+  return level.link(slot, e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
 }
 
 // With `e` its finest slot becomes a crowd, which moves to the ring of crowds. Entries that are linked to the slot
@@ -146,7 +164,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 // Without `may_end` time does not reach its end.
 template <bool may_end>
 [[gnu::always_inline]] inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work) noexcept {
-  behind_ = now - from;
+  set_cursor(from, now);
   if (armed() == 0) {
     skip_idle_time();
     sweep(work);
@@ -176,7 +194,7 @@ template <bool may_end>
     return {running.ran, false};
   }
   // as `set_expiry`, with what is known here
-  behind_ = 0;
+  coarse_begin_ = coarse_from_;
   expiry_ = may_end && at_end_of_time_ ? last_tick - 1 : std::min(next, last_tick);
   expiry_is_bound_ = geometry_.slots > pace.look_ahead;
   return {running.ran, true};
@@ -205,7 +223,7 @@ template <bool may_end>
   tick next;
   while ((next = levels.start_by()) <= running.now) {
     running.cursor = std::max(running.cursor, next);
-    behind_ = running.now - running.cursor;
+    set_cursor(running.cursor, running.now);
     // coarse slots first, because emptying them may add entries to the finest level
     const bool coarse = levels.next_coarse->start_by == next;
     if (!(coarse ? visit_coarse(*levels.next_coarse, running) : visit_finest<may_end>(running)))
@@ -368,7 +386,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
 bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noexcept {
   std::size_t left = granted;
   // until the first due entry; from then on each entry is unlinked before its callback, which may destroy the others
-  left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e, running.cursor); });
+  left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
   chain* next = nullptr;
   for (; (next = from.next_chain()) != nullptr && left != 0; --left)
     if (!take(next->take_front(), running)) return false;
@@ -383,21 +401,21 @@ inline bool wheel::take(wheel_entry& e, pass& running) noexcept {
     fire(e, running.now);
     return !running.cancelled;
   }
-  move_out_of_line(e, running.cursor);
+  move_out_of_line(e);
   return true;
 }
 
 // Rare for entries of a finest slot. In line, it would take registers there.
-[[gnu::noinline]] void wheel::move_out_of_line(wheel_entry& e, tick cursor) noexcept { move(e, cursor); }
+[[gnu::noinline]] void wheel::move_out_of_line(wheel_entry& e) noexcept { move(e); }
 
 // Moves an entry that was taken from its slot to its next slot, or drops it if it was cancelled.
-inline void wheel::move(wheel_entry& e, tick cursor) noexcept {
+inline void wheel::move(wheel_entry& e) noexcept {
   if (e.deadline_ == never) {
     e.visit_ = never;
     return;
   }
   if (move_hook_ != nullptr) e.deadline_ = std::clamp(move_hook_(move_context_, e), e.deadline_, last_tick);
-  link(e, e.deadline_, e.deadline_ - cursor - 1);
+  link(e, e.deadline_, e.deadline_ - earliest_);
 }
 
 inline void wheel::fire(wheel_entry& e, tick now) noexcept {
@@ -449,7 +467,7 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
 // them.
 [[gnu::cold]] void wheel::skip_idle_time() noexcept {
   levels_->undo_emptying();
-  behind_ = 0;
+  coarse_begin_ = coarse_from_;
   find_start_by();
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -42,6 +43,9 @@ struct alignas(cache_line) wheel_level {
   /// then still in the cache.
   static constexpr unsigned entries_in_a_row = 8;
   static constexpr unsigned unlimited_slots = ~0U;
+
+  /// log2 of the largest power of two that divides the size of a slot.
+  static constexpr int slot_bits = std::countr_zero(sizeof(slot));
 
   /// The slot that is being emptied. It is outside the ring, so that entries of a later round can go back to the ring
   /// meanwhile.
@@ -99,7 +103,7 @@ struct alignas(cache_line) wheel_level {
     return ahead > (last_tick >> shift) - number ? never : (number + ahead) << shift;
   }
 
-  tick begin_of_span(tick t) const noexcept { return t >> shift << shift; }
+  tick begin_of_span(tick t) const noexcept { return t & span_bits; }
 
   /// Returns how many entries a slot of `count` entries has for each tick of its width, rounded down.
   std::size_t density_of(std::size_t count) const noexcept {
@@ -122,25 +126,40 @@ struct alignas(cache_line) wheel_level {
   /// Returns true if the slot for `deadline` is less than one turn ahead.
   bool reaches(tick deadline, tick cursor) const noexcept { return (deadline >> shift) - (cursor >> shift) < slots; }
 
-  slot& slot_of(tick t) const noexcept { return ring[t >> shift & mask]; }
+  /// Same as `ring[index_of(t)]`, in two instructions less: the rotation also multiplies by the power of two in the size of
+  /// a slot.
+  slot& slot_of(tick t) const noexcept {
+    const tick offset = std::rotr(t & index_bits, rotation) * (sizeof(slot) >> slot_bits);
+    return *reinterpret_cast<slot*>(reinterpret_cast<std::byte*>(ring.get()) + offset);
+  }
 
   /// Links `e` to the slot for `place`, which is less than one turn ahead and not later than its deadline. Returns true
   /// if that slot may have to be started before the next one. The caller must then call `bring_forward`.
-  bool link(wheel_entry& e, tick place) noexcept {
-    slot& s = slot_of(place);
-    return s.count == 0 ? link_alone(s, e, place) : join(s, e, place);
+  bool link(wheel_entry& e, tick place) noexcept { return link(slot_of(place), e, place); }
+
+  /// Same as `link`, to `s`, the slot for `place`.
+  bool link(slot& s, wheel_entry& e, tick place) noexcept {
+    // A lone entry is visited at its deadline. With others it is visited when the slot begins, to move down.
+    tick visit = place;
+    if (s.count == 0)
+      occupied.set(index_of(place));
+    else
+      visit = begin_of_span(place);
+    // No other entry that is left in the slot is visited earlier: those of this round not before the slot begins.
+    s.first_visit = visit;
+    add(s, e, visit);
+    return visit < cutoff;
   }
 
-  /// Same as `link`, to `s`, the slot for `place`. Requires: its count is 0. A lone entry is visited at its deadline.
-  bool link_alone(slot& s, wheel_entry& e, tick place) noexcept {
-    occupied.set(index_of(place));
-    return link(s, s.chains[0], e, place);
-  }
+  /// Returns true if entries of the span that begins at `begin` need only `add`: their slot `s` is visited then, and is
+  /// not the next one to be started, however many entries it gets.
+  bool only_adds(const slot& s, tick begin) const noexcept { return s.first_visit == begin && begin >= cutoff; }
 
-  /// Same as `link`, to `s`, the slot for `place`. Requires: its count is not 0. The slot is visited when it begins, to
-  /// move its entries down.
-  bool join(slot& s, wheel_entry& e, tick place) const noexcept {
-    return link(s, s.chains[s.count / entries_in_a_row % chain_count], e, begin_of_span(place));
+  /// Adds `e` to `s`, which is visited at `visit` or before.
+  static void add(slot& s, wheel_entry& e, tick visit) noexcept {
+    e.visit_ = visit;
+    s.chains[s.count / entries_in_a_row % chain_count].push_back(e);
+    ++s.count;
   }
 
   /// Same as `link`, in whichever turn `e` is due. Only for a hashed wheel: its slots have no lead, so entries of several
@@ -321,21 +340,16 @@ struct alignas(cache_line) wheel_level {
   /// Returns true if the next slot must be empty before the one that is being emptied.
   bool next_precedes_emptying() const noexcept { return next.visit < emptying.at; }
 
-  // No other entry that is left in the slot is visited earlier: those of this round not before the slot begins.
-  bool link(slot& s, chain& to, wheel_entry& e, tick visit) const noexcept {
-    e.visit_ = visit;
-    to.push_back(e);
-    ++s.count;
-    s.first_visit = visit;
-    return visit < cutoff;
-  }
-
   std::unique_ptr<slot[]> ring;
-  tick mask = 0;        // slots - 1
-  unsigned shift = 0;   // log2 of the width of a slot in ticks
-  tick nearest = 0;     // of the lowest coarse level: a deadline that is nearer goes to the finest level
-  tick reach = 0;       // from there on, wherever the cursor is in its span
   tick cutoff = never;  // a slot with a visit at or after it is not the next one to be started
+  tick span_bits = 0;   // the bits of a tick that tell its span
+  tick index_bits = 0;  // those of them that tell its slot
+  int rotation = 0;     // the shift to the right, less `slot_bits`
+  unsigned shift = 0;   // log2 of the width of a slot in ticks
+  tick mask = 0;        // slots - 1
+  // Of the lowest coarse level: it takes deadlines that are not so many ticks behind the reach of the finest level, wherever
+  // the cursor is in its span.
+  tick reach = 0;
   slot_bitmap occupied;
   // The tick of the next visit: to start the next slot, or to continue the one that is being emptied.
   tick start_by = never;

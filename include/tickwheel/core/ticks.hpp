@@ -46,8 +46,9 @@ class tick_length {
 
   /// Returns the first tick that begins at or after `since_origin`, or 0 if that is before the origin.
   constexpr tick ceil(std::chrono::nanoseconds since_origin) const noexcept {
-    if (since_origin.count() <= 0) return 0;
-    return ((static_cast<tick>(since_origin.count()) - 1) >> shift_) + 1;
+    if (since_origin.count() < 0) [[unlikely]]
+      return 0;
+    return static_cast<tick>(((since_origin.count() - 1) >> shift_) + 1);  // of -1, all bits stay set
   }
 
   /// Returns the tick that is running at `since_origin`, or 0 if that is before the origin.

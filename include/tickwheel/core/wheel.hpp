@@ -107,9 +107,9 @@ class TICKWHEEL_API wheel {
   bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
     if (!entry.armed()) ++arms_;
     const tick earliest = earliest_;
-    // One compare finds both a deadline before `earliest` and `never`, for which the sum wraps.
+    // Both a deadline before `earliest` and `never`, for which the sum wraps.
     if (deadline + 1 <= earliest) [[unlikely]]
-      deadline = deadline == never ? last_tick : earliest;
+      return arm_in_range(entry, deadline);
     const tick ahead = deadline - earliest;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never. For a
@@ -265,12 +265,14 @@ class TICKWHEEL_API wheel {
     earliest_ = now + !at_end_of_time_;
   }
 
-  // all earlier slots were visited
-  tick cursor() const noexcept { return now() - behind_; }
+  // All earlier slots were visited. It is now(), unless a pass runs or work is left over.
+  tick cursor() const noexcept { return now() - (coarse_from_ - coarse_begin_); }
+  void set_cursor(tick cursor, tick now) noexcept { coarse_begin_ = coarse_from_ - (now - cursor); }
 
+  bool arm_in_range(wheel_entry&, tick deadline) noexcept;
   bool relink(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link(wheel_entry&, tick deadline, tick ahead) noexcept;
-  bool link_alone(wheel_entry&, tick deadline, wheel_level&, coarse_slot&) noexcept;
+  bool link_coarse(wheel_entry&, tick deadline, coarse_slot&) noexcept;
   bool link_far(wheel_entry&, tick deadline) noexcept;
   bool link_later_round(wheel_level& level, wheel_entry&, tick deadline) noexcept;
   bool move_crowd(wheel_entry&, tick deadline) noexcept;
@@ -295,8 +297,8 @@ class TICKWHEEL_API wheel {
   bool empty_further(wheel_level& level, pass& running) noexcept;
   bool take_from(chain_group& from, std::size_t granted, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;
-  void move(wheel_entry&, tick cursor) noexcept;
-  void move_out_of_line(wheel_entry&, tick cursor) noexcept;
+  void move(wheel_entry&) noexcept;
+  void move_out_of_line(wheel_entry&) noexcept;
   void fire(wheel_entry&, tick now) noexcept;
   void set_expiry(tick next) noexcept;
   void note_expiry(tick next) const noexcept;
@@ -317,11 +319,12 @@ class TICKWHEEL_API wheel {
   std::uint64_t arms_ = 0;                // times an unarmed entry was armed
   std::uint64_t ended_ = 0;               // of those, how many fired or were cancelled
 
-  // How far the cursor is behind now(): 0, unless a pass runs or work is left over. So an advance over an empty tick
-  // stores one word instead of three, in half the time, and arming takes one instruction to count from the cursor.
-  tick behind_ = 0;
+  // A deadline so many ticks after `earliest_` goes to a coarse level: `coarse_from_`, less how far the cursor is behind now(). The cursor is kept as this difference. So an advance over an empty tick stores one word instead of three, in
+  // half the time, and arming takes one instruction to count from the cursor.
+  tick coarse_begin_;
   std::unique_ptr<hierarchy> levels_;
   wheel_level* lowest_;   // of the coarse levels
+  tick coarse_from_;      // how many ticks the finest level covers; 2^63 for a hashed wheel, which has none
   pass* pass_ = nullptr;  // the running advance; on its stack
   wheel_geometry geometry_;
   fire_hook fire_hook_ = nullptr;
