@@ -170,6 +170,11 @@ bool dispatcher::due(clock::time_point now) const noexcept {
 
 void dispatcher::on_pass_requested() noexcept { ++wakeups_; }
 
+bool dispatcher::one_poll_is_enough(clock::time_point now) const noexcept {
+  const driver& source = timers_.source();
+  return verdict_.one_poll_is_enough(now - source.poll_ended_at(), source.poll_ended_error());
+}
+
 // Returns true if timers were used since the last call. For drivers that cannot tell what a poll has left unread.
 bool dispatcher::take_activity() noexcept {
   const wheel& entries = timers_.entries();

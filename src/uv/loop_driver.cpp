@@ -9,9 +9,12 @@
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
-#ifndef _WIN32
+#ifdef __linux__
+#include <sys/epoll.h>
+#elif !defined(_WIN32)
 #include <poll.h>
 #endif
 
@@ -24,6 +27,14 @@ namespace {
 constexpr std::chrono::milliseconds poll_granularity{7};
 
 uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
+
+// Returns true if a queue of libuv's is empty. Its first member is the next element, or the queue itself.
+template <class Queue>
+bool is_empty(const Queue& queue) noexcept {
+  const void* next = nullptr;
+  std::memcpy(&next, &queue, sizeof next);
+  return next == &queue;
+}
 
 // Returns true if uv_loop_close has ended the loop. It then has no descriptor, and must not be given handles. On Windows no loop
 // has a descriptor, so this is unknown there.
@@ -223,6 +234,7 @@ template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_check() noexcept {
   polled_ = poll_ended_at();
   polling_ = false;
+  if (bound() != nullptr && !pass_due_ && wakeup_.has_expired()) judge_at_once();
   // without a stamp of this iteration, the pass became due after the poll began, and waits for the next poll
   if (bound() != nullptr && stamped_) {
     stamped_ = false;
@@ -238,11 +250,45 @@ void loop_driver<Wakeup>::on_check() noexcept {
   }
 }
 
-// A timerfd that has expired stays readable until it is set again. That is no input.
+// The poll waited for the wakeup, and the rest of this iteration becomes an iteration of our own. That spares the loop one. If the
+// poll itself shows that it looked for input after that time, timers are judged as of that time. Otherwise we look. If nothing is
+// ready to be read, and libuv owes no callback, then another poll would find nothing that came before the look.
+template <loop_wakeup Wakeup>
+void loop_driver<Wakeup>::judge_at_once() noexcept {
+  const clock::time_point now = clock::now();
+  if (now < wake_ || !libuv_owes_no_callback() || !bound()->one_poll_is_enough(now)) return;
+  const bool polled_after = wakeup_.proves_poll_after(wake_);
+  if (!polled_after && left_unread() != unread::nothing) return;
+  pass_stamp_ = polled_after ? wake_ : now;
+  wakeup_.take();
+  woken_ = false;
+  bound()->on_iteration(now);
+  polled_ = now;
+  stamped_ = bound()->on_wakeup(now);
+  if (!stamped_) let_poll_wait(true);
+}
+
+// Callbacks of this iteration may have begun to read a descriptor, which libuv polls only from its next poll on, or may have made
+// a request fail, which libuv tells only in its next iteration.
+template <loop_wakeup Wakeup>
+bool loop_driver<Wakeup>::libuv_owes_no_callback() const noexcept {
+#ifdef _WIN32
+  return false;
+#else
+  return is_empty(loop_.watcher_queue) && is_empty(loop_.pending_queue);
+#endif
+}
+
+// A timerfd that has expired stays readable until it is set again. That is no input. On Linux the epoll set is asked as libuv asks
+// it, which takes a third of the time that poll() takes. It consumes nothing: libuv watches no edges.
 template <loop_wakeup Wakeup>
 driver::unread loop_driver<Wakeup>::left_unread() noexcept {
-#ifdef _WIN32
+#if defined(_WIN32)
   return unread::unknown;
+#elif defined(__linux__)
+  wakeup_.cancel();
+  epoll_event ready;
+  return ::epoll_wait(uv_backend_fd(&loop_), &ready, 1, 0) == 0 ? unread::nothing : unread::something;
 #else
   wakeup_.cancel();
   pollfd backend{.fd = uv_backend_fd(&loop_), .events = POLLIN, .revents = 0};

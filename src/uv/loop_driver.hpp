@@ -57,6 +57,9 @@ concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, 
   { w.correct(t, t) } noexcept -> std::same_as<bool>;      // same, right before a poll; the second is the true time, in both
   { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: only repeats its last call
   { w.is_last() } noexcept -> std::same_as<bool>;          // it was set for the time itself; false: for one long before
+  { w.has_expired() } noexcept -> std::same_as<bool>;      // after a poll: the time has come for which it was set last
+  { w.proves_poll_after(t) } noexcept -> std::same_as<bool>;  // the last poll looked for input after that time, as it shows
+  { w.take() } noexcept;                                     // it has expired, and need not call back
   { w.cancel() } noexcept;                                   // no wakeup is needed; one may still come
   { w.before_poll() } noexcept;                            // once an iteration, in prepare
   { w.after_fork() } noexcept;                             // the child no longer shares anything with its parent
@@ -109,6 +112,8 @@ class loop_driver final : public driver {
   void on_prepare() noexcept;
   void resume(clock::time_point now) noexcept;
   void on_check() noexcept;
+  void judge_at_once() noexcept;
+  bool libuv_owes_no_callback() const noexcept;
   void on_async() noexcept;
 
   void begin_pass() noexcept;

@@ -44,6 +44,12 @@ class uv_timer_wakeup {
 
   static bool came() noexcept { return true; }
   bool is_last() const noexcept { return is_last_; }
+  bool has_expired() const noexcept { return is_last_ && due_ms_ != 0 && due_ms_ <= uv_now(timer_.loop); }
+  static bool proves_poll_after(clock::time_point) noexcept { return false; }
+  void take() noexcept {
+    uv_timer_stop(&timer_);
+    due_ms_ = 0;
+  }
   void cancel() noexcept {}
   static void before_poll() noexcept {}
   void after_fork() noexcept {}
@@ -56,7 +62,7 @@ class uv_timer_wakeup {
 
   uv_timer_t timer_{};
   uv_timer_cb call_ = nullptr;
-  std::uint64_t due_ms_ = 0;  // when the timer is due, in libuv's time
+  std::uint64_t due_ms_ = 0;  // when the timer is due, in libuv's time; 0: it is not set
   bool is_last_ = true;
 };
 

@@ -30,6 +30,8 @@ class simulated_clock {
   static void wait_at_most_until(std::chrono::nanoseconds end) noexcept { bound = end; }
   /// How often the process waited.
   static std::size_t waits() noexcept { return waited; }
+  /// How often it called epoll, with and without waiting.
+  static std::size_t polls() noexcept { return polled; }
   /// How often it read the steady clock.
   static std::size_t reads() noexcept { return read; }
 
@@ -43,5 +45,5 @@ class simulated_clock {
   static inline bool running = false;
   static inline std::chrono::nanoseconds shown{};
   static inline std::chrono::nanoseconds bound{};
-  static inline std::size_t waited = 0, read = 0;
+  static inline std::size_t waited = 0, polled = 0, read = 0;
 };

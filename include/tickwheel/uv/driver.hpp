@@ -50,6 +50,9 @@ class TICKWHEEL_API driver {
     virtual void pass(clock::time_point stamp) noexcept = 0;
     /// `request_pass` was called, once or several times. The driver then runs a pass, whether or not one is `due`.
     virtual void on_pass_requested() noexcept = 0;
+    /// Returns true if a stamp that is taken at `now`, the true time, would be judged after one poll. Returns false if the loop was
+    /// blocked, because one poll may then leave input behind.
+    virtual bool one_poll_is_enough(clock::time_point now) const noexcept = 0;
 
    protected:
     ~client() = default;

@@ -55,4 +55,5 @@ struct idle_client final : tickwheel::driver::client {
   bool due(time_point) const noexcept override { return false; }
   void pass(time_point) noexcept override {}
   void on_pass_requested() noexcept override {}
+  bool one_poll_is_enough(time_point) const noexcept override { return true; }
 };

@@ -145,7 +145,10 @@ class turned_loop {
       if (uv_is_active(h) == 0) continue;  // stopped by one before it
       if (type == UV_IDLE) reinterpret_cast<uv_idle_t*>(h)->idle_cb(reinterpret_cast<uv_idle_t*>(h));
       if (type == UV_PREPARE) reinterpret_cast<uv_prepare_t*>(h)->prepare_cb(reinterpret_cast<uv_prepare_t*>(h));
-      if (type == UV_CHECK) reinterpret_cast<uv_check_t*>(h)->check_cb(reinterpret_cast<uv_check_t*>(h));
+      if (type == UV_CHECK) {
+        show_unread(now());
+        reinterpret_cast<uv_check_t*>(h)->check_cb(reinterpret_cast<uv_check_t*>(h));
+      }
     }
   }
 
@@ -192,7 +195,14 @@ class turned_loop {
       next.mapped()();
     }
     unread_.receive();
-    if (has_event(polled_at_)) unread_.peer_sends();
+    shows_unread_ = false;
+    show_unread(polled_at_);
+  }
+  // From now on the loop's descriptor is readable if there is input that had come by then.
+  void show_unread(time_point by) {
+    if (shows_unread_ || !has_event(by)) return;
+    unread_.peer_sends();
+    shows_unread_ = true;
   }
   bool has_event(time_point by) const { return !events_.empty() && events_.begin()->first <= by; }
 
@@ -203,6 +213,7 @@ class turned_loop {
   uv_async_t watched_;
   uv_poll_t input_;
   socket_pair unread_;  // a byte waits while there is something to read
+  bool shows_unread_ = false;
   std::size_t most_ = ~std::size_t{0};
   std::multimap<time_point, action> events_;
   std::vector<hook> hooks_;

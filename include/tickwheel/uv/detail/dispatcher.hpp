@@ -74,6 +74,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   bool on_wakeup(clock::time_point now) noexcept override;
   bool due(clock::time_point now) const noexcept override;
   void on_pass_requested() noexcept override;
+  bool one_poll_is_enough(clock::time_point now) const noexcept override;
   void pass(clock::time_point stamp) noexcept override;
 
  private:

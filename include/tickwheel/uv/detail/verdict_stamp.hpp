@@ -51,6 +51,13 @@ class verdict_stamp {
     if (waits_) later_block_ = std::max(later_block_, busy);
   }
 
+  /// Returns true if a stamp that is taken now waits for one poll only. `busy` and `error` are those of the running iteration, as
+  /// for `busy_for`.
+  bool one_poll_is_enough(nanoseconds busy, nanoseconds error) const noexcept {
+    if (waits_) return false;
+    return io_wait_ == 0 || (longest_block_ == nanoseconds{} && busy + error <= longest_undisturbed);
+  }
+
   /// The loop has polled since it took `stamp`. Requires: no other waits.
   void begin(const moment& stamp) noexcept {
     waiting_ = stamp;
