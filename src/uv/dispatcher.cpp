@@ -116,11 +116,9 @@ void dispatcher::count_stall(std::chrono::nanoseconds stall) noexcept {
 }
 
 // A driver that rounds the end of its poll up hides short iterations. A time that was read after that poll does not.
-clock::time_point dispatcher::take_poll_end() noexcept {
-  const driver& source = timers_.source();
+inline clock::time_point dispatcher::take_poll_end(clock::time_point polled, std::chrono::nanoseconds error) noexcept {
   const clock::time_point first_read = timers_.time().take_first_read();
-  const clock::time_point polled = source.poll_ended_at();
-  return source.poll_ended_error().count() == 0 ? polled : std::min(polled, first_read);
+  return error.count() == 0 ? polled : std::min(polled, first_read);
 }
 
 // Idle time leaves out all of it, because nobody was listening.
@@ -129,22 +127,24 @@ clock::time_point dispatcher::take_poll_end() noexcept {
   const clock::time_point polled = source.poll_ended_at();
   const std::chrono::nanoseconds busy = left - polled;
   count_stall(busy > stall_grace_ ? busy - stall_grace_ : std::chrono::nanoseconds{});
-  verdict_.busy_for(busy, source.poll_ended_error());
-  const clock::time_point poll_end = take_poll_end();
+  const std::chrono::nanoseconds error = source.poll_ended_error();
+  verdict_.busy_for(busy, error);
+  const clock::time_point poll_end = take_poll_end(polled, error);
   if (load_.resume(poll_end, left, entered)) slowest_in_longest_ = log_.lateness().slowest_since(poll_end);
   timers_.time().resume(polled, entered);
   log_.lateness().resumed(entered);
 }
 
-void dispatcher::on_iteration(clock::time_point now) noexcept {
+bool dispatcher::on_iteration(clock::time_point now) noexcept {
   timers_.use_on_this_thread();  // a loop opened on one thread may be run by another
-  active_before_turn_ = take_activity();
+  if (!driver_tells_unread_) active_before_turn_ = take_activity();
   const driver& source = timers_.source();
   const clock::time_point polled = source.poll_ended_at();
-  const clock::time_point poll_end = take_poll_end();
+  const std::chrono::nanoseconds error = source.poll_ended_error();
+  const clock::time_point poll_end = take_poll_end(polled, error);
   if (load_.end_iteration(poll_end, now)) slowest_in_longest_ = log_.lateness().slowest_since(poll_end);
   count_stall(timers_.time().end_iteration(polled, now));
-  verdict_.busy_for(now - polled, source.poll_ended_error());
+  verdict_.busy_for(now - polled, error);
   log_.lateness().polled(polled);
   wheel& entries = timers_.entries();
   immediates_left_ = entries.collect_immediates();
@@ -154,6 +154,7 @@ void dispatcher::on_iteration(clock::time_point now) noexcept {
   } else if (present < entries.next_expiry()) {
     entries.advance(present, 0);  // nothing is due: the cursor moves, so that the next timers are placed well
   }
+  return due(present);
 }
 
 bool dispatcher::on_wakeup(clock::time_point now) noexcept {
@@ -163,9 +164,10 @@ bool dispatcher::on_wakeup(clock::time_point now) noexcept {
   return false;
 }
 
-bool dispatcher::due(clock::time_point now) const noexcept {
-  return timers_.entries().next_expiry() <= timers_.ticks().floor(now) || posts_.any_left() ||
-         !posts_.queue()->seems_empty();
+bool dispatcher::due(clock::time_point now) const noexcept { return due(timers_.ticks().floor(now)); }
+
+inline bool dispatcher::due(tick present) const noexcept {
+  return timers_.entries().next_expiry() <= present || posts_.any_left() || !posts_.queue()->seems_empty();
 }
 
 void dispatcher::on_pass_requested() noexcept { ++wakeups_; }
@@ -295,8 +297,10 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   }
   if (left) ++carried_;
   next_turn_ = left ? following(first) : turn_of::slots;  // the first kind has more turns, or longer ones
-  take_activity();                                        // this pass's own activity does not count
-  if (!driver_tells_unread_) timers_.time().expire();     // so that the next query of the time is noticed
+  if (!driver_tells_unread_) {
+    take_activity();          // this pass's own activity does not count
+    timers_.time().expire();  // so that the next query of the time is noticed
+  }
   // If no round of immediates is under way, the immediates that are left are new. They need a pass soon, but nothing was cut.
   const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();

@@ -199,14 +199,14 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   wakeup_.before_poll();
   const clock::time_point now = clock::now();
   if (away_) resume(now);
-  bound()->on_iteration(now);
+  const bool due = bound()->on_iteration(now);
   polled_ = now;
   polling_ = true;
   if (woken_) {
     woken_ = false;
     if (bound()->on_wakeup(now)) pass_due_ = true;
     if (!pass_due_) let_poll_wait(true);
-  } else if (!pass_due_ && bound()->due(now)) {
+  } else if (!pass_due_ && due) {
     begin_pass();
   }
   if (pass_due_) {
@@ -265,7 +265,7 @@ void loop_driver<Wakeup>::judge_at_once() noexcept {
   bound()->on_iteration(now);
   polled_ = now;
   stamped_ = bound()->on_wakeup(now);
-  if (!stamped_) let_poll_wait(true);
+  if (!stamped_ && !pass_due_) let_poll_wait(true);
 }
 
 // Callbacks of this iteration may have begun to read a descriptor, which libuv polls only from its next poll on, or may have made

@@ -38,11 +38,11 @@ bool manual_driver::turn() noexcept {
     polled_ = now();
     return false;
   }
-  bound()->on_iteration(now());
+  const bool due = bound()->on_iteration(now());
   polled_ = now();
   const bool requested = pass_requested_.exchange(false, std::memory_order_acquire);
   if (requested) bound()->on_pass_requested();
-  if (!requested && !continues_ && !soon_ && !bound()->due(now())) return false;
+  if (!requested && !continues_ && !soon_ && !due) return false;
   continues_ = false;
   soon_ = false;
   passing_ = true;

@@ -37,9 +37,9 @@ class TICKWHEEL_API driver {
     /// The loop runs again. Nobody ran it from `left` until `entered`: that time is no stall and no block. Requires: called right
     /// before `on_iteration`; `poll_ended_at()` is as it was at `left`, and answers `entered` afterwards.
     virtual void on_resumed(clock::time_point left, clock::time_point entered) noexcept = 0;
-    /// An iteration of the loop begins, before it waits for I/O. `now` is the true time. Requires: `poll_ended_at()` is still that
-    /// of the iteration that ends here.
-    virtual void on_iteration(clock::time_point now) noexcept = 0;
+    /// An iteration of the loop begins, before it waits for I/O. `now` is the true time. Returns `due(now)`. Requires:
+    /// `poll_ended_at()` is still that of the iteration that ends here.
+    virtual bool on_iteration(clock::time_point now) noexcept = 0;
     /// A wakeup that `wake_at` asked for has come. Returns true if a pass is due. The driver then runs it after the next poll.
     /// Returns false if the wakeup was too early or no longer needed; the client has asked for its next one.
     virtual bool on_wakeup(clock::time_point now) noexcept = 0;

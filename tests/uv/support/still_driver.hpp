@@ -50,7 +50,7 @@ struct idle_client final : tickwheel::driver::client {
   using time_point = tickwheel::clock::time_point;
 
   void on_resumed(time_point, time_point) noexcept override {}
-  void on_iteration(time_point) noexcept override {}
+  bool on_iteration(time_point) noexcept override { return false; }
   bool on_wakeup(time_point) noexcept override { return false; }
   bool due(time_point) const noexcept override { return false; }
   void pass(time_point) noexcept override {}

@@ -70,7 +70,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
 
   // driver::client
   void on_resumed(clock::time_point left, clock::time_point entered) noexcept override;
-  void on_iteration(clock::time_point now) noexcept override;
+  bool on_iteration(clock::time_point now) noexcept override;
   bool on_wakeup(clock::time_point now) noexcept override;
   bool due(clock::time_point now) const noexcept override;
   void on_pass_requested() noexcept override;
@@ -92,7 +92,8 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handlers(clock::time_point now) noexcept;
-  clock::time_point take_poll_end() noexcept;
+  clock::time_point take_poll_end(clock::time_point polled, std::chrono::nanoseconds error) noexcept;
+  bool due(tick present) const noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   void trace_stall(std::chrono::nanoseconds stall) const noexcept;
   wheel::fire_hook fire_hook() const noexcept;
