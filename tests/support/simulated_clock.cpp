@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <utility>
 
 namespace {
 
@@ -40,6 +42,8 @@ extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout
   ++simulated_clock::polled;
   const bool simulated = simulated_clock::running && timeout_ms != 0;
   const long ready = syscall(SYS_epoll_pwait, epoll, events, most, simulated ? 0 : timeout_ms, mask, _NSIG / 8);
+  if (const auto what = timeout_ms == 0 ? std::exchange(simulated_clock::after_poll, {}) : std::function<void()>{})
+    what();
   if (!simulated || ready != 0) return static_cast<int>(ready);
   ++simulated_clock::waited;
   // no poll returns on the dot, and libev, which waits for a time to be over and not only reached, counts on it
@@ -57,6 +61,16 @@ extern "C" int timerfd_create(int, int) noexcept {
   errno = ENOSYS;
   return -1;
 }
+
+#if UV_VERSION_HEX >= 0x012d00
+// Adds the events of loops that a test turns itself.
+extern "C" int uv_metrics_info(uv_loop_t* loop, uv_metrics_t* metrics) {
+  static auto* const real = reinterpret_cast<decltype(uv_metrics_info)*>(dlsym(RTLD_NEXT, "uv_metrics_info"));
+  const int error = real(loop, metrics);
+  metrics->events += simulated_clock::events;
+  return error;
+}
+#endif
 
 std::chrono::nanoseconds simulated_clock::true_now() noexcept {
   timespec now{};
