@@ -37,17 +37,20 @@ class at_once : public testing::TestWithParam<std::tuple<loop_order, bool>> {
     wakeups_before = timers.stats().wakeups;
   }
   void TearDown() override { uv_close(reinterpret_cast<uv_handle_t*>(&before_ours), nullptr); }
-  /// Calls `call` once, in the next iteration, before our check callback.
-  void in_next_check(std::function<void()> call) {
+  /// Calls `call` once, when `p` is due, before our check callback.
+  void in_check_when_due(std::function<void()> call) {
     on_check = std::move(call);
     uv_check_start(&before_ours, [](uv_check_t* h) {
+      auto& self = *static_cast<at_once*>(h->data);
+      if (self.loop.now() < self.p.timeout.deadline()) return;
       uv_check_stop(h);
-      static_cast<at_once*>(h->data)->on_check();
+      self.on_check();
     });
     uv_unref(reinterpret_cast<uv_handle_t*>(&before_ours));
   }
-  /// Turns at least for that time.
+  /// Turns at least for that time. `far` holds the loop meanwhile.
   void turn_for(nanoseconds time) {
+    far.arm(1h);
     const time_point end = loop.now() + time;
     while (loop.now() <= end) loop.turn();
   }
@@ -77,12 +80,38 @@ TEST_P(at_once, timer_fires_in_iteration_that_waited_for_it) {
 
 TEST_P(at_once, input_that_poll_left_saves_timer) {
   loop.read_at_most(1);
+  for (nanoseconds delay = 10ms; delay < 11ms; delay += 100us) {
+    p.arm(delay);
+    const time_point due = loop.now() + delay;
+    loop.readable_at(due - 1ns, [&] { loop.block(300us); });
+    loop.readable_at(due - 1ns, [&] { p.timeout.cancel(); });
+    turn_for(20ms);
+    EXPECT_EQ(p.fired, 0);
+  }
+}
+
+// The poll returns when its wait is over, which is up to a millisecond after the deadline.
+TEST_P(at_once, input_that_poll_left_at_end_of_wait_saves_timer) {
+  loop.read_at_most(1);
   p.arm(10ms);
-  const time_point due = loop.now() + 10ms;
-  loop.readable_at(due - 1ns, [&] { loop.block(300us); });
-  loop.readable_at(due - 1ns, [&] { p.timeout.cancel(); });
+  const time_point end_of_wait = loop.now() + 11ms;
+  loop.readable_at(end_of_wait - 1ns, [&] { loop.block(100us); });
+  loop.readable_at(end_of_wait - 1ns, [&] { p.timeout.cancel(); });
   turn_for(20ms);
   EXPECT_EQ(p.fired, 0);
+}
+
+TEST_P(at_once, input_after_poll_saves_timer_that_was_due_after_it) {
+  probe later{timers};
+  p.arm(10ms);
+  const time_point end_of_wait = loop.now() + 11ms;
+  ASSERT_EQ(later.timeout.arm_at(end_of_wait + 20us), 0);
+  in_check_when_due([&] {
+    loop.readable_at(end_of_wait + 10us, [&] { later.timeout.cancel(); });
+    loop.block(240us);
+  });
+  turn_for(20ms);
+  EXPECT_EQ(later.fired, 0);
 }
 
 TEST_P(at_once, input_that_came_during_callback_saves_timer) {
@@ -99,7 +128,7 @@ TEST_P(at_once, input_after_poll_saves_timer_unless_poll_waited) {
   for (const nanoseconds time : {100us, 500us}) {
     p.fired = 0;
     p.arm(10ms);
-    in_next_check([&] {
+    in_check_when_due([&] {
       loop.readable_at(loop.now() + time - 1ns, [&] { p.timeout.cancel(); });
       loop.block(time);
     });
@@ -250,7 +279,7 @@ TEST_F(at_once_live, loop_that_does_not_wait_is_not_believed) {
   for (int i = 0; i < 3; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
   simulated_clock::after_next_poll([&] {
     pair.peer_sends();
-    turned_loop::block(10ms + 1us);
+    turned_loop::block(11ms + 50us);  // until the wait would have been over
   });
   for (int i = 0; i < 5; ++i) uv_run(loop.get(), UV_RUN_NOWAIT);
   EXPECT_EQ(p.fired, 0);
