@@ -310,14 +310,17 @@ void loop_driver<Wakeup>::judge_at_once() noexcept {
   const clock::time_point now = clock::now();
   if (now < wake_ || !libuv_owes_no_callback() || !bound()->one_poll_is_enough(now)) return;
   const clock::time_point looked = wakeup_.proves_poll_after(wake_) ? wake_ : wait_.looked_after(now);
-  if (looked < wake_ && left_unread() != unread::nothing) return;
-  pass_stamp_ = looked < wake_ ? now : looked;
   wakeup_.take();
   woken_ = false;
+  if (!bound()->on_wakeup(now)) {
+    if (!pass_due_) let_poll_wait(true);
+    return;
+  }
+  if (looked < wake_ && left_unread() != unread::nothing) return begin_pass();
+  pass_stamp_ = looked < wake_ ? now : looked;
   bound()->on_iteration(now);
   polled_ = now;
-  stamped_ = bound()->on_wakeup(now);
-  if (!stamped_ && !pass_due_) let_poll_wait(true);
+  stamped_ = true;
 }
 
 // Callbacks of this iteration may have begun to read a descriptor, which libuv polls only from its next poll on, or may have made
