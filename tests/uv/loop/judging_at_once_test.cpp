@@ -267,7 +267,10 @@ TEST_F(at_once_live, sparse_timer_takes_few_system_calls) {
 
 // The poll looks, and then the thread loses its processor. With UV_RUN_NOWAIT it has not waited.
 TEST_F(at_once_live, loop_that_does_not_wait_is_not_believed) {
-  polls_of(loop, timers, waits_until_believed);
+  const probe holds_loop{timers, 1h};
+  const probes waits{timers, waits_until_believed, [](int i) { return (i + 1) * 10ms; }};
+  loop.run_for(200ms);
+  ASSERT_TRUE(waits.each_fired_once());
   const socket_pair pair;
   loop.on_readable(pair.ours(),
                    [&] {
