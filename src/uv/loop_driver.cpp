@@ -81,7 +81,7 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
 
 wait_witness::wait_witness() noexcept : counts_events_{libuv_counts_events()} {}
 
-void wait_witness::watch(uv_loop_t& loop, clock::time_point now) noexcept {
+void wait_witness::poll_begins(uv_loop_t& loop, clock::time_point now) noexcept {
   const int timeout_ms = uv_backend_timeout(&loop);
   if (timeout_ms <= 0) return;
   end_ = now + std::chrono::milliseconds{timeout_ms};
@@ -249,7 +249,8 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   const bool due = bound()->on_iteration(now);
   polled_ = now;
   polling_ = true;
-  const bool may_wait = uv_is_active(base(&idle_)) == 0;  // otherwise UV_RUN_ONCE does not wait in this iteration
+  // if the idle handle is active now, UV_RUN_ONCE does not wait in this iteration
+  const bool watches = wait_.can_tell() && !turns_early_ && uv_is_active(base(&idle_)) == 0;
   if (woken_) {
     woken_ = false;
     if (bound()->on_wakeup(now)) pass_due_ = true;
@@ -264,7 +265,7 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
     begin_pass();
   }
   wait_until_ = pass_due_ ? now : wake_;
-  if (may_wait && !pass_due_ && !turns_early_) wait_.poll_begins(loop_, now);
+  if (watches && !pass_due_) wait_.poll_begins(loop_, now);
 }
 
 // uv_run usually renews libuv's time when it is called. It does not with 1.45 and later in UV_RUN_ONCE and UV_RUN_NOWAIT. Then

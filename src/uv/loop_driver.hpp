@@ -54,10 +54,10 @@ class wait_witness {
  public:
   wait_witness() noexcept;
 
-  /// The loop polls next, and runs no callback before that. `now` is the true time.
-  void poll_begins(uv_loop_t& loop, clock::time_point now) noexcept {
-    if (counts_events_) watch(loop, now);
-  }
+  /// Returns true if this libuv counts what a poll finds.
+  bool can_tell() const noexcept { return counts_events_; }
+  /// The loop polls next, and runs no callback before that. `now` is the true time. Requires: `can_tell`.
+  void poll_begins(uv_loop_t& loop, clock::time_point now) noexcept;
   /// The loop has polled, and handled what it found.
   void poll_ended(uv_loop_t& loop) noexcept {
     if (end_ != unknown) judge(loop);
@@ -73,7 +73,6 @@ class wait_witness {
   static constexpr clock::time_point unknown = clock::time_point::min();
 
  private:
-  void watch(uv_loop_t& loop, clock::time_point now) noexcept;
   void judge(uv_loop_t& loop) noexcept;
 
   const bool counts_events_;
