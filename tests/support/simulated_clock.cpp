@@ -42,8 +42,8 @@ extern "C" int epoll_pwait(int epoll, epoll_event* events, int most, int timeout
   ++simulated_clock::polled;
   const bool simulated = simulated_clock::running && timeout_ms != 0;
   const long ready = syscall(SYS_epoll_pwait, epoll, events, most, simulated ? 0 : timeout_ms, mask, _NSIG / 8);
-  if (const auto what = timeout_ms == 0 ? std::exchange(simulated_clock::after_poll, {}) : std::function<void()>{})
-    what();
+  if (timeout_ms == 0 && simulated_clock::after_poll) [[unlikely]]
+    std::exchange(simulated_clock::after_poll, {})();
   if (!simulated || ready != 0) return static_cast<int>(ready);
   ++simulated_clock::waited;
   // no poll returns on the dot, and libev, which waits for a time to be over and not only reached, counts on it
