@@ -12,10 +12,11 @@
 #include <cstring>
 #include <new>
 
+#ifndef _WIN32
+#include <poll.h>
+#endif
 #ifdef __linux__
 #include <sys/epoll.h>
-#elif !defined(_WIN32)
-#include <poll.h>
 #endif
 
 namespace tickwheel {
@@ -43,6 +44,32 @@ std::uint64_t events_of(uv_loop_t& loop) noexcept {
 #else
 bool libuv_counts_events() noexcept { return false; }
 std::uint64_t events_of(uv_loop_t&) noexcept { return 0; }
+#endif
+
+#ifdef __linux__
+// libuv 1.49.0 and 1.49.1 watch the descriptor of uv_async_t by its edges. Versions after 1.52 were not looked at.
+constexpr bool may_watch_edges(unsigned version) noexcept {
+  return (version >= 0x013100 && version <= 0x013101) || version >= 0x013500;
+}
+static_assert(may_watch_edges(0x013100) && !may_watch_edges(0x013102));
+static_assert(!may_watch_edges(0x0134ff) && may_watch_edges(0x013500));
+
+// Returns true if no descriptor of an epoll set is ready. epoll_wait takes a third of the time that poll() takes. But it would take
+// an edge, and libuv would not hear of it.
+bool nothing_is_ready(int set) noexcept {
+  static const bool may_take_edges = may_watch_edges(uv_version());
+  if (may_take_edges) {
+    pollfd all{.fd = set, .events = POLLIN, .revents = 0};
+    return ::poll(&all, 1, 0) == 0;
+  }
+  epoll_event first;
+  return ::epoll_wait(set, &first, 1, 0) == 0;
+}
+#elif !defined(_WIN32)
+bool nothing_is_ready(int backend) noexcept {
+  pollfd all{.fd = backend, .events = POLLIN, .revents = 0};
+  return ::poll(&all, 1, 0) == 0;
+}
 #endif
 
 uv_handle_t* base(void* handle) noexcept { return static_cast<uv_handle_t*>(handle); }
@@ -335,20 +362,14 @@ bool loop_driver<Wakeup>::libuv_owes_no_callback() const noexcept {
 #endif
 }
 
-// A timerfd that has expired stays readable until it is set again. That is no input. On Linux the epoll set is asked as libuv asks
-// it, which takes a third of the time that poll() takes. It consumes nothing: libuv watches no edges.
+// A timerfd that has expired stays readable until it is set again. That is no input.
 template <loop_wakeup Wakeup>
 driver::unread loop_driver<Wakeup>::left_unread() noexcept {
-#if defined(_WIN32)
+#ifdef _WIN32
   return unread::unknown;
-#elif defined(__linux__)
-  wakeup_.cancel();
-  epoll_event ready;
-  return ::epoll_wait(uv_backend_fd(&loop_), &ready, 1, 0) == 0 ? unread::nothing : unread::something;
 #else
   wakeup_.cancel();
-  pollfd backend{.fd = uv_backend_fd(&loop_), .events = POLLIN, .revents = 0};
-  return ::poll(&backend, 1, 0) == 0 ? unread::nothing : unread::something;
+  return nothing_is_ready(uv_backend_fd(&loop_)) ? unread::nothing : unread::something;
 #endif
 }
 

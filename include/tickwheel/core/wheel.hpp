@@ -319,8 +319,9 @@ class TICKWHEEL_API wheel {
   std::uint64_t arms_ = 0;                // times an unarmed entry was armed
   std::uint64_t ended_ = 0;               // of those, how many fired or were cancelled
 
-  // A deadline so many ticks after `earliest_` goes to a coarse level: `coarse_from_`, less how far the cursor is behind now(). The cursor is kept as this difference. So an advance over an empty tick stores one word instead of three, in
-  // half the time, and arming takes one instruction to count from the cursor.
+  // A deadline so many ticks after `earliest_` goes to a coarse level: `coarse_from_`, less how far the cursor is
+  // behind now(). The cursor is kept as this difference. So an advance over an empty tick stores one word instead of
+  // three, in half the time, and arming takes one instruction to count from the cursor.
   tick coarse_begin_;
   std::unique_ptr<hierarchy> levels_;
   wheel_level* lowest_;   // of the coarse levels
