@@ -86,6 +86,7 @@ class TICKWHEEL_API drain_group : private timer {
   /// Returns the number of members.
   std::size_t size() const noexcept { return untold_.size() + waiting_.size() + stopped_.size(); }
 
+  using timer::callback;
   using timer::handler;
   using timer::has_ref;  ///< as of `timer`
   using timer::ref;      ///< as of `timer`
@@ -95,9 +96,12 @@ class TICKWHEEL_API drain_group : private timer {
   /// The function that is called when the last member has left.
   using drained = void (*)(drain_group&) noexcept;
 
-  /// Requires: `done` is not null; `service` outlives every `start`.
-  drain_group(timer_service& service, drained done) noexcept : timer{service, &visit}, done_{done} {}
+  /// Requires: `visits` only calls `visit`; `done` is not null; `service` outlives every `start`.
+  drain_group(timer_service& service, callback visits, drained done) noexcept : timer{service, visits}, done_{done} {}
   ~drain_group();
+
+  /// Tells members, or the owner that all have left.
+  static void visit(wheel_entry& entry) noexcept;
 
  private:
   template <auto Member, class>
@@ -123,7 +127,6 @@ class TICKWHEEL_API drain_group : private timer {
   void became_idle(member& m) noexcept;
   void forget_told() noexcept;
 
-  static void visit(wheel_entry& entry) noexcept;
   void tell(clock::time_point now) noexcept;
   bool stop_is_due(clock::time_point now) noexcept;
   void plan_stop() noexcept;
@@ -164,8 +167,20 @@ class drain : public drain_group, private detail::member_call<drain<Member, F>, 
 
   /// Requires: `self` lives as long as this drain; `service` outlives every `start`.
   drain(timer_service& service, owner& self) noexcept
-      : drain_group{service, [](drain_group& group) noexcept { static_cast<drain&>(group).call(); }},
+      : drain_group{service, handler(), [](drain_group& group) noexcept { static_cast<drain&>(group).call(); }},
         drain::member_call{self} {}
+
+  /// Tells its handler from others; see `timer::handler`. The calls of its members belong to it.
+  static callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &run;
+  }
+
+ private:
+  // each drain has a function of its own, by which reports tell it from others
+  static void run(tickwheel::wheel_entry& entry) noexcept { drain_group::visit(entry); }
+
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{&run, detail::name_of_member<Member>()};
 };
 
 /// Makes the object that embeds it a member of a drain, from its construction to its destruction. It is idle at first. The

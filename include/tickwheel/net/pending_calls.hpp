@@ -66,7 +66,8 @@ class call_table {
  public:
   using failure = void (*)(pending_call&, int error) noexcept;
 
-  explicit call_table(failure failed) noexcept : failed_{failed} {}
+  // Reports name a call that has expired `handler`.
+  call_table(failure failed, wheel_entry::callback handler) noexcept : failed_{failed}, handler_{handler} {}
   ~call_table() { close(); }
   call_table(const call_table&) = delete;
   call_table& operator=(const call_table&) = delete;
@@ -108,6 +109,7 @@ class call_table {
   pending_call* first_of_before(std::size_t bucket, std::uint64_t round) const noexcept;
 
   failure failed_;
+  wheel_entry::callback handler_;
   std::unique_ptr<pending_call*[]> buckets_;  // null: closed
   unsigned shift_ = 0;                        // 64 - log2 of the number of buckets
   std::size_t pending_ = 0;
@@ -163,8 +165,10 @@ class pending_call {
 
   // A member, not a base: a class that derives from a call would inherit the timer's names, such as `deadline`.
   struct expiry : timer {
-    expiry(timer_service& on, pending_call& call) noexcept : timer{on, &run}, of{call} {}
+    expiry(timer_service& on, pending_call& call) noexcept
+        : timer{on, detail::callback_of_type<&run, pending_call>::get()}, of{call} {}
     using timer::refuse_when_closed;
+    using timer::report_as;
     using timer::service;
     static void run(wheel_entry& entry) noexcept {
       pending_call& call = static_cast<expiry&>(timer::from(entry)).of;
@@ -216,7 +220,14 @@ class pending_calls : private detail::call_table {
   using call = typename detail::member_handler<decltype(Member), int>::owner;
 
   /// A closed container: call `open` before the first `start`.
-  pending_calls() noexcept : call_table{&fail} {}
+  pending_calls() noexcept : call_table{&fail, handler()} {}
+
+  /// Tells the handler of a call that has expired from others, in `timer_service::why`, `on_slow_handler` and metrics. `dump` writes
+  /// all pending calls as `tickwheel::pending_call`.
+  static wheel_entry::callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return handler_id();
+  }
 
   /// Makes room for `capacity` pending calls: allocates between 8 and 16 bytes for each, once.
   ///
@@ -273,6 +284,11 @@ class pending_calls : private detail::call_table {
   bool validate(std::string* why = nullptr) const { return call_table::validate(why); }
 
  private:
+  static wheel_entry::callback handler_id() noexcept {
+    return reinterpret_cast<wheel_entry::callback>(reinterpret_cast<void (*)()>(&fail));
+  }
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{handler_id(), detail::name_of_member<Member>()};
+
   static void fail(pending_call& c, int error) noexcept {
     static_assert(std::derived_from<call, pending_call>, "a call in pending_calls must derive from pending_call");
     (static_cast<call&>(c).*Member)(error);
@@ -367,6 +383,7 @@ inline void call_table::cancel(pending_call& c) noexcept {
 inline void call_table::expire(pending_call& c) noexcept {
   remove(c);
   ++stats_.expired;
+  c.expiry_.report_as(handler_);
   failed_(c, UV_ETIMEDOUT);
 }
 

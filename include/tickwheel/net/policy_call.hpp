@@ -93,7 +93,8 @@ class policy_call {
 
   // Due when a hedge begins, if the first attempt waits, and otherwise when the next attempt begins.
   struct next_attempt : timer {
-    next_attempt(timer_service& on, policy_call& call) noexcept : timer{on, &run}, of{call} {}
+    next_attempt(timer_service& on, policy_call& call) noexcept
+        : timer{on, detail::callback_of_type<&run, policy_call>::get()}, of{call} {}
     using timer::refuse_when_closed;
     using timer::service;
     static void run(wheel_entry&) noexcept;

@@ -97,6 +97,19 @@ constexpr std::string_view name_of_type() noexcept {
   return argument_in(function_of_type<Type>());
 }
 
+/// Gives `Run` the name of the type `Of`, in a program that calls `get`.
+template <wheel_entry::callback Run, class Of>
+class callback_of_type {
+ public:
+  static wheel_entry::callback get() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return Run;
+  }
+
+ private:
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{Run, name_of_type<Of>()};
+};
+
 }  // namespace detail
 
 }  // namespace tickwheel

@@ -145,6 +145,7 @@ class TICKWHEEL_API offload_base : private timer {
   /// Returns true from when the work is given to the pool until the handler is called.
   bool in_flight() const noexcept { return task_ != nullptr && task_->pool != nullptr; }
 
+  using timer::callback;
   using timer::deadline;
   using timer::handler;
   using timer::has_ref;  ///< as `timer`
@@ -156,9 +157,9 @@ class TICKWHEEL_API offload_base : private timer {
   /// Calls the handler with an error, or with a task that has a result.
   using teller = void (*)(offload_base&, int error, task*) noexcept;
 
-  /// Requires: `tell` is not null; `service` and `pool` outlive every `arm` and `run`.
-  offload_base(timer_service& service, offload_pool& pool, teller tell) noexcept
-      : timer{service, &expire}, pool_{pool}, tell_{tell} {}
+  /// Requires: `expires` only calls `expire`; `tell` is not null; `service` and `pool` outlive every `arm` and `run`.
+  offload_base(timer_service& service, callback expires, offload_pool& pool, teller tell) noexcept
+      : timer{service, expires}, pool_{pool}, tell_{tell} {}
   ~offload_base() { cancel(); }
 
   /// As `offload::arm`. Takes ownership of `made`, and frees it on an error. `made` is null if memory was short.
@@ -166,10 +167,12 @@ class TICKWHEEL_API offload_base : private timer {
   /// As `offload::run`. Takes ownership of `made`, as `arm` does.
   [[nodiscard]] int run(task* made) noexcept;
 
+  /// Gives the work to the pool.
+  static void expire(wheel_entry& entry) noexcept;
+
  private:
   friend class offload_pool;
 
-  static void expire(wheel_entry& entry) noexcept;
   static void let_go(task* of) noexcept;
 
   offload_pool& pool_;
@@ -265,11 +268,16 @@ class offload : public offload_base,
   using typename offload::member_call::owner;  ///< the class of the handler
   /// The type that the work returns, and that the handler gets a pointer to.
   using result = typename detail::offload_handler<F>::result;
-  using offload_base::handler;  ///< as `timer`
 
   /// An idle `offload`. Requires: `self` lives as long as this object; `pool` outlives each `arm` and `run`.
   offload(timer_service& service, offload_pool& pool, owner& self) noexcept
-      : offload_base{service, pool, &tell}, offload::member_call{self} {}
+      : offload_base{service, handler(), pool, &tell}, offload::member_call{self} {}
+
+  /// Tells its handler from others; see `timer::handler`.
+  static callback handler() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &expires;
+  }
 
   /// Gives `work` to the pool once `after` has passed. If a work is armed or in flight, that one is first cancelled.
   ///
@@ -297,6 +305,11 @@ class offload : public offload_base,
   static task* make(Work& work) noexcept {
     return new (std::nothrow) detail::offload_work<result, Work>{std::move(work)};
   }
+
+  // each offload has a function of its own, by which reports tell it from others
+  static void expires(tickwheel::wheel_entry& entry) noexcept { offload_base::expire(entry); }
+
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{&expires, detail::name_of_member<Member>()};
 
   static void tell(offload_base& base, int error, [[maybe_unused]] task* done) noexcept {
     auto& self = static_cast<offload&>(base);

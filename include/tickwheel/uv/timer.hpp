@@ -136,6 +136,9 @@ class timer : private wheel_entry {
   /// `max_armed`, and arming it is not refused.
   void keep_place() noexcept { timers().alive().keep_place(*this, timers().entries()); }
 
+  /// Reports name the handler `as` from now on, instead of that of this timer. Call it in the timer's callback, before the handler.
+  void report_as(callback as) const noexcept { service().dispatcher_.log().rename(as); }
+
   /// Returns UV_ECANCELED. A debug build stops instead if `open` was never called on the service. Requires: the service is
   /// closed.
   [[nodiscard]] int refuse_when_closed() const noexcept { return timers().refuse_when_closed(); }

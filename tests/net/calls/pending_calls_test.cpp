@@ -66,10 +66,29 @@ class pending_calls : public testing::Test {
 
   manual_calls on;
   call c{on.timers};
+  std::string reported;
 };
 class pending_calls_start : public pending_calls {};
 class fail_all : public pending_calls {};
 class pending_calls_end : public pending_calls {};
+
+TEST_F(pending_calls, expired_call_is_reported_as_its_handler) {
+  on.timers.on_slow_handler(
+      [](void* name, const tickwheel::slow_handler& slow) noexcept {
+        EXPECT_EQ(slow.handler, calls::handler());
+        std::ostringstream out;
+        out << tickwheel::handler_name{slow.handler};
+        *static_cast<std::string*>(name) = out.str();
+      },
+      &reported);
+  c.then = [&] { on.time.block(5ms); };
+  ASSERT_EQ(start(c, 7), 0);
+  std::ostringstream dump;
+  on.timers.dump(dump);
+  EXPECT_NE(dump.str().find("armed for the handler tickwheel::pending_call: 1 in "), std::string::npos) << dump.str();
+  on.advance(2s);
+  EXPECT_NE(reported.find("call::on_failed"), std::string::npos) << reported;
+}
 
 TEST_F(pending_calls, answer_with_its_id_completes_call) {
   ASSERT_EQ(start(c, 7), 0);

@@ -96,6 +96,12 @@ class drain : public fixture {};
 class hard_stop : public fixture {};
 class drained : public fixture {};
 
+TEST(drain_handler, has_the_name_of_its_member) {
+  std::ostringstream name;
+  name << tickwheel::handler_name{tickwheel::drain<&owner::on_time>::handler()};
+  EXPECT_NE(name.str().find("owner::on_time"), std::string::npos) << name.str();
+}
+
 TEST_F(drain, calls_nobody_before_next_pass) {
   connection& c = that_lingers(connect());
   start();

@@ -2,10 +2,14 @@
 #include "../support/probe.hpp"
 
 #include <tickwheel/uv/after.hpp>
+#include <tickwheel/uv/awaitable_tcp.hpp>
 #include <tickwheel/uv/named_handler.hpp>
+#include <tickwheel/uv/offload.hpp>
+#include <tickwheel/uv/remote.hpp>
 
 #include <dlfcn.h>
 
+#include <array>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -53,6 +57,18 @@ TEST(named_handler_of, callable_is_its_type) {
   EXPECT_NE(name_of(tickwheel::callback_timer<functor>::handler()).find("functor"), std::string::npos);
   const auto lambda = []() noexcept {};
   EXPECT_NE(name_of(tickwheel::callback_timer<decltype(lambda)>::handler()).find("lambda"), std::string::npos);
+}
+
+struct worker {
+  void on_result(int) noexcept {}
+};
+
+TEST(named_handler_of, offload_is_its_member) {
+  EXPECT_NE(name_of(tickwheel::offload<&worker::on_result>::handler()).find("worker::on_result"), std::string::npos);
+}
+
+TEST(named_handler_of, limit_of_socket_is_a_name) {
+  EXPECT_EQ(name_of(tickwheel::tcp_socket::handler()), "tickwheel::tcp_socket");
 }
 
 TEST(named_handler_of, function_is_its_place_in_its_module) {
@@ -115,6 +131,27 @@ TEST_F(named_handler, dump_and_report_have_names) {
   EXPECT_NE(dump.str().find("lambda"), std::string::npos) << dump.str();
   service.advance(1s);
   EXPECT_NE(report.str().find("(the handler probe::on_timeout)"), std::string::npos) << report.str();
+}
+
+struct posted_work {
+  tickwheel::manual_driver* time;
+  std::array<char, 100> large;
+  void operator()() const noexcept { time->block(5ms); }
+};
+
+TEST_F(named_handler, posted_callable_is_its_type) {
+  static std::string slow;
+  timers.on_slow_handler([](void*, const tickwheel::slow_handler& one) noexcept { slow += name_of(one.handler); });
+  const tickwheel::remote_handle remote = timers.remote();
+  ASSERT_EQ(remote.post(posted_work{&service.time, {}}), 0);
+  ASSERT_EQ(remote.post(2s, [&]() noexcept { service.time.block(5ms); }), 0);
+  service.advance(1s);
+  EXPECT_NE(slow.find("posted_work"), std::string::npos) << slow;
+  std::ostringstream dump;
+  timers.dump(dump);
+  EXPECT_NE(dump.str().find("lambda"), std::string::npos) << dump.str();
+  service.advance(2s);
+  EXPECT_NE(slow.find("lambda"), std::string::npos) << slow;
 }
 
 TEST_F(named_handler, names_of_user_go_before_ours) {

@@ -65,6 +65,14 @@ class TICKWHEEL_API handler_log {
     keep({clock_.now(), which, true});
   }
 
+  /// The handler that has begun last is known as `which` from now on.
+  void rename(handler_id which) noexcept {
+    if (unsettled_count_ != 0)
+      unsettled_[unsettled_count_ - 1].which = which;
+    else
+      lateness_.rename(which);
+  }
+
   /// The handler that ran, if any, has returned, and something else runs.
   void end() noexcept {
     if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, false});

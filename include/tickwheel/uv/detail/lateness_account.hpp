@@ -58,6 +58,8 @@ class TICKWHEEL_API lateness_account {
     began_ = now;
     running_ = true;
   }
+  /// The handler that is running is known as `which` from now on.
+  void rename(handler_id which) noexcept { handler_ = which; }
   bool handler_runs() const noexcept { return running_; }
   /// Returns the handler that is running, or ran last.
   handler_id handler() const noexcept { return handler_; }

@@ -12,6 +12,7 @@
 
 #include <tickwheel/uv/detail/inbox.hpp>
 #include <tickwheel/uv/detail/sync.hpp>
+#include <tickwheel/uv/named_handler.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <atomic>
@@ -45,6 +46,37 @@ inline constexpr bool fits_in_operation = sizeof(Callable) <= callable_size &&  
 
 /// An argument of `basic_posted_operation::operate`.
 enum class callable_use : bool { destroy, run_and_destroy };
+
+/// Runs and destroys a `Callable` in an operation, or one that has a block of its own. The function also identifies the handler of the
+/// operation, so it has the name of the callable.
+template <class Callable>
+class callable_operator {
+ public:
+  using function = void (*)(void* callable, callable_use) noexcept;
+
+  static function get() noexcept {
+    static_cast<void>(&handler_name_);  // so that it exists
+    return &operate;
+  }
+
+ private:
+  static void operate(void* at, [[maybe_unused]] callable_use use) noexcept {
+    if constexpr (fits_in_operation<Callable> && std::is_trivially_destructible_v<Callable>) {
+      static_cast<void>((*std::launder(static_cast<Callable*>(at)))());
+    } else if constexpr (fits_in_operation<Callable>) {
+      Callable& held = *std::launder(static_cast<Callable*>(at));
+      if (use == callable_use::run_and_destroy) static_cast<void>(held());
+      held.~Callable();
+    } else {
+      Callable* const held = *std::launder(static_cast<Callable**>(at));
+      if (use == callable_use::run_and_destroy) static_cast<void>((*held)());
+      ::delete held;
+    }
+  }
+
+  TICKWHEEL_LOCAL inline static const named_handler handler_name_{
+      reinterpret_cast<wheel_entry::callback>(reinterpret_cast<void (*)()>(&operate)), name_of_type<Callable>()};
+};
 
 template <class Sync>
 struct basic_posted_operation {
@@ -84,27 +116,14 @@ struct basic_posted_operation {
   bool hold(From&& from) noexcept {
     if constexpr (fits_in_operation<Callable>) {
       ::new (static_cast<void*>(callable)) Callable(std::forward<From>(from));
-      operate = [](void* at, [[maybe_unused]] callable_use use) noexcept {
-        Callable& held = *std::launder(static_cast<Callable*>(at));
-        if constexpr (std::is_trivially_destructible_v<Callable>) {
-          static_cast<void>(held());
-        } else {
-          if (use == callable_use::run_and_destroy) static_cast<void>(held());
-          held.~Callable();
-        }
-      };
       owns = !std::is_trivially_destructible_v<Callable>;
     } else {
       auto* const block = ::new (std::nothrow) Callable(std::forward<From>(from));
       if (block == nullptr) return false;
       ::new (static_cast<void*>(callable)) Callable*(block);
-      operate = [](void* at, callable_use use) noexcept {
-        Callable* const held = *std::launder(static_cast<Callable**>(at));
-        if (use == callable_use::run_and_destroy) static_cast<void>((*held)());
-        ::delete held;
-      };
       owns = true;
     }
+    operate = callable_operator<Callable>::get();
     return true;
   }
 

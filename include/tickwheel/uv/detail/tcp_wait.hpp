@@ -12,6 +12,10 @@
 #include <coroutine>
 #include <utility>
 
+namespace tickwheel {
+class tcp_socket;
+}
+
 namespace tickwheel::detail {
 
 class tcp_side;
@@ -49,7 +53,7 @@ class tcp_side : private timer {
   using on_expired = void (*)(void* owner) noexcept;
 
   tcp_side(timer_service& service, void* owner, on_expired expired) noexcept
-      : timer{service, &run}, owner_{owner}, expired_{expired} {
+      : timer{service, handler()}, owner_{owner}, expired_{expired} {
     timer::unref();
   }
 
@@ -82,7 +86,7 @@ class tcp_side : private timer {
   /// There will be no further operation.
   void close() noexcept { timer::cancel(); }
 
-  static callback handler() noexcept { return &run; }
+  static callback handler() noexcept { return callback_of_type<&run, tcp_socket>::get(); }
 
  private:
   int start(const tcp_limit& limit) noexcept {
