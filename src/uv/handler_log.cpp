@@ -3,8 +3,32 @@
 #include "binding_watch.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <utility>
+
+namespace tickwheel {
+
+// Open addressing: at most half of the buckets are used.
+handler_stats& handler_table::of(expiry_report::handler_id handler) noexcept {
+  // functions begin at multiples of 16, and the multiplication spreads the rest
+  const auto address = reinterpret_cast<std::uintptr_t>(handler) >> 4;
+  std::size_t at = static_cast<std::size_t>((std::uint64_t{address} * 0x9e3779b97f4a7c15) >> 32) % buckets;
+  for (; bucket_[at] != 0; at = (at + 1) % buckets) {
+    handler_stats& found = places_[bucket_[at] - 1U];
+    if (found.handler == handler) return found;
+  }
+  if (used_ >= capacity) {
+    used_ = capacity + 1;
+    return places_[capacity];
+  }
+  bucket_[at] = static_cast<std::uint8_t>(++used_);
+  handler_stats& added = places_[used_ - 1];
+  added.handler = handler;
+  return added;
+}
+
+}  // namespace tickwheel
 
 namespace tickwheel::detail {
 
@@ -25,6 +49,29 @@ void handler_log::record_unsettled() noexcept {
     // only the report of the last one is asked for
     if (m.begins) lateness_.begin_handler(m.which, due_, rounding_, at);
   }
+}
+
+// The handler that has just ended took `took`.
+void handler_log::look_at(std::chrono::nanoseconds took) noexcept {
+  const bool slow = took >= slow_;
+  if (handlers_ != nullptr) {
+    handler_stats& of = handlers_->of(lateness_.handler());
+    of.longest = std::max(of.longest, took);
+    if (counts_all_) {
+      ++of.calls;
+      of.time += took;
+      of.late += lateness_.late();
+    }
+    if (slow) {
+      ++of.slow_calls;
+      of.slow_time += took;
+    }
+  }
+  if (!slow) return;
+  ++slow_handlers_;
+  if (hook_ == nullptr) return;
+  require(untold_count_ < capacity, too_many);
+  untold_[untold_count_++] = {lateness_.handler(), took};
 }
 
 void handler_log::tell_slow(const binding_watch& binding) noexcept {

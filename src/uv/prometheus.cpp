@@ -1,13 +1,19 @@
 #include <tickwheel/uv/prometheus.hpp>
 
 #include <tickwheel/core/wheel.hpp>
+#include <tickwheel/uv/handler_stats.hpp>
+#include <tickwheel/uv/named_handler.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <locale>
+#include <map>
 #include <ostream>
+#include <string>
+#include <vector>
 
 namespace tickwheel {
 
@@ -52,7 +58,15 @@ double limit(std::size_t option) { return option == unlimited ? infinity : stati
 
 class exposition {
  public:
-  exposition(std::ostream& out, std::span<const labelled_stats> all) : out_{out}, all_{all} {}
+  exposition(std::ostream& out, std::span<const labelled_stats> all) : out_{out}, all_{all} {
+    for (const labelled_stats& one : all) {
+      // Two handlers may have the same name, and no sample may be written twice.
+      std::map<std::string, handler_stats> by_name;
+      for (const handler_stats& of : one.stats.handlers.all()) add(by_name[label_of(of.handler)], of);
+      for (const auto& [label, of] : by_name)
+        handlers_.push_back({std::string{one.labels} + (one.labels.empty() ? "" : ",") + label, of});
+    }
+  }
 
   void head(const char* name, const char* suffix, const char* type, const char* help) {
     out_ << "# HELP tickwheel_" << name << suffix << ' ' << help << "\n# TYPE tickwheel_" << name << suffix << ' '
@@ -63,6 +77,18 @@ class exposition {
   void single(const char* name, const char* suffix, const char* type, const char* help, Value&& value) {
     head(name, suffix, type, help);
     for (const labelled_stats& of : all_) sample(name, suffix, of.labels, value(of.stats));
+  }
+
+  // The value of each handler of each service, with the name of the handler as a label.
+  void by_handler(const char* name, const char* suffix, const char* type, const char* help,
+                  double (*value)(const handler_stats&)) {
+    if (handlers_.empty()) return;
+    head(name, suffix, type, help);
+    for (const named_stats& of : handlers_) sample(name, suffix, of.labels, value(of.stats));
+  }
+  // Returns true if a service counts all calls.
+  bool counts_calls() const {
+    return std::any_of(handlers_.begin(), handlers_.end(), [](const named_stats& of) { return of.stats.calls != 0; });
   }
 
   void histogram(const char* name, const char* help, duration_histogram service_stats::*of) {
@@ -78,6 +104,32 @@ class exposition {
   }
 
  private:
+  struct named_stats {
+    std::string labels;
+    handler_stats stats;
+  };
+
+  static void add(handler_stats& to, const handler_stats& more) {
+    to.slow_calls += more.slow_calls;
+    to.slow_time += more.slow_time;
+    to.longest = std::max(to.longest, more.longest);
+    to.calls += more.calls;
+    to.time += more.time;
+    to.late += more.late;
+  }
+
+  // Returns for instance handler="session::on_idle".
+  static std::string label_of(expiry_report::handler_id handler) {
+    char name[256] = "other";
+    if (handler != nullptr) write_name(handler, name, sizeof name);
+    std::string label = "handler=\"";
+    for (const char c : std::string_view{name}) {
+      if (c == '"' || c == '\\') label += '\\';
+      label += c == '\n' ? ' ' : c;
+    }
+    return label + '"';
+  }
+
   template <class Value>
   void sample(const char* name, const char* suffix, std::string_view labels, Value value) {
     out_ << "tickwheel_" << name << suffix;
@@ -103,6 +155,7 @@ class exposition {
 
   std::ostream& out_;
   std::span<const labelled_stats> all_;
+  std::vector<named_stats> handlers_;
 };
 
 }  // namespace
@@ -134,6 +187,21 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
   text.histogram("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
   text.histogram("handler", "How long handlers took.", &service_stats::handler_time);
   text.histogram("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
+
+  text.by_handler("handler_slow_calls", "_total", "counter", "Calls of a handler that took slow_handler or longer.",
+                  [](const handler_stats& h) { return static_cast<double>(h.slow_calls); });
+  text.by_handler("handler_slow_seconds", "_total", "counter", "Time of those calls.",
+                  [](const handler_stats& h) { return seconds(h.slow_time); });
+  text.by_handler("handler_longest_seconds", "", "gauge", "The longest call of a handler so far.",
+                  [](const handler_stats& h) { return seconds(h.longest); });
+  if (text.counts_calls()) {
+    text.by_handler("handler_calls", "_total", "counter", "Calls of a handler.",
+                    [](const handler_stats& h) { return static_cast<double>(h.calls); });
+    text.by_handler("handler_busy_seconds", "_total", "counter", "Time of all calls of a handler.",
+                    [](const handler_stats& h) { return seconds(h.time); });
+    text.by_handler("handler_late_seconds", "_total", "counter", "How late the calls of a handler began, in all.",
+                    [](const handler_stats& h) { return seconds(h.late); });
+  }
 
   out.precision(precision);
   out.flags(flags);

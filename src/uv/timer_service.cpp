@@ -62,6 +62,7 @@ void timer_service::start(driver& on, detail::post_queue& queue, const service_o
   timers().open(on, options);
   dispatcher_.open(options);
   dispatcher_.log().restart(on, options.slow_handler);
+  dispatcher_.log().count_in(stats_.handlers, options.count_handlers);
   refresh_stats();
 }
 

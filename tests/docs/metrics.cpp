@@ -28,18 +28,19 @@ class work {
 
 int main() {
   tickwheel::event_loop loop;
-  if (loop.open({.max_armed = 1000}) != 0) return 1;
+  if (loop.open({.max_armed = 1000, .count_handlers = true}) != 0) return 1;
   work busy{loop.timers()};
   if (busy.start() != 0) return 1;
   const tickwheel::remote_handle from_reader = loop.timers().remote();
   std::thread reader{[&] {
     for (std::string line; std::getline(std::cin, line);)
-      if (from_reader.post([&loop]() noexcept {
+      // later than the first period, so that a handler has run
+      if (from_reader.post(50ms, [&loop]() noexcept {
             tickwheel::write_prometheus(std::cout, loop.timers().stats());
             std::cout << "# EOF" << std::endl;
           }) != 0)
         break;
-    (void)from_reader.post([&loop]() noexcept { loop.stop(); });
+    (void)from_reader.post(100ms, [&loop]() noexcept { loop.stop(); });
   }};
   loop.run();
   reader.join();

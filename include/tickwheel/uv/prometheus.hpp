@@ -35,6 +35,11 @@ struct labelled_stats {
 /// The buckets end at 1, 2 and 5 of each power of ten, from a microsecond to ten seconds, whatever the tick. A duration just below
 /// such a bound may count in the next bucket: if less than an eighth of the bound, or less than a tick of `lateness`, is between.
 ///
+/// Metrics by handler have the label `handler` with its name: `tickwheel_handler_slow_calls_total`,
+/// `tickwheel_handler_slow_seconds_total` and `tickwheel_handler_longest_seconds`. A service opened with
+/// `service_options::count_handlers` also writes `tickwheel_handler_calls_total`, `tickwheel_handler_busy_seconds_total` and
+/// `tickwheel_handler_late_seconds_total`. The label has at most 65 values for each service: the handlers after the first 64 are `other`.
+///
 /// Labels are written unchanged: the caller escapes quotes in values. *Thread safety:* the thread that owns the stats. Throws
 /// what the stream throws. Not for a hot path, because streams may allocate.
 TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);

@@ -60,6 +60,9 @@ struct service_options {
   /// the cause if it made others late. Must be positive.
   std::chrono::nanoseconds slow_handler = std::chrono::milliseconds{1};
 
+  /// Counts all calls of each handler in `service_stats::handlers`, not only slow ones. Each call then costs a look-up in a table.
+  bool count_handlers = false;
+
   /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Checked after 1, 2, 4 ... visits,
   /// later after every 32. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};

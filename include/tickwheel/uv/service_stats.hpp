@@ -6,6 +6,7 @@
 
 #include <tickwheel/core/log_histogram.hpp>
 #include <tickwheel/core/ticks.hpp>
+#include <tickwheel/uv/handler_stats.hpp>
 #include <tickwheel/uv/slow_handler.hpp>
 
 #include <chrono>
@@ -89,6 +90,9 @@ struct service_stats {
   /// The slow handler that took most of the longest iteration, with all its calls in it. Null and zero: none of its handlers was slow
   /// (`slow_handler`), so that other callbacks of the loop took the time.
   slow_handler slowest_in_longest{};
+
+  /// The slow calls of each handler, or all calls with `service_options::count_handlers`. Not a snapshot: copy the stats to keep them.
+  handler_table handlers;
 
   std::size_t max_armed = 0;   ///< the option
   std::size_t max_queued = 0;  ///< the option

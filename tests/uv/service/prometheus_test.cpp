@@ -51,6 +51,58 @@ TEST_F(prometheus_text, has_the_load_of_the_loop) {
   EXPECT_THAT(text, HasSubstr("tickwheel_loop_iteration_seconds_sum 0.5\n"));
 }
 
+TEST_F(prometheus_text, slow_handlers_are_written_by_name) {
+  probe slow{timers, [&] { service.time.block(5ms); }}, fast{timers};
+  for (probe* each : {&slow, &fast}) each->arm(1ms);
+  service.advance(1s);
+  const std::string text = text_of(timers.stats());
+  EXPECT_THAT(text, HasSubstr("# TYPE tickwheel_handler_slow_calls_total counter\n"
+                              "tickwheel_handler_slow_calls_total{handler=\"probe::on_timeout\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_handler_slow_seconds_total{handler=\"probe::on_timeout\"} 0.005\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_handler_longest_seconds{handler=\"probe::on_timeout\"} 0.005\n"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("tickwheel_handler_calls_total")));
+}
+
+TEST_F(prometheus_text, all_calls_are_written_if_they_are_counted) {
+  reopen({.count_handlers = true});
+  probe slow{timers, [&] { service.time.block(5ms); }}, fast{timers};
+  slow.arm(1ms);
+  fast.arm(2ms);
+  service.advance(1s);
+  const std::string text = text_of(timers.stats());
+  EXPECT_THAT(text, HasSubstr("tickwheel_handler_calls_total{handler=\"probe::on_timeout\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_handler_busy_seconds_total{handler=\"probe::on_timeout\"} 0.005\n"));
+  EXPECT_THAT(text, HasSubstr("tickwheel_handler_slow_calls_total{handler=\"probe::on_timeout\"} 1\n"));
+  EXPECT_GT(timers.stats().handlers.all()[0].late, 3ms);
+}
+
+void first_handler(tickwheel::wheel_entry&) noexcept {}
+void second_handler(tickwheel::wheel_entry&) noexcept {}
+
+TEST_F(prometheus_text, handlers_of_one_name_are_one_sample) {
+  const tickwheel::named_handler first{&first_handler, "a \"\\\n"}, second{&second_handler, "a \"\\\n"};
+  tickwheel::service_stats stats;
+  stats.handlers.of(&first_handler).slow_calls = 1;
+  stats.handlers.of(&second_handler).slow_calls = 2;
+  const labelled_stats one{"loop=\"0\"", stats};
+  std::ostringstream out;
+  tickwheel::write_prometheus(out, {&one, 1});
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_handler_slow_calls_total{loop=\"0\",handler=\"a \\\"\\\\ \"} 3\n"));
+}
+
+TEST_F(prometheus_text, handlers_beyond_64_are_others) {
+  tickwheel::service_stats stats;
+  const auto nth = [](std::uintptr_t n) { return reinterpret_cast<tickwheel::wheel_entry::callback>(16 * (n + 1)); };
+  for (int round = 0; round < 2; ++round)
+    for (std::uintptr_t n = 0; n < 100; ++n) stats.handlers.of(nth(n)).slow_calls += n;
+  ASSERT_EQ(stats.handlers.all().size(), 65U);
+  for (std::uintptr_t n = 0; n < 64; ++n) {
+    EXPECT_EQ(stats.handlers.all()[n].handler, nth(n));
+    EXPECT_EQ(stats.handlers.all()[n].slow_calls, 2 * n);
+  }
+  EXPECT_THAT(text_of(stats), HasSubstr("tickwheel_handler_slow_calls_total{handler=\"other\"} 5868\n"));
+}
+
 TEST_F(prometheus_text, limits_are_gauges) {
   EXPECT_THAT(text_of(timers.stats()), HasSubstr("# TYPE tickwheel_timers_limit gauge\ntickwheel_timers_limit +Inf\n"));
   reopen({.max_armed = 2'000'000, .max_queued = 500});

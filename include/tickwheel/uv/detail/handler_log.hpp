@@ -7,6 +7,7 @@
 #include <tickwheel/uv/detail/handler_clock.hpp>
 #include <tickwheel/uv/detail/lateness_account.hpp>
 #include <tickwheel/uv/driver.hpp>
+#include <tickwheel/uv/handler_stats.hpp>
 #include <tickwheel/uv/slow_handler.hpp>
 
 #include <array>
@@ -36,12 +37,21 @@ class TICKWHEEL_API handler_log {
   void restart(driver& on, std::chrono::nanoseconds slow) noexcept {
     clock_.open(on);
     slow_ = slow;
+    handlers_ = nullptr;
+    looked_at_from_ = slow;
     lateness_ = lateness_account{slow};
     times_ = {};
     slow_handlers_ = 0;
     in_stretch_ = false;
     unsettled_count_ = 0;
     untold_count_ = 0;
+  }
+
+  /// From now on counts slow handlers in `table`, or all handlers.
+  void count_in(handler_table& table, bool all) noexcept {
+    handlers_ = &table;
+    looked_at_from_ = all ? std::chrono::nanoseconds::min() : slow_;
+    counts_all_ = all;
   }
 
   /// Sets the hook: `tell_slow` calls `hook(context, slow)` from now on. Null means no hook.
@@ -125,12 +135,10 @@ class TICKWHEEL_API handler_log {
     if (!lateness_.handler_runs()) return;
     const std::chrono::nanoseconds took = lateness_.end_handler(now);
     times_.record(static_cast<std::uint64_t>(took.count()));
-    if (took < slow_) return;
-    ++slow_handlers_;
-    if (hook_ == nullptr) return;
-    require(untold_count_ < capacity, too_many);
-    untold_[untold_count_++] = {lateness_.handler(), took};
+    if (took >= looked_at_from_) [[unlikely]]
+      look_at(took);
   }
+  [[gnu::cold]] void look_at(std::chrono::nanoseconds took) noexcept;
 
   handler_clock clock_;
   bool in_stretch_ = false;
@@ -140,6 +148,9 @@ class TICKWHEEL_API handler_log {
   std::chrono::nanoseconds rounding_{};
 
   std::chrono::nanoseconds slow_{};
+  std::chrono::nanoseconds looked_at_from_{};  // `look_at` is called for handlers that take so long
+  handler_table* handlers_ = nullptr;
+  bool counts_all_ = false;
   lateness_account lateness_;
   slow_handler_hook hook_ = nullptr;
   void* context_ = nullptr;

@@ -13,6 +13,7 @@
 #include <tickwheel/uv/expiry_report.hpp>
 #include <tickwheel/uv/slow_handler.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -60,6 +61,8 @@ class TICKWHEEL_API lateness_account {
   }
   /// The handler that is running is known as `which` from now on.
   void rename(handler_id which) noexcept { handler_ = which; }
+  /// Returns how long after it was due the handler began that is running, or ran last.
+  std::chrono::nanoseconds late() const noexcept { return std::max<std::chrono::nanoseconds>(began_ - due_, {}); }
   bool handler_runs() const noexcept { return running_; }
   /// Returns the handler that is running, or ran last.
   handler_id handler() const noexcept { return handler_; }
