@@ -22,7 +22,8 @@ TEST(name_of_c_callback, is_that_of_the_function) { EXPECT_EQ(name_of(on_timeout
 
 TEST(name_of_c_callback, is_known_in_cpp) {
   char name[256];
-  tickwheel::write_name(reinterpret_cast<tickwheel::wheel_entry::callback>(on_timeout), name, sizeof name);
+  const auto any_function = reinterpret_cast<void (*)()>(on_timeout);
+  tickwheel::write_name(reinterpret_cast<tickwheel::wheel_entry::callback>(any_function), name, sizeof name);
   EXPECT_STREQ(name, "on_timeout");
 }
 
