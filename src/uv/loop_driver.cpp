@@ -27,25 +27,6 @@ namespace {
 // waits end early, see uv_timer_wakeup.hpp.
 constexpr std::chrono::milliseconds poll_granularity{7};
 
-// A poll that waited returns within this time after its timeout. If it returns later, it may have lost the processor.
-constexpr std::chrono::microseconds on_the_dot{250};
-
-// So many polls must have waited before the next one is believed.
-constexpr unsigned waits_needed = 4;
-
-// Compiled against libuv 1.45 or later, and running with it: libuv then counts the events that it finds.
-#if defined(__linux__) && UV_VERSION_HEX >= 0x012d00
-bool libuv_counts_events() noexcept { return uv_version() >= 0x012d00; }
-std::uint64_t events_of(uv_loop_t& loop) noexcept {
-  uv_metrics_t metrics;
-  uv_metrics_info(&loop, &metrics);
-  return metrics.events;
-}
-#else
-bool libuv_counts_events() noexcept { return false; }
-std::uint64_t events_of(uv_loop_t&) noexcept { return 0; }
-#endif
-
 #ifdef __linux__
 // libuv 1.49.0 and 1.49.1 watch the descriptor of uv_async_t by its edges. Versions after 1.52 were not looked at.
 constexpr bool may_watch_edges(unsigned version) noexcept {
@@ -104,34 +85,6 @@ bool has_ended([[maybe_unused]] const uv_loop_t& loop) noexcept {
     if (attempts == 0 || uv_hrtime() - before < undisturbed_ns)
       return {before / 1'000'000, time - std::chrono::nanoseconds{before % 1'000'000}};
   }
-}
-
-wait_witness::wait_witness() noexcept : counts_events_{libuv_counts_events()} {}
-
-void wait_witness::poll_begins(uv_loop_t& loop, clock::time_point now) noexcept {
-  const int timeout_ms = uv_backend_timeout(&loop);
-  if (timeout_ms <= 0) return;
-  end_ = now + std::chrono::milliseconds{timeout_ms};
-  end_ms_ = uv_now(&loop) + static_cast<unsigned>(timeout_ms);
-  events_ = events_of(loop);
-}
-
-void wait_witness::judge(uv_loop_t& loop) noexcept {
-  if (events_of(loop) != events_) return forget();
-  if (uv_now(&loop) >= end_ms_) return;
-  distrust();
-  forget();
-}
-
-clock::time_point wait_witness::looked_after(clock::time_point now) noexcept {
-  if (end_ == unknown || now > end_ + on_the_dot) return unknown;
-  if (now < end_) {
-    distrust();
-    return unknown;
-  }
-  if (waits_in_a_row_ == waits_needed) return end_;
-  ++waits_in_a_row_;
-  return unknown;
 }
 
 template <loop_wakeup Wakeup>
@@ -276,8 +229,6 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
   const bool due = bound()->on_iteration(now);
   polled_ = now;
   polling_ = true;
-  // if the idle handle is active now, UV_RUN_ONCE does not wait in this iteration
-  const bool watches = wait_.can_tell() && !turns_early_ && uv_is_active(base(&idle_)) == 0;
   if (woken_) {
     woken_ = false;
     if (bound()->on_wakeup(now)) pass_due_ = true;
@@ -292,7 +243,6 @@ void loop_driver<Wakeup>::on_prepare() noexcept {
     begin_pass();
   }
   wait_until_ = pass_due_ ? now : wake_;
-  if (watches && !pass_due_) wait_.poll_begins(loop_, now);
 }
 
 // uv_run usually renews libuv's time when it is called. It does not with 1.45 and later in UV_RUN_ONCE and UV_RUN_NOWAIT. Then
@@ -311,9 +261,7 @@ template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::on_check() noexcept {
   polled_ = poll_ended_at();
   polling_ = false;
-  wait_.poll_ended(loop_);
   if (bound() != nullptr && !pass_due_ && wakeup_.has_expired()) judge_at_once();
-  wait_.forget();
   // without a stamp of this iteration, the pass became due after the poll began, and waits for the next poll
   if (bound() != nullptr && stamped_) {
     stamped_ = false;
@@ -322,7 +270,6 @@ void loop_driver<Wakeup>::on_check() noexcept {
     if (!pass_due_) let_poll_wait(true);
   }
   away_ = loop_.active_handles == 0 && loop_.active_reqs.count == 0;  // uv_run returns after the close callbacks
-  if (away_ || loop_.stop_flag != 0) wait_.distrust();                // the next uv_run may not wait
   if (away_) {
     left_ = clock::now();
     only_closes_ = uv_loop_alive(&loop_) != 0;
@@ -330,22 +277,20 @@ void loop_driver<Wakeup>::on_check() noexcept {
   }
 }
 
-// The poll waited for the wakeup, and the rest of this iteration becomes an iteration of our own. That spares the loop one. If the
-// poll itself shows that it looked for input after that time, timers are judged as of that time. Otherwise we look. If nothing is
-// ready to be read, and libuv owes no callback, then another poll would find nothing that came before the look.
+// The poll waited for the wakeup, and the rest of this iteration becomes an iteration of our own. That spares the loop one. If
+// nothing is ready to be read, and libuv owes no callback, then another poll would find nothing that came before this look.
 template <loop_wakeup Wakeup>
 void loop_driver<Wakeup>::judge_at_once() noexcept {
   const clock::time_point now = clock::now();
   if (now < wake_ || !libuv_owes_no_callback() || !bound()->one_poll_is_enough(now)) return;
-  const clock::time_point looked = wakeup_.proves_poll_after(wake_) ? wake_ : wait_.looked_after(now);
   wakeup_.take();
   woken_ = false;
   if (!bound()->on_wakeup(now)) {
     if (!pass_due_) let_poll_wait(true);
     return;
   }
-  if (looked < wake_ && left_unread() != unread::nothing) return begin_pass();
-  pass_stamp_ = looked < wake_ ? now : looked;
+  if (left_unread() != unread::nothing) return begin_pass();
+  pass_stamp_ = now;
   bound()->on_iteration(now);
   polled_ = now;
   stamped_ = true;

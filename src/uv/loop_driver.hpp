@@ -45,43 +45,6 @@ struct clock_pair {
   clock::time_point time;
 };
 
-/// Tells whether a poll waited for its whole timeout and found nothing. Such a poll has looked for input when the timeout was over.
-///
-/// Only libuv 1.45 and later counts what a poll finds. No libuv tells whether a poll waits at all, which it does not with
-/// UV_RUN_NOWAIT, or whether a signal cut the wait. Both let a poll end before its time, and then the next polls are not believed. A
-/// poll is believed after some that waited, and if it returned on the dot.
-class wait_witness {
- public:
-  wait_witness() noexcept;
-
-  /// Returns true if this libuv counts what a poll finds.
-  bool can_tell() const noexcept { return counts_events_; }
-  /// The loop polls next, and runs no callback before that. `now` is the true time. Requires: `can_tell`.
-  void poll_begins(uv_loop_t& loop, clock::time_point now) noexcept;
-  /// The loop has polled, and handled what it found.
-  void poll_ended(uv_loop_t& loop) noexcept {
-    if (end_ != unknown) judge(loop);
-  }
-  /// Returns a time after which the last poll has looked for input, and found nothing. `unknown`: there is none. `now` is the true time.
-  /// To be called at most once after each poll.
-  clock::time_point looked_after(clock::time_point now) noexcept;
-  /// The last poll is over, and nothing is known of the next one.
-  void forget() noexcept { end_ = unknown; }
-  /// The loop may be run in another way from now on.
-  void distrust() noexcept { waits_in_a_row_ = 0; }
-
-  static constexpr clock::time_point unknown = clock::time_point::min();
-
- private:
-  void judge(uv_loop_t& loop) noexcept;
-
-  const bool counts_events_;
-  unsigned waits_in_a_row_ = 0;      // polls that found nothing and returned on the dot
-  clock::time_point end_ = unknown;  // when the timeout of the poll is over
-  std::uint64_t end_ms_ = 0;         // the same in libuv's time
-  std::uint64_t events_ = 0;         // libuv's count when the poll began
-};
-
 /// Wakes a loop at a given time: one libuv handle, and the resources that the handle needs. The handle calls back when the time
 /// has come, or a little earlier.
 // clang-format off
@@ -95,7 +58,6 @@ concept loop_wakeup = requires(W w, uv_loop_t& loop, typename W::callback call, 
   { w.came() } noexcept -> std::same_as<bool>;             // it called back; false: only repeats its last call
   { w.is_last() } noexcept -> std::same_as<bool>;          // it was set for the time itself; false: for one long before
   { w.has_expired() } noexcept -> std::same_as<bool>;      // after a poll: the time has come for which it was set last
-  { w.proves_poll_after(t) } noexcept -> std::same_as<bool>;  // the last poll looked for input after that time, as it shows
   { w.take() } noexcept;                                     // it has expired, and need not call back
   { w.cancel() } noexcept;                                   // no wakeup is needed; one may still come
   { w.before_poll() } noexcept;                            // once an iteration, in prepare
@@ -187,9 +149,8 @@ class loop_driver final : public driver {
   clock::time_point polled_;
   bool polling_ = false;                                     // between prepare and check
   clock::time_point wait_until_ = clock::time_point::max();  // until when that poll may wait
-  wait_witness wait_;
-  unsigned closing_ = 0;         // our close callbacks that have not run yet
-  bool closed_by_user_ = false;  // the user closed a handle in a walk over the loop
+  unsigned closing_ = 0;                                     // our close callbacks that have not run yet
+  bool closed_by_user_ = false;                              // the user closed a handle in a walk over the loop
 };
 
 }  // namespace tickwheel

@@ -37,10 +37,9 @@ class timerfd_wakeup {
   // it stays readable until it is set again, so the poll before the pass reports it once more
   bool came() noexcept { return !std::exchange(came_, true); }
   static bool is_last() noexcept { return true; }
-  bool has_expired() const noexcept { return came_; }
-  static void take() noexcept {}  // setting it again ends it
-  // libuv handles what a poll reports in the order in which it came, and that includes the timer
-  bool proves_poll_after(clock::time_point when) const noexcept { return came_ && set_for_ >= when; }
+  // its descriptor stays readable, so that a look for other input would take two system calls more
+  static bool has_expired() noexcept { return false; }
+  static void take() noexcept {}
   void cancel() noexcept;
   // if libuv's field `events` is zero, the next poll adds the descriptor to the set: after `link`, and after uv_loop_fork
   void before_poll() noexcept {

@@ -45,7 +45,6 @@ class uv_timer_wakeup {
   static bool came() noexcept { return true; }
   bool is_last() const noexcept { return is_last_; }
   bool has_expired() const noexcept { return is_last_ && due_ms_ != 0 && due_ms_ <= uv_now(timer_.loop); }
-  static bool proves_poll_after(clock::time_point) noexcept { return false; }
   void take() noexcept {
     uv_timer_stop(&timer_);
     due_ms_ = 0;

@@ -62,16 +62,6 @@ extern "C" int timerfd_create(int, int) noexcept {
   return -1;
 }
 
-#if UV_VERSION_HEX >= 0x012d00
-// Adds the events of loops that a test turns itself.
-extern "C" int uv_metrics_info(uv_loop_t* loop, uv_metrics_t* metrics) {
-  static auto* const real = reinterpret_cast<decltype(uv_metrics_info)*>(dlsym(RTLD_NEXT, "uv_metrics_info"));
-  const int error = real(loop, metrics);
-  metrics->events += simulated_clock::events;
-  return error;
-}
-#endif
-
 std::chrono::nanoseconds simulated_clock::true_now() noexcept {
   timespec now{};
   true_clock(CLOCK_MONOTONIC_RAW, &now);

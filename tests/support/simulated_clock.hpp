@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -37,8 +36,6 @@ class simulated_clock {
   static std::size_t polls() noexcept { return polled; }
   /// Calls `what` once, when the next poll that does not wait has looked and before it returns.
   static void after_next_poll(std::function<void()> what) { after_poll = std::move(what); }
-  /// Has libuv count one more event that a poll has found.
-  static void count_event() noexcept { ++events; }
   /// How often it read the steady clock.
   static std::size_t reads() noexcept { return read; }
 
@@ -53,6 +50,5 @@ class simulated_clock {
   static inline std::chrono::nanoseconds shown{};
   static inline std::chrono::nanoseconds bound{};
   static inline std::size_t waited = 0, polled = 0, read = 0;
-  static inline std::uint64_t events = 0;
   static inline std::function<void()> after_poll;
 };

@@ -191,7 +191,6 @@ class turned_loop {
   // Reads the input that was there when the poll returned. Input that comes while its callbacks run waits for the next poll.
   void read() {
     for (std::size_t left = most_; left != 0 && has_event(polled_at_); --left) {
-      simulated_clock::count_event();
       const auto next = events_.extract(events_.begin());
       next.mapped()();
     }
