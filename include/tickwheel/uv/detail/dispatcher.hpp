@@ -98,7 +98,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void trace_stall(std::chrono::nanoseconds stall) const noexcept;
   wheel::fire_hook fire_hook() const noexcept;
   template <bool forwards>
-  static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
+  TICKWHEEL_LOCAL static void on_fire(void* context, wheel_entry&, tick deadline) noexcept;
   static void on_traced_fire(void* context, wheel_entry&, tick deadline) noexcept;
   void trace_handlers(bool on) noexcept;
 
