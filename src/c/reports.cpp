@@ -51,20 +51,20 @@ class text_buffer final : public std::streambuf {
 
 class file_buffer final : public std::streambuf {
  public:
-  explicit file_buffer(std::FILE& to) noexcept : to_{to} {}
+  explicit file_buffer(std::FILE* to) noexcept : to_{to} {}
 
  private:
   int_type overflow(int_type c) override {
-    return c == traits_type::eof() || std::fputc(c, &to_) != EOF ? traits_type::not_eof(c) : traits_type::eof();
+    return c == traits_type::eof() || std::fputc(c, to_) != EOF ? traits_type::not_eof(c) : traits_type::eof();
   }
   std::streamsize xsputn(const char* from, std::streamsize count) override {
-    return static_cast<std::streamsize>(std::fwrite(from, 1, static_cast<std::size_t>(count), &to_));
+    return static_cast<std::streamsize>(std::fwrite(from, 1, static_cast<std::size_t>(count), to_));
   }
 
-  std::FILE& to_;
+  std::FILE* to_;
 };
 
-int dump(const timer_service& timers, std::FILE& to) noexcept {
+int dump(const timer_service& timers, std::FILE* to) noexcept {
   file_buffer buffer{to};
   std::ostream out{&buffer};
 #if defined(__cpp_exceptions)
@@ -122,7 +122,7 @@ void tw_service_on_slow_handler(tw_service_t* handle, tw_slow_handler_cb cb) {
 int tw_service_dump(const tw_service_t* handle, FILE* out) {
   if (handle == nullptr || out == nullptr) return UV_EINVAL;
   service_block* const s = service_block::find(*handle);
-  return s == nullptr ? UV_ECANCELED : tickwheel::c::dump(s->timers(), *out);
+  return s == nullptr ? UV_ECANCELED : tickwheel::c::dump(s->timers(), out);
 }
 
 void tw_name_timer_cb(tw_name_t* name, tw_timer_cb cb, const char* text) {
