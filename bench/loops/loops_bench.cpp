@@ -154,7 +154,7 @@ std::vector<double> measure(const std::vector<step>& steps, std::size_t n, const
   for (std::size_t i = 0; i < processors.size(); ++i)
     threads.emplace_back([&, i] {
       pin(processors[i]);
-      const std::vector<step> own = steps;
+      const std::vector<step> own(steps.begin(), steps.end());  // in memory of its own
       Workload here{n};
       here.operate(own);
       ++ready;
