@@ -70,7 +70,7 @@ inline bool wheel::link(wheel_entry& e, tick deadline, tick ahead) noexcept {
     // A slot whose first visit is `begin` has entries of this span, and takes one more. So the level's reach is compared
     // only if there is no such slot.
     if (!level.only_adds(slot, begin)) return link_coarse(e, deadline, slot);
-    level.add(slot, e, begin);
+    wheel_level::add(slot, e, begin);
     return expiry_is_bound_;
   }
   finest_level& finest = levels_->finest;
