@@ -1,4 +1,4 @@
-// What a service reports to C: why a callback is late, slow callbacks, and names.
+// The reports of a service to C: why a callback is late, slow callbacks, and names.
 #include "service_block.hpp"
 #include "timer.hpp"
 
