@@ -6,13 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <locale>
-#include <map>
 #include <ostream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tickwheel {
@@ -51,47 +53,83 @@ constexpr std::chrono::nanoseconds bounds[] = {1us, 2us,  5us,  10us, 20us,  50u
                                                5ms, 10ms, 20ms, 50ms, 100ms, 200ms, 500ms, 1s,    2s,    5s,  10s};
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double largest_exact = 9007199254740992;  // up to here a double has every integer
 
 double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
 
 double limit(std::size_t option) { return option == unlimited ? infinity : static_cast<double>(option); }
 
+// A metric of which each service, or each handler, has one value.
+template <class Stats>
+struct metric {
+  const char* name;
+  const char* suffix;
+  const char* type;
+  const char* help;
+  double (*value)(const Stats&);
+};
+
+constexpr metric<service_stats> of_services[] = {
+    {"stalled_seconds", "_total", "counter", "What stalls took beyond stall_grace.",
+     [](const service_stats& s) { return seconds(s.stalled); }},
+    {"loop_busy_seconds", "_total", "counter", "Time of the loop outside of its polls.",
+     [](const service_stats& s) { return seconds(s.busy); }},
+    {"loop_idle_seconds", "_total", "counter", "Time of the loop in its polls.",
+     [](const service_stats& s) { return seconds(s.idle); }},
+    {"loop_longest_iteration_seconds", "", "gauge", "The longest busy time of an iteration so far.",
+     [](const service_stats& s) { return seconds(s.iterations.max()); }},
+    {"timers_pending", "", "gauge", "Timers armed now.",
+     [](const service_stats& s) { return static_cast<double>(s.pending); }},
+    {"timers_limit", "", "gauge", "The option max_armed.", [](const service_stats& s) { return limit(s.max_armed); }},
+    {"remote_queue_limit", "", "gauge", "The option max_queued.",
+     [](const service_stats& s) { return limit(s.max_queued); }},
+};
+
+constexpr metric<handler_stats> of_slow_handlers[] = {
+    {"handler_slow_calls", "_total", "counter", "Calls of a handler that took slow_handler or longer.",
+     [](const handler_stats& h) { return static_cast<double>(h.slow_calls); }},
+    {"handler_slow_seconds", "_total", "counter", "Time of those calls.",
+     [](const handler_stats& h) { return seconds(h.slow_time); }},
+    {"handler_longest_seconds", "", "gauge", "The longest call of a handler so far.",
+     [](const handler_stats& h) { return seconds(h.longest); }},
+};
+
+constexpr metric<handler_stats> of_all_handlers[] = {
+    {"handler_calls", "_total", "counter", "Calls of a handler.",
+     [](const handler_stats& h) { return static_cast<double>(h.calls); }},
+    {"handler_busy_seconds", "_total", "counter", "Time of all calls of a handler.",
+     [](const handler_stats& h) { return seconds(h.time); }},
+    {"handler_late_seconds", "_total", "counter", "How late the calls of a handler began, in all.",
+     [](const handler_stats& h) { return seconds(h.late); }},
+};
+
 class exposition {
  public:
   exposition(std::ostream& out, std::span<const labelled_stats> all) : out_{out}, all_{all} {
     for (const labelled_stats& one : all) {
-      // Two handlers may have the same name, and no sample may be written twice.
-      std::map<std::string, handler_stats> by_name;
-      for (const handler_stats& of : one.stats.handlers.all()) add(by_name[label_of(of.handler)], of);
-      for (const auto& [label, of] : by_name)
-        handlers_.push_back({std::string{one.labels} + (one.labels.empty() ? "" : ",") + label, of});
+      const std::size_t first = handlers_.size();
+      for (const handler_stats& of : one.stats.handlers.all()) add(first, labels_of(one.labels, of.handler), of);
     }
   }
 
-  void head(const char* name, const char* suffix, const char* type, const char* help) {
-    out_ << "# HELP tickwheel_" << name << suffix << ' ' << help << "\n# TYPE tickwheel_" << name << suffix << ' '
-         << type << '\n';
+  void write(const counter& c) {
+    head(c.name, "_total", "counter", c.help);
+    for (const labelled_stats& of : all_) sample(c.name, "_total", of.labels, static_cast<double>(of.stats.*c.value));
   }
 
-  template <class Value>
-  void single(const char* name, const char* suffix, const char* type, const char* help, Value&& value) {
-    head(name, suffix, type, help);
-    for (const labelled_stats& of : all_) sample(name, suffix, of.labels, value(of.stats));
+  void write(const metric<service_stats>& m) {
+    head(m.name, m.suffix, m.type, m.help);
+    for (const labelled_stats& of : all_) sample(m.name, m.suffix, of.labels, m.value(of.stats));
   }
 
   // The value of each handler of each service, with the name of the handler as a label.
-  void by_handler(const char* name, const char* suffix, const char* type, const char* help,
-                  double (*value)(const handler_stats&)) {
+  void write(const metric<handler_stats>& m) {
     if (handlers_.empty()) return;
-    head(name, suffix, type, help);
-    for (const named_stats& of : handlers_) sample(name, suffix, of.labels, value(of.stats));
-  }
-  // Returns true if a service counts all calls.
-  bool counts_calls() const {
-    return std::any_of(handlers_.begin(), handlers_.end(), [](const named_stats& of) { return of.stats.calls != 0; });
+    head(m.name, m.suffix, m.type, m.help);
+    for (const named_stats& of : handlers_) sample(m.name, m.suffix, of.labels, m.value(of.stats));
   }
 
-  void histogram(const char* name, const char* help, duration_histogram service_stats::*of) {
+  void write(const char* name, const char* help, duration_histogram service_stats::*of) {
     head(name, "_seconds", "histogram", help);
     for (const labelled_stats& one : all_) {
       const duration_histogram& h = one.stats.*of;
@@ -99,8 +137,13 @@ class exposition {
         bucket(name, one.labels, h.count_up_to(limit), seconds(limit));
       bucket(name, one.labels, h.count(), infinity);
       sample(name, "_seconds_sum", one.labels, seconds(h.sum()));
-      sample(name, "_seconds_count", one.labels, h.count());
+      sample(name, "_seconds_count", one.labels, static_cast<double>(h.count()));
     }
+  }
+
+  // Returns true if a service counts all calls.
+  bool counts_calls() const {
+    return std::any_of(handlers_.begin(), handlers_.end(), [](const named_stats& of) { return of.stats.calls != 0; });
   }
 
  private:
@@ -109,46 +152,63 @@ class exposition {
     handler_stats stats;
   };
 
-  static void add(handler_stats& to, const handler_stats& more) {
-    to.slow_calls += more.slow_calls;
-    to.slow_time += more.slow_time;
-    to.longest = std::max(to.longest, more.longest);
-    to.calls += more.calls;
-    to.time += more.time;
-    to.late += more.late;
+  void head(const char* name, const char* suffix, const char* type, const char* help) {
+    out_ << "# HELP tickwheel_" << name << suffix << ' ' << help << "\n# TYPE tickwheel_" << name << suffix << ' '
+         << type << '\n';
   }
 
-  // Returns for instance handler="session::on_idle".
-  static std::string label_of(expiry_report::handler_id handler) {
+  // Adds a handler of the service whose handlers begin at `first`. Two of them may have the same name, and no sample may be
+  // written twice.
+  void add(std::size_t first, std::string&& labels, const handler_stats& more) {
+    for (; first < handlers_.size(); ++first) {
+      if (handlers_[first].labels != labels) continue;
+      handler_stats& to = handlers_[first].stats;
+      to.slow_calls += more.slow_calls;
+      to.slow_time += more.slow_time;
+      to.longest = std::max(to.longest, more.longest);
+      to.calls += more.calls;
+      to.time += more.time;
+      to.late += more.late;
+      return;
+    }
+    handlers_.push_back({std::move(labels), more});
+  }
+
+  // Returns for instance loop="0",handler="session::on_idle".
+  static std::string labels_of(std::string_view of_service, expiry_report::handler_id handler) {
     char name[256] = "other";
     if (handler != nullptr) write_name(handler, name, sizeof name);
-    std::string label = "handler=\"";
+    std::string labels{of_service};
+    if (!labels.empty()) labels += ',';
+    labels += "handler=\"";
     for (const char c : std::string_view{name}) {
-      if (c == '"' || c == '\\') label += '\\';
-      label += c == '\n' ? ' ' : c;
+      if (c == '"' || c == '\\') labels += '\\';
+      labels += c == '\n' ? ' ' : c;
     }
-    return label + '"';
+    labels += '"';
+    return labels;
   }
 
-  template <class Value>
-  void sample(const char* name, const char* suffix, std::string_view labels, Value value) {
+  void sample(const char* name, const char* suffix, std::string_view labels, double value) {
     out_ << "tickwheel_" << name << suffix;
     if (!labels.empty()) out_ << '{' << labels << '}';
     out_ << ' ';
-    number(value);
+    write(value);
     out_ << '\n';
   }
 
   void bucket(const char* name, std::string_view labels, std::uint64_t count, double limit) {
     out_ << "tickwheel_" << name << "_seconds_bucket{" << labels << (labels.empty() ? "" : ",") << "le=\"";
-    number(limit);
+    write(limit);
     out_ << "\"} " << count << '\n';
   }
 
-  void number(std::uint64_t value) { out_ << value; }
-  void number(double value) {
+  // Counts are written with all their digits.
+  void write(double value) {
     if (value == infinity)
       out_ << "+Inf";
+    else if (std::abs(value) < largest_exact && value == std::trunc(value))
+      out_ << static_cast<std::int64_t>(value);
     else
       out_ << value;
   }
@@ -168,40 +228,14 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
   out.width(0);
 
   exposition text{out, all};
-  for (const counter& c : counters)
-    text.single(c.name, "_total", "counter", c.help, [&](const service_stats& s) { return s.*c.value; });
-  text.single("stalled_seconds", "_total", "counter", "What stalls took beyond stall_grace.",
-              [](const service_stats& s) { return seconds(s.stalled); });
-  text.single("loop_busy_seconds", "_total", "counter", "Time of the loop outside of its polls.",
-              [](const service_stats& s) { return seconds(s.busy); });
-  text.single("loop_idle_seconds", "_total", "counter", "Time of the loop in its polls.",
-              [](const service_stats& s) { return seconds(s.idle); });
-  text.single("loop_longest_iteration_seconds", "", "gauge", "The longest busy time of an iteration so far.",
-              [](const service_stats& s) { return seconds(s.iterations.max()); });
-  text.single("timers_pending", "", "gauge", "Timers armed now.",
-              [](const service_stats& s) { return std::uint64_t{s.pending}; });
-  text.single("timers_limit", "", "gauge", "The option max_armed.",
-              [](const service_stats& s) { return limit(s.max_armed); });
-  text.single("remote_queue_limit", "", "gauge", "The option max_queued.",
-              [](const service_stats& s) { return limit(s.max_queued); });
-  text.histogram("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
-  text.histogram("handler", "How long handlers took.", &service_stats::handler_time);
-  text.histogram("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
-
-  text.by_handler("handler_slow_calls", "_total", "counter", "Calls of a handler that took slow_handler or longer.",
-                  [](const handler_stats& h) { return static_cast<double>(h.slow_calls); });
-  text.by_handler("handler_slow_seconds", "_total", "counter", "Time of those calls.",
-                  [](const handler_stats& h) { return seconds(h.slow_time); });
-  text.by_handler("handler_longest_seconds", "", "gauge", "The longest call of a handler so far.",
-                  [](const handler_stats& h) { return seconds(h.longest); });
-  if (text.counts_calls()) {
-    text.by_handler("handler_calls", "_total", "counter", "Calls of a handler.",
-                    [](const handler_stats& h) { return static_cast<double>(h.calls); });
-    text.by_handler("handler_busy_seconds", "_total", "counter", "Time of all calls of a handler.",
-                    [](const handler_stats& h) { return seconds(h.time); });
-    text.by_handler("handler_late_seconds", "_total", "counter", "How late the calls of a handler began, in all.",
-                    [](const handler_stats& h) { return seconds(h.late); });
-  }
+  for (const counter& one : counters) text.write(one);
+  for (const metric<service_stats>& one : of_services) text.write(one);
+  text.write("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
+  text.write("handler", "How long handlers took.", &service_stats::handler_time);
+  text.write("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
+  for (const metric<handler_stats>& one : of_slow_handlers) text.write(one);
+  if (text.counts_calls())
+    for (const metric<handler_stats>& one : of_all_handlers) text.write(one);
 
   out.precision(precision);
   out.flags(flags);

@@ -180,6 +180,16 @@ TEST_F(prometheus_text, is_the_same_in_every_locale) {
   EXPECT_EQ(std::use_facet<std::numpunct<char>>(out.getloc()).thousands_sep(), '.');
 }
 
+TEST_F(prometheus_text, counts_have_all_digits) {
+  tickwheel::service_stats stats;
+  stats.armed = 9'007'199'254'740'991;
+  stats.fired = 1'000'000;
+  stats.busy = std::chrono::hours{300'000};
+  EXPECT_THAT(text_of(stats), HasSubstr("tickwheel_timers_armed_total 9007199254740991\n"));
+  EXPECT_THAT(text_of(stats), HasSubstr("tickwheel_timers_fired_total 1000000\n"));
+  EXPECT_THAT(text_of(stats), HasSubstr("tickwheel_loop_busy_seconds_total 1080000000\n"));
+}
+
 TEST_F(prometheus_text, keeps_flags_of_stream) {
   std::ostringstream out;
   out << std::hex << std::fixed;
