@@ -50,10 +50,7 @@ class service_block {
   /// Stops the process if the calling thread is not the loop's. Does nothing for a closing service, because its thread is no
   /// longer known.
   void check_thread() const noexcept {
-    if (is_closing()) return;
-    timers_.check_thread(
-        "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
-        "(tw_service_use_on_this_thread hands it over)");
+    if (!is_closing()) timers_.check_thread();
   }
 
   /// Adds a timer of this service.

@@ -1254,7 +1254,7 @@ TIMER_TEST(use_on_another_thread_stops_the_process) {
     for (size_t i = 0; i != sizeof calls_elsewhere / sizeof calls_elsewhere[0]; ++i) {
       STOPS_NAMED(calls_elsewhere[i].name, on_another_thread(calls_elsewhere[i].call),
                   "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
-                  "(tw_service_use_on_this_thread hands it over)");
+                  "(use_on_this_thread hands it over)");
     }
     CHECK_EQUAL(start(&first, 100, 0), 0);
   }
