@@ -127,7 +127,7 @@ bool wheel::link_far(wheel_entry& e, tick deadline) noexcept {
   return level.link(e, deadline) ? bring_forward(level, e) : expiry_is_bound_;
 }
 
-[[gnu::noinline]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline) noexcept {
+[[gnu::cold]] bool wheel::link_later_round(wheel_level& level, wheel_entry& e, tick deadline) noexcept {
   level.link_later_round(e, deadline, cursor());
   return bring_forward(level, e);
 }
@@ -163,7 +163,7 @@ advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
 
 // Without `may_end` time does not reach its end.
 template <bool may_end>
-[[gnu::always_inline]] inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work) noexcept {
+inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work) noexcept {
   set_cursor(from, now);
   if (armed() == 0) {
     skip_idle_time();

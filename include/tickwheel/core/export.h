@@ -19,4 +19,15 @@
 #define TICKWHEEL_LOCAL
 #endif
 
+/* Marks a function that inline code calls for each timer. Where the compiler can, the call then goes straight to the function, and
+ * not by way of the linkage table. */
+#ifdef __has_attribute
+#if __has_attribute(noplt)
+#define TICKWHEEL_CALLED_OFTEN __attribute__((noplt))
+#endif
+#endif
+#ifndef TICKWHEEL_CALLED_OFTEN
+#define TICKWHEEL_CALLED_OFTEN
+#endif
+
 #endif

@@ -270,7 +270,7 @@ class TICKWHEEL_API wheel {
   void set_cursor(tick cursor, tick now) noexcept { coarse_begin_ = coarse_from_ - (now - cursor); }
 
   bool arm_in_range(wheel_entry&, tick deadline) noexcept;
-  bool relink(wheel_entry&, tick deadline, tick ahead) noexcept;
+  TICKWHEEL_CALLED_OFTEN bool relink(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link_coarse(wheel_entry&, tick deadline, coarse_slot&) noexcept;
   bool link_far(wheel_entry&, tick deadline) noexcept;
@@ -282,7 +282,7 @@ class TICKWHEEL_API wheel {
   advance_result run_pass(tick now, std::size_t work) noexcept;
   advance_result run_pass_at_rest(tick now, std::size_t work) noexcept;
   template <bool may_end>
-  advance_result run_pass_from(tick from, tick now, std::size_t work) noexcept;
+  [[gnu::always_inline]] advance_result run_pass_from(tick from, tick now, std::size_t work) noexcept;
   advance_result end_cancelled(const pass& running) noexcept;
   advance_result end_cut_short(const pass& running) noexcept;
   template <bool may_end>
