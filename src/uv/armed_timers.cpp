@@ -82,11 +82,15 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 [[gnu::noinline]] int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
   if (const int error = admit(entry)) return error;
   if (wheel_->armed() == 0) skip_idle_time();
-  trace_arm(entry, timeline_, deadline, __builtin_return_address(0));
+  place(entry, deadline, __builtin_return_address(0));
+  return 0;
+}
+
+[[gnu::noinline]] void armed_timers::place(wheel_entry& entry, tick deadline, const void* caller) noexcept {
+  trace_arm(entry, timeline_, deadline, caller);
   wheel_->arm(entry, deadline);
   update_hold();
   wake_sooner();
-  return 0;
 }
 
 // An immediate has no tick, because a tick ahead of the clock would make its neighbours early. `since` may be of an earlier
@@ -132,10 +136,7 @@ int armed_timers::admit(wheel_entry& entry) noexcept {
 void armed_timers::arm_again(wheel_entry& entry, tick deadline) noexcept {
   check_thread();
   if (!entry.armed() && !timer::from(entry).has_ref()) alive_.add_unref();
-  trace_arm(entry, timeline_, deadline, __builtin_return_address(0));
-  wheel_->arm(entry, deadline);
-  update_hold();
-  wake_sooner();
+  place(entry, deadline, __builtin_return_address(0));
 }
 
 void armed_timers::cancel_slow_path(wheel_entry& entry) noexcept {
@@ -167,8 +168,8 @@ void armed_timers::schedule(clock::time_point now) noexcept {
   if (find_next_wakeup()) driver_->wake_at_as_of(now, timeline_.begin_of(wake_));
 }
 
-// Returns false if none is needed.
-bool armed_timers::find_next_wakeup() noexcept {
+// Returns false if none is needed. Out of line, as `update_hold`: inlined, they took a kilobyte.
+[[gnu::noinline]] bool armed_timers::find_next_wakeup() noexcept {
   if (wheel_->next_expiry() <= wheel_->now()) driver_->pass_soon();
   wake_ = wheel_->next_in_slots();
   if (wake_ == never) driver_->cancel_wakeup();
@@ -180,7 +181,7 @@ void armed_timers::wake_sooner() noexcept {
   if (wheel_->expiry_bound() < wake_) schedule();
 }
 
-void armed_timers::update_hold() noexcept {
+[[gnu::noinline]] void armed_timers::update_hold() noexcept {
   if (!is_open()) return;
   const bool changed = alive_.update(*wheel_);
   if (probes::traced()) [[unlikely]]

@@ -17,6 +17,16 @@ std::chrono::nanoseconds lateness_account::taken_by(handler_id who, clock::time_
   return sum;
 }
 
+slow_handler lateness_account::slowest_since(clock::time_point begin) const noexcept {
+  slow_handler slowest{};
+  for (const span& s : slow_spans_) {
+    if (s.by == nullptr) continue;
+    const std::chrono::nanoseconds together = taken_by(s.by, begin, clock::time_point::max());
+    if (together > slowest.took) slowest = {s.by, together};
+  }
+  return slowest;
+}
+
 expiry_report lateness_account::report() const noexcept {
   expiry_report r;
   r.due = due_;

@@ -74,8 +74,8 @@ class TICKWHEEL_API armed_timers {
 #endif
   }
   static constexpr const char* wrong_thread =
-      "wrong thread: a timer was armed or cancelled on a thread that does not run its loop "
-      "(timer_service::use_on_this_thread hands it over)";
+      "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
+      "(use_on_this_thread hands it over)";
 
   /// Arms a timer for a delay from now. With a `slack`, it may be due up to that much later. Reads the clock. Returns 0,
   /// UV_ENOBUFS or UV_ECANCELED, as `arm_at` and `arm_tick` do.
@@ -133,6 +133,7 @@ class TICKWHEEL_API armed_timers {
   [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;  // as `arm_tick`, for any timer in any state
   [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
   [[nodiscard]] int admit(wheel_entry&) noexcept;
+  void place(wheel_entry&, tick deadline, const void* caller) noexcept;  // arms one that was admitted
   void skip_idle_time() noexcept;
   void wake_sooner() noexcept;
   bool find_next_wakeup() noexcept;

@@ -75,16 +75,9 @@ class TICKWHEEL_API lateness_account {
     return took;
   }
 
-  /// Returns the slow handler that took most of the time since `begin`, with all its calls. Null: there was none.
-  slow_handler slowest_since(clock::time_point begin) const noexcept {
-    slow_handler slowest{};
-    for (const span& s : slow_spans_) {
-      if (s.by == nullptr) continue;
-      const std::chrono::nanoseconds together = taken_by(s.by, begin, clock::time_point::max());
-      if (together > slowest.took) slowest = {s.by, together};
-    }
-    return slowest;
-  }
+  /// Returns the slow handler that took most of the time since `begin`, with all its calls. Null: there was none. O(n^2) in the number
+  /// of remembered slow spans.
+  slow_handler slowest_since(clock::time_point begin) const noexcept;
 
   /// Returns the report of the handler that is running, or ran last. O(n^2) in the number of remembered slow spans.
   expiry_report report() const noexcept;
