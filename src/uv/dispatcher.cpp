@@ -151,10 +151,12 @@ bool dispatcher::on_iteration(clock::time_point now) noexcept {
   const tick present = timers_.ticks().floor(now);
   if (entries.armed() == 0) {
     entries.sweep(sweep_per_turn);
-  } else if (present < entries.next_expiry()) {
+  } else if (entries.next_expiry() <= present) {
+    return true;
+  } else {
     entries.advance(present, 0);  // nothing is due: the cursor moves, so that the next timers are placed well
   }
-  return due(present);
+  return posts_due();
 }
 
 bool dispatcher::on_wakeup(clock::time_point now) noexcept {
@@ -167,8 +169,10 @@ bool dispatcher::on_wakeup(clock::time_point now) noexcept {
 bool dispatcher::due(clock::time_point now) const noexcept { return due(timers_.ticks().floor(now)); }
 
 inline bool dispatcher::due(tick present) const noexcept {
-  return timers_.entries().next_expiry() <= present || posts_.any_left() || !posts_.queue()->seems_empty();
+  return timers_.entries().next_expiry() <= present || posts_due();
 }
+
+inline bool dispatcher::posts_due() const noexcept { return posts_.any_left() || !posts_.queue()->seems_empty(); }
 
 void dispatcher::on_pass_requested() noexcept { ++wakeups_; }
 

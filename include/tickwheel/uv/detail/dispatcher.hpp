@@ -94,6 +94,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void end_handlers(clock::time_point now) noexcept;
   clock::time_point take_poll_end(clock::time_point polled, std::chrono::nanoseconds error) noexcept;
   bool due(tick present) const noexcept;
+  bool posts_due() const noexcept;
   void count_stall(std::chrono::nanoseconds stall) noexcept;
   void trace_stall(std::chrono::nanoseconds stall) const noexcept;
   wheel::fire_hook fire_hook() const noexcept;
