@@ -155,7 +155,10 @@ void engine::close(int ready_error) noexcept {
   forget_opening();
   is_open_ = is_closing_ = false;
 
-  if (fork_.is_in_child()) return request_desk::drop_all(leaving);
+  if (fork_.is_in_child()) {
+    kept_ = self;
+    return request_desk::drop_all(leaving);
+  }
   ready(ready_error);
   request_desk::deliver_all(leaving);
 }

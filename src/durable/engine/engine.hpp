@@ -34,7 +34,8 @@ namespace tickwheel::durable::detail {
 ///
 /// In a child of a fork it does nothing more: a start or an answer that has already arrived belongs to the parent.
 ///
-/// *Lifetime:* shared by its scheduler and by the functions that are running, because a callable may destroy the scheduler.
+/// *Lifetime:* shared by its scheduler and by the functions that are running, because a callable may destroy the scheduler. In a child of a
+/// fork that closes it, it is never destroyed.
 class engine final : public std::enable_shared_from_this<engine>,
                      private membership::client,
                      private request_desk::client,
@@ -130,6 +131,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   const std::string name_;  // the same each time it is opened
 
   fork_check fork_;  // since it was opened
+  // This object, in a child: its calls are never destroyed there. A thread of the store may have been changing one when the process
+  // forked.
+  std::shared_ptr<engine> kept_;
   bool is_open_ = false;
   bool is_closing_ = false;
   std::uint64_t openings_ = 0;  // how often it was opened

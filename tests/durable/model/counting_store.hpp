@@ -12,7 +12,7 @@
 namespace durable_model {
 
 /// Passes all calls on, and counts those that are not answered.
-class counting_store final : public tickwheel::durable::store {
+class counting_store : public tickwheel::durable::store {
  public:
   /// `its_service`: the service of the other store, if it is not that of the scheduler.
   explicit counting_store(std::unique_ptr<store> counted, tickwheel::timer_service* its_service = nullptr)
