@@ -52,6 +52,12 @@ constexpr std::size_t longest_stride = handler_log::capacity;
   stats.iterations = {load_.iterations(), tick_length::at_most(std::chrono::nanoseconds{1})};
 }
 
+inline void dispatcher::begin_handler(expiry_report::handler_id handler, clock::time_point due,
+                                      std::chrono::nanoseconds rounding) noexcept {
+  timers_.alive().give_up_place();
+  log_.begin(handler, due, rounding);
+}
+
 // The wheel knows neither loop nor clock. It says when a timer fires.
 template <bool forwards>
 void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexcept {
@@ -60,13 +66,16 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
   if (!t.has_ref()) self.timers_.alive().remove_unref();
   const timeline& ticks = self.timers_.ticks();
   const clock::time_point due = ticks.begin_of(deadline);
+  expiry_report::handler_id handler = nullptr;
+  std::chrono::nanoseconds rounding{};
   if (!post_delivery::owns(t)) {
-    self.begin_handler(forwards ? forwarding_timer::target_of(t) : entry.handler(), due,
-                       self.running_immediates_ ? std::chrono::nanoseconds{} : ticks.length().duration());
+    handler = forwards ? forwarding_timer::target_of(t) : entry.handler();
+    if (!self.running_immediates_) rounding = ticks.length().duration();
   } else {
-    self.begin_handler(forwards ? post_delivery::target_of(t) : post_delivery::handler_of(t), due,
-                       due - post_delivery::due_of(t));
+    handler = forwards ? post_delivery::target_of(t) : post_delivery::handler_of(t);
+    rounding = due - post_delivery::due_of(t);
   }
+  self.begin_handler(handler, due, rounding);
 }
 
 // A service of the C interface has a hook of its own, so that the timers of others pay nothing for it.
@@ -90,12 +99,6 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
 [[gnu::cold]] void dispatcher::trace_handlers(bool on) noexcept {
   traces_handlers_ = on;
   timers_.entries().on_fire(on ? &on_traced_fire : fire_hook(), this);
-}
-
-void dispatcher::begin_handler(expiry_report::handler_id handler, clock::time_point due,
-                               std::chrono::nanoseconds rounding) noexcept {
-  timers_.alive().give_up_place();
-  log_.begin(handler, due, rounding);
 }
 
 void dispatcher::end_handlers(clock::time_point now) noexcept {

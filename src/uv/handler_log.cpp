@@ -46,8 +46,7 @@ void handler_log::record_unsettled() noexcept {
   for (const moment& m : std::span{unsettled_}.first(std::exchange(unsettled_count_, 0))) {
     at = std::max(at, clock_.time_of(m.at));
     end_handler(at);
-    // only the report of the last one is asked for
-    if (m.begins) lateness_.begin_handler(m.which, due_, rounding_, at);
+    if (m.begins) lateness_.begin_handler(m.which, m.due, m.rounding, at);
   }
 }
 

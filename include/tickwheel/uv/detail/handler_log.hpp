@@ -70,9 +70,7 @@ class TICKWHEEL_API handler_log {
   /// A handler is called, and the one before it, if any, has returned. The parameters are those of
   /// `lateness_account::begin_handler`.
   void begin(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding) noexcept {
-    due_ = due;
-    rounding_ = rounding;
-    keep({clock_.now(), which, true});
+    keep({clock_.now(), which, due, rounding, true});
   }
 
   /// The handler that has begun last is known as `which` from now on.
@@ -85,7 +83,7 @@ class TICKWHEEL_API handler_log {
 
   /// The handler that ran, if any, has returned, and something else runs.
   void end() noexcept {
-    if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, false});
+    if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, {}, {}, false});
   }
 
   /// The stretch ends at `now`, the true time. The handler that ran, if any, has returned.
@@ -123,6 +121,8 @@ class TICKWHEEL_API handler_log {
   struct moment {
     handler_clock::count at;
     handler_id which;
+    clock::time_point due;
+    std::chrono::nanoseconds rounding;
     bool begins;
   };
 
@@ -144,8 +144,6 @@ class TICKWHEEL_API handler_log {
   bool in_stretch_ = false;
   std::array<moment, capacity> unsettled_{};  // of this stretch, in the order of time
   std::size_t unsettled_count_ = 0;
-  clock::time_point due_{};  // of the handler that began last
-  std::chrono::nanoseconds rounding_{};
 
   std::chrono::nanoseconds slow_{};
   std::chrono::nanoseconds looked_at_from_{};  // `look_at` is called for handlers that take so long
