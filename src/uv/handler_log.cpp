@@ -32,6 +32,17 @@ handler_stats& handler_table::of(expiry_report::handler_id handler) noexcept {
 
 namespace tickwheel::detail {
 
+void handler_log::take_back() noexcept {
+  if (unsettled_count_ != 0)
+    unsettled_[unsettled_count_ - 1].begins = false;
+  else
+    lateness_.take_back();
+}
+
+void handler_log::end() noexcept {
+  if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, {}, {}, false});
+}
+
 void handler_log::settle() noexcept {
   if (unsettled_count_ == 0) return;
   const clock::time_point now = clock_.read();

@@ -141,8 +141,10 @@ void post_delivery::fire(wheel_entry& entry) noexcept {
     self.abandon(posted);
 }
 
-// It was cancelled, and its notice is on the way, or is about to be pushed. Our reference is left to the notice.
-void post_delivery::abandon(posted_operation& posted) noexcept {
+// It was cancelled, and its notice is on the way, or is about to be pushed. Our reference is left to the notice. The wheel has said
+// that a handler begins, and none does.
+[[gnu::cold]] void post_delivery::abandon(posted_operation& posted) noexcept {
+  log_.take_back();
   ++expired_but_cancelled_;
   ++withdrawn_;
   queue_->count_ended();

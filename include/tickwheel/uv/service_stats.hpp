@@ -72,7 +72,8 @@ struct service_stats {
   std::uint64_t remote_cancelled = 0;  ///< operations that did not run because the service closed first
 
   /// How late callbacks of the wheel ran: from the tick to which the deadline was rounded up, to the time as of which the pass
-  /// judged. Includes the checks of idle timeouts. Does not include posted calls that were due when they were taken.
+  /// judged. Includes the checks of idle timeouts, and timers that another thread cancelled just when they expired. Does not include
+  /// posted calls that were due when they were taken.
   duration_histogram lateness;
   /// How long handlers took. Includes posted calls and the checks of idle timeouts. Does not include a handler that closed or
   /// destroyed its service.

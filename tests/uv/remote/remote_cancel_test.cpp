@@ -193,6 +193,19 @@ TEST_F(remote_timer, cancelled_in_same_pass_never_runs) {
   }
 }
 
+TEST_F(remote_timer, cancelled_as_it_expires_is_no_call_of_a_handler) {
+  manual_service other{{.count_handlers = true}};
+  ASSERT_EQ(other.timers.remote().arm(10ms, count_in(ran), t), 0);
+  other.turn();
+  cancel_in_steps cancel{t};
+  ASSERT_TRUE(cancel.win());
+  other.advance(20ms);
+  cancel.tell_loop();
+  other.advance(0ns);
+  EXPECT_EQ(other.timers.stats().handler_time.count(), 0U);
+  EXPECT_TRUE(other.timers.stats().handlers.all().empty());
+}
+
 // As above, and the callable closes the service before or after the wheel comes to the other, whose notice is unread.
 TEST_F(remote_timer, cancelled_and_closed_in_same_pass_is_freed_once) {
   for (const auto closes_after : {9ms, 10ms, 11ms}) {

@@ -68,6 +68,31 @@ TEST_F(handler_log_test, handler_that_ended_is_not_charged_further) {
   EXPECT_EQ(log.times().count(), 2U);
 }
 
+TEST_F(handler_log_test, handler_taken_back_is_no_call_and_ends_the_one_before) {
+  begin_stretch();
+  begin();
+  loop.time += 2ms;
+  begin();
+  log.take_back();
+  loop.time += 1h;
+  begin();
+  loop.time += 3ms;
+  end_stretch();
+  tell();
+  EXPECT_EQ(told, (times{2ms, 3ms}));
+  EXPECT_EQ(log.times().count(), 2U);
+}
+
+TEST_F(handler_log_test, handler_taken_back_after_settle_is_no_call) {
+  begin_stretch();
+  begin();
+  log.settle();
+  log.take_back();
+  loop.time += 1h;
+  end_stretch();
+  EXPECT_EQ(log.times().count(), 0U);
+}
+
 TEST_F(handler_log_test, settle_records_what_has_ended) {
   begin_stretch();
   begin();

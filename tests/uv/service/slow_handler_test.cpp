@@ -123,6 +123,29 @@ TEST_F(slow_handler, destructors_of_cancelled_posts_are_charged_to_none) {
   }
 }
 
+// One timer cancels the other, which is due in the same pass: the destructor that runs then is no handler.
+TEST_F(slow_handler, destructors_of_expired_posts_are_charged_to_none) {
+  reopen({.time_per_pass = 1h});
+  told slow{timers};
+  callable_log log;
+  log.in_destructor = [&] { service.time.block(1h); };
+  tickwheel::remote_timer posted;
+  ASSERT_EQ(timers.remote().arm(11ms, counted_callable<>{log}, posted), 0);
+  ASSERT_EQ(timers.remote().post(12ms, [this]() noexcept { service.time.block(2ms); }), 0);
+  probe cancels{timers, 10ms, [&] {
+                  EXPECT_EQ(posted.cancel(), tickwheel::remote_timer::outcome::cancelled);
+                  service.time.block(3ms);
+                }};
+  service.turn();
+  service.time.block(20ms);
+  service.advance(1s);
+  EXPECT_EQ(log.destroyed, 1);
+  ASSERT_EQ(slow.all.size(), 2U);
+  EXPECT_EQ(slow.all[0].took, 3ms);
+  EXPECT_EQ(slow.all[1].took, 2ms);
+  EXPECT_EQ(timers.stats().handler_time.count(), 2U);
+}
+
 TEST_F(slow_handler, hook_is_called_for_posts) {
   told slow{timers};
   ASSERT_EQ(timers.remote().post(0s, [this]() noexcept { service.time.block(2ms); }), 0);

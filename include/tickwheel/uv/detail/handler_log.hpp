@@ -81,10 +81,11 @@ class TICKWHEEL_API handler_log {
       lateness_.rename(which);
   }
 
+  /// The handler that has begun last is not called after all, and something else runs. The handler before it has returned.
+  void take_back() noexcept;
+
   /// The handler that ran, if any, has returned, and something else runs.
-  void end() noexcept {
-    if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, {}, {}, false});
-  }
+  void end() noexcept;
 
   /// The stretch ends at `now`, the true time. The handler that ran, if any, has returned.
   void end_stretch(clock::time_point now) noexcept {

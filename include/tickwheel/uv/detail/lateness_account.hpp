@@ -59,6 +59,8 @@ class TICKWHEEL_API lateness_account {
     began_ = now;
     running_ = true;
   }
+  /// The handler that has begun is not called after all.
+  void take_back() noexcept { running_ = false; }
   /// The handler that is running is known as `which` from now on.
   void rename(handler_id which) noexcept { handler_ = which; }
   /// Returns how long after it was due the handler began that is running, or ran last.
