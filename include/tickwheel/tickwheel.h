@@ -456,7 +456,7 @@ TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_why(const tw_service_t* servic
  *
  *   3.41 ms late: rounding 0.13, poll 0.90, carried 0.02, stall 2.36 (the handler on_flush)
  *
- * Writes at most `size` characters, and cuts the rest. Returns `text`. */
+ * Writes at most `size` bytes, and cuts the rest. The text is UTF-8, and no character is cut. Returns `text`. */
 TICKWHEEL_API char* tw_service_why_text(const tw_service_t* service, char* text, size_t size);
 
 /* Called for a callback that took the option `slow_handler_ns` or longer, after it has returned, in the same pass. May do everything
@@ -508,7 +508,8 @@ TICKWHEEL_API void tw_name_release(tw_name_t* name);
 #endif
 
 /* Writes the name of a callback, or its place in its module, such as "server+0x1ea66" for addr2line, or its address. Writes at most
- * `size` characters, the last of which is a zero, and cuts the rest. Returns `text`. Any thread. */
+ * `size` bytes, the last of which is a zero, and cuts the rest. The text is UTF-8: each other byte of a name is written as a question
+ * mark, and no character is cut. Returns `text`. Any thread. */
 TICKWHEEL_API char* tw_handler_name(tw_handler_t handler, char* text, size_t size);
 
 #ifdef __cplusplus

@@ -42,11 +42,20 @@ static_assert(static_cast<int>(stalled_by::nobody) == TW_STALLED_BY_NOBODY);
 static_assert(static_cast<int>(stalled_by::loop_callbacks) == TW_STALLED_BY_LOOP_CALLBACKS);
 static_assert(static_cast<int>(stalled_by::handler) == TW_STALLED_BY_HANDLER);
 
-// Takes as many characters as there is room for.
+// Takes as many characters of UTF-8 as there is room for. Requires: `size` is at least 1.
 class text_buffer final : public std::streambuf {
  public:
-  text_buffer(char* to, std::size_t size) noexcept { setp(to, to + size - 1); }
-  void end() noexcept { *pptr() = '\0'; }
+  text_buffer(char* to, std::size_t size) noexcept { setp(to, to + size); }
+
+  // A text that leaves no room for the zero is cut before the character of its last byte.
+  void end() noexcept {
+    char* end = pptr();
+    if (end == epptr()) {
+      do --end;
+      while (end != pbase() && (static_cast<unsigned char>(*end) & 0xc0U) == 0x80);
+    }
+    *end = '\0';
+  }
 };
 
 class file_buffer final : public std::streambuf {

@@ -1,11 +1,11 @@
 #include <tickwheel/uv/named_handler.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <ostream>
+#include <string_view>
 
 // Since 2.34 glibc has dladdr in itself. Other systems have always had.
 #if __has_include(<dlfcn.h>) && (!defined(__GLIBC__) || __GLIBC_PREREQ(2, 34))
@@ -22,6 +22,36 @@ constinit std::mutex names_lock;
 constinit named_handler* latest_name = nullptr;
 
 void* address_of(wheel_entry::callback handler) noexcept { return reinterpret_cast<void*>(handler); }
+
+// Returns the length of the code point at the beginning of `text`. 0: there is a zero, or no UTF-8. Requires: `text` is not empty.
+std::size_t code_point_size(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
+  const unsigned head = byte(0);
+  if (head < 0x80) return head != 0 ? 1 : 0;
+  const std::size_t size = head < 0xe0 ? 2 : head < 0xf0 ? 3 : 4;
+  if (head < 0xc2 || text.size() < size) return 0;
+  const unsigned two = head << 8 | byte(1);
+  const bool overlong = two >> 5 == 0xe080 >> 5 || two >> 4 == 0xf080 >> 4;
+  const bool surrogate = two >> 5 == 0xeda0 >> 5;
+  if (overlong || surrogate || two >= 0xf490) return 0;  // up to U+10FFFF
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  return size;
+}
+
+// Writes the code points of `text` for which there is room, and a zero. Anything else in it becomes '?'.
+void write_utf8(std::string_view text, char* to, std::size_t size) noexcept {
+  const char* const end = to + size - 1;
+  while (!text.empty()) {
+    const std::size_t valid = code_point_size(text);
+    const std::size_t taken = valid != 0 ? valid : 1;
+    if (taken > static_cast<std::size_t>(end - to)) break;
+    std::memcpy(to, valid != 0 ? text.data() : "?", taken);
+    to += taken;
+    text.remove_prefix(taken);
+  }
+  *to = '\0';
+}
 
 // Writes "server+0x1ea66", or the address. A static function has no name that the loader knows.
 void write_place(wheel_entry::callback handler, char* to, std::size_t size) noexcept {
@@ -60,11 +90,12 @@ void write_name(wheel_entry::callback handler, char* to, std::size_t size) noexc
     const std::lock_guard lock{names_lock};
     for (const named_handler* one = latest_name; one != nullptr; one = one->next_) {
       if (one->handler_ != handler || one->name_.empty()) continue;
-      *std::copy_n(one->name_.data(), std::min(one->name_.size(), size - 1), to) = '\0';
-      return;
+      return write_utf8(one->name_, to, size);
     }
   }
-  write_place(handler, to, size);
+  char place[300];  // the name of a file has at most 255 bytes
+  write_place(handler, place, sizeof place);
+  write_utf8(place, to, size);
 }
 
 std::ostream& operator<<(std::ostream& out, const handler_name& n) {

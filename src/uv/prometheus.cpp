@@ -182,8 +182,8 @@ class exposition {
     if (!labels.empty()) labels += ',';
     labels += "handler=\"";
     for (const char c : std::string_view{name}) {
-      if (c == '"' || c == '\\') labels += '\\';
-      labels += c == '\n' ? ' ' : c;
+      if (c == '"' || c == '\\' || c == '\n') labels += '\\';
+      labels += c == '\n' ? 'n' : c;
     }
     labels += '"';
     return labels;

@@ -977,6 +977,10 @@ static void block_the_loop(tw_timer_t* t) {
   (void)t;
   uv_sleep(5);
 }
+static void take_five_milliseconds(tw_timer_t* t) {
+  (void)t;
+  uv_sleep(5);
+}
 static void post_that_blocks(void* arg) {
   (void)arg;
   uv_sleep(5);
@@ -1019,6 +1023,25 @@ TIMER_TEST(why_text_is_cut_at_its_size) {
   CHECK_EQUAL(cut[4], 0);
   CHECK(tw_service_why_text(&service, cut, 0) == cut);
   CHECK(strncmp(cut, text, 4) == 0);
+}
+
+/* The text in a buffer of any size is the beginning of the whole one, and ends between two characters. */
+TIMER_TEST(why_text_is_cut_between_characters) {
+  static const char end[] = "(the handler caf\xc3\xa9 \xe2\x82\xac)";
+  char cut[sizeof text];
+  tw_name_t name;
+  tw_name_timer_cb(&name, take_five_milliseconds, "caf\xc3\xa9 \xe2\x82\xac");
+  expire_late(take_five_milliseconds);
+  const size_t whole = strlen(text);
+  CHECK(whole > sizeof end && strcmp(text + whole - (sizeof end - 1), end) == 0);
+  for (size_t size = 1; size <= whole + 1; ++size) {
+    size_t length = size - 1;
+    while (((unsigned char)text[length] & 0xc0) == 0x80) --length;
+    CHECK(tw_service_why_text(&service, cut, size) == cut);
+    CHECK_EQUAL(strlen(cut), length);
+    CHECK(strncmp(cut, text, length) == 0);
+  }
+  tw_name_release(&name);
 }
 
 TIMER_TEST(why_of_older_program_is_taken) {

@@ -38,8 +38,9 @@ class TICKWHEEL_API named_handler {
   named_handler** here_ = nullptr;  // the pointer to this object
 };
 
-/// Writes the name of `handler`, or its place in its module, or its address. Writes at most `size` characters, the last of which is a
-/// zero. Requires: `size` is at least 1. O(names), allocates nothing. *Any thread.*
+/// Writes the name of `handler`, or its place in its module, or its address. Writes at most `size` bytes, the last of which is a zero.
+/// The text is UTF-8: each other byte of the name becomes `?`, and no code point is cut. Requires: `size` is at least 1. O(names),
+/// allocates nothing. *Any thread.*
 TICKWHEEL_API void write_name(wheel_entry::callback handler, char* to, std::size_t size) noexcept;
 
 /// Returns a name for a handler, or null: it is then written as `write_name` does.

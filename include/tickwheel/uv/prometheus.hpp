@@ -40,7 +40,8 @@ struct labelled_stats {
 /// `service_options::count_handlers` also writes `tickwheel_handler_calls_total`, `tickwheel_handler_busy_seconds_total` and
 /// `tickwheel_handler_late_seconds_total`. The label has at most 65 values for each service: the handlers after the first 64 are `other`.
 ///
-/// Labels are written unchanged: the caller escapes quotes in values. *Thread safety:* the thread that owns the stats. Throws
+/// The name of a handler is valid UTF-8, as `write_name` writes it, and quotes, backslashes and newlines in it are escaped. Labels
+/// are written unchanged: the caller escapes quotes in values. *Thread safety:* the thread that owns the stats. Throws
 /// what the stream throws. Not for a hot path, because streams may allocate.
 TICKWHEEL_API void write_prometheus(std::ostream&, std::span<const labelled_stats>);
 /// As above, for one service and without labels.

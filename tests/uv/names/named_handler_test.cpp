@@ -10,9 +10,12 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace server {
 
@@ -103,6 +106,51 @@ TEST(named_handler_of, long_name_is_cut) {
   EXPECT_STREQ(name, "on_");
   tickwheel::write_name(&plain, name, 1);
   EXPECT_STREQ(name, "");
+}
+
+TEST(named_handler_of, byte_that_is_no_utf8_becomes_question_mark) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"on_caf\xc3\xa9", "on_caf\xc3\xa9"},
+      {"\xe2\x82\xac\xf0\x9f\x98\x80", "\xe2\x82\xac\xf0\x9f\x98\x80"},
+      {"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf", "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf"},
+      {"\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf",
+       "\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
+      {"a\xffz", "a?z"},
+      {"\x80z", "?z"},                         // nothing before it
+      {"a\xc3", "a?"},                         // the end is missing
+      {"\xe2\x82z", "??z"},                    // the same
+      {"\xf0\x9f\x98", "???"},                 // the same
+      {"\xc3\xc3\xa9", "?\xc3\xa9"},           // the next one is whole
+      {"\xc0\xaf\xc1\xbf", "????"},            // overlong
+      {"\xe0\x9f\xbf", "???"},                 // overlong
+      {"\xf0\x8f\xbf\xbf", "????"},            // overlong
+      {"\xed\xa0\x80\xed\xbf\xbf", "??????"},  // surrogates
+      {"\xf4\x90\x80\x80", "????"},            // beyond U+10FFFF
+      {"\xf5\x80\x80\x80", "????"},            // the same
+      {std::string_view{"a\0b", 3}, "a?b"},
+  };
+  for (const auto& [given, written] : names) {
+    const tickwheel::named_handler named{&plain, given};
+    EXPECT_EQ(name_of(&plain), written);
+  }
+}
+
+TEST(named_handler_of, long_name_is_cut_between_code_points) {
+  const tickwheel::named_handler named{&plain, "a\xe2\x82\xac\xc3\xa9z"};
+  constexpr std::string_view written[] = {"",
+                                          "a",
+                                          "a",
+                                          "a",
+                                          "a\xe2\x82\xac",
+                                          "a\xe2\x82\xac",
+                                          "a\xe2\x82\xac\xc3\xa9",
+                                          "a\xe2\x82\xac\xc3\xa9z",
+                                          "a\xe2\x82\xac\xc3\xa9z"};
+  for (std::size_t room = 0; room < std::size(written); ++room) {
+    char name[10] = "xxxxxxxxx";
+    tickwheel::write_name(&plain, name, room + 1);
+    EXPECT_EQ(std::string_view{name}, written[room]) << room;
+  }
 }
 
 TEST(named_handler_of, unknown_address_is_written) {

@@ -87,7 +87,7 @@ TEST_F(prometheus_text, handlers_of_one_name_are_one_sample) {
   const labelled_stats one{"loop=\"0\"", stats};
   std::ostringstream out;
   tickwheel::write_prometheus(out, {&one, 1});
-  EXPECT_THAT(out.str(), HasSubstr("tickwheel_handler_slow_calls_total{loop=\"0\",handler=\"a \\\"\\\\ \"} 3\n"));
+  EXPECT_THAT(out.str(), HasSubstr("tickwheel_handler_slow_calls_total{loop=\"0\",handler=\"a \\\"\\\\\\n\"} 3\n"));
 }
 
 TEST_F(prometheus_text, handlers_beyond_64_are_others) {
