@@ -122,11 +122,15 @@ class exposition {
     for (const labelled_stats& of : all_) sample(m.name, m.suffix, of.labels, m.value(of.stats));
   }
 
-  // The value of each handler of each service, with the name of the handler as a label.
-  void write(const metric<handler_stats>& m) {
-    if (handlers_.empty()) return;
-    head(m.name, m.suffix, m.type, m.help);
-    for (const named_stats& of : handlers_) sample(m.name, m.suffix, of.labels, m.value(of.stats));
+  // The value of each handler of each service, with the name of the handler as a label. A metric of all calls has no value for a
+  // service that counts only slow ones: its zeros would be wrong.
+  void write(const metric<handler_stats>& m, bool of_all_calls) {
+    bool has_head = false;
+    for (const named_stats& of : handlers_) {
+      if (of_all_calls && of.stats.calls == 0) continue;
+      if (!std::exchange(has_head, true)) head(m.name, m.suffix, m.type, m.help);
+      sample(m.name, m.suffix, of.labels, m.value(of.stats));
+    }
   }
 
   void write(const char* name, const char* help, duration_histogram service_stats::*of) {
@@ -139,11 +143,6 @@ class exposition {
       sample(name, "_seconds_sum", one.labels, seconds(h.sum()));
       sample(name, "_seconds_count", one.labels, static_cast<double>(h.count()));
     }
-  }
-
-  // Returns true if a service counts all calls.
-  bool counts_calls() const {
-    return std::any_of(handlers_.begin(), handlers_.end(), [](const named_stats& of) { return of.stats.calls != 0; });
   }
 
  private:
@@ -233,9 +232,8 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
   text.write("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
   text.write("handler", "How long handlers took.", &service_stats::handler_time);
   text.write("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
-  for (const metric<handler_stats>& one : of_slow_handlers) text.write(one);
-  if (text.counts_calls())
-    for (const metric<handler_stats>& one : of_all_handlers) text.write(one);
+  for (const metric<handler_stats>& one : of_slow_handlers) text.write(one, false);
+  for (const metric<handler_stats>& one : of_all_handlers) text.write(one, true);
 
   out.precision(precision);
   out.flags(flags);

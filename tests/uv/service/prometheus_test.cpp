@@ -76,6 +76,23 @@ TEST_F(prometheus_text, all_calls_are_written_if_they_are_counted) {
   EXPECT_GT(timers.stats().handlers.all()[0].late, 3ms);
 }
 
+TEST_F(prometheus_text, calls_are_written_only_if_the_service_counts_them) {
+  manual_service counts{{.count_handlers = true}}, does_not;
+  for (manual_service* each : {&counts, &does_not}) {
+    probe slow{each->timers, 1ms, [&] { each->time.block(5ms); }};
+    each->advance(1s);
+  }
+  const labelled_stats both[] = {{R"(loop="0")", counts.timers.stats()}, {R"(loop="1")", does_not.timers.stats()}};
+  std::ostringstream out;
+  write_prometheus(out, both);
+  for (const char* const name : {"handler_calls", "handler_busy_seconds", "handler_late_seconds"}) {
+    EXPECT_THAT(out.str(), HasSubstr("tickwheel_" + std::string{name} + "_total{loop=\"0\""));
+    EXPECT_THAT(out.str(), testing::Not(HasSubstr("tickwheel_" + std::string{name} + "_total{loop=\"1\"")));
+  }
+  for (const char* const name : {"handler_slow_calls_total", "handler_slow_seconds_total", "handler_longest_seconds"})
+    EXPECT_THAT(out.str(), HasSubstr("tickwheel_" + std::string{name} + "{loop=\"1\""));
+}
+
 void first_handler(tickwheel::wheel_entry&) noexcept {}
 void second_handler(tickwheel::wheel_entry&) noexcept {}
 
