@@ -468,7 +468,7 @@ typedef void (*tw_slow_handler_cb)(tw_service_t* service, tw_handler_t handler, 
 TICKWHEEL_API void tw_service_on_slow_handler(tw_service_t* service, tw_slow_handler_cb cb);
 
 /* Writes the state of the service to `out`: its counters, the number of active timers by callback and by when they are due, and the
- * slots of its wheel. For people: the form may change. Not for a hot path. Reads the clock.
+ * slots of its wheel. Flushes `out`. For people: the form may change. Not for a hot path. Reads the clock.
  *
  * 0: success.
  * UV_EINVAL: a pointer is null.

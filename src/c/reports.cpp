@@ -85,7 +85,8 @@ int dump(const timer_service& timers, std::FILE* to) noexcept {
 #else
   timers.dump(out);
 #endif
-  return out ? 0 : UV_EIO;
+  // a file may keep what it takes, and notice only later that it cannot be written
+  return out && std::fflush(to) == 0 ? 0 : UV_EIO;
 }
 
 void name(tw_name_t* to, wheel_entry::callback handler, const char* text) noexcept {

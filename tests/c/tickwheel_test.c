@@ -1130,6 +1130,25 @@ TIMER_TEST(dump_says_that_file_is_full) {
   fclose(full);
 }
 
+TIMER_TEST(dump_that_is_buffered_says_that_file_is_full) {
+  FILE* const full = fopen("/dev/full", "w");
+  if (full == NULL) return; /* only Linux has it */
+  CHECK_EQUAL(tw_service_dump(&service, full), UV_EIO);
+  fclose(full);
+}
+
+TIMER_TEST(dump_is_written_when_it_answers) {
+  char dumped[4096];
+  char path[] = "/tmp/tickwheel_dump_XXXXXX";
+  const int written = mkstemp(path);
+  FILE* const file = fdopen(dup(written), "w");
+  CHECK_EQUAL(tw_service_dump(&service, file), 0);
+  CHECK(pread(written, dumped, sizeof dumped, 0) > 0);
+  fclose(file);
+  close(written);
+  unlink(path);
+}
+
 static const char* name_of(tw_timer_cb cb) { return tw_handler_name((tw_handler_t)cb, text, sizeof text); }
 
 TEST(name_counts_until_it_is_released) {
