@@ -294,7 +294,9 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
     if (log_.has_untold()) {
       log_.tell_slow(binding);
       if (binding.ended()) return;
-      now = source.now();
+      const clock::time_point told = source.now();
+      log_.lateness().interrupted(now, told);
+      now = told;
     }
     work -= visits;
     stride = std::min(2 * stride, longest_stride);

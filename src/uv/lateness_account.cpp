@@ -4,6 +4,10 @@
 
 namespace tickwheel::detail {
 
+void lateness_account::interrupted(clock::time_point begin, clock::time_point end) noexcept {
+  if (end - begin >= slow_) remember({begin, end, nullptr});
+}
+
 std::chrono::nanoseconds lateness_account::overlap(const span& s, clock::time_point begin,
                                                    clock::time_point end) noexcept {
   return std::max<std::chrono::nanoseconds>(std::min(s.end, end) - std::max(s.begin, begin), {});

@@ -163,6 +163,25 @@ TEST_F(expiry_report, carried_leaves_out_stalls) {
   expect_stall(last.report, 250 * tick, stalled_by::loop_callbacks, 150 * tick);
 }
 
+TEST_F(expiry_report, time_of_a_hook_is_a_stall_of_the_loop) {
+  for (const std::size_t work : {std::size_t{64}, std::size_t{1}}) {  // both in one pass, or in two
+    SCOPED_TRACE(work);
+    reopen({.work_per_pass = work, .time_per_pass = 1h});
+    timers.on_slow_handler(
+        [](void* time, const tickwheel::slow_handler&) noexcept {
+          static_cast<tickwheel::manual_driver*>(time)->block(80 * tick);
+        },
+        &service.time);
+    const reporter slow{service, 10 * tick, 20 * tick}, late{service, 11 * tick, 0ns};
+    service.time.oversleep(12 * tick);
+    service.advance(1s);
+    EXPECT_EQ(late.report.poll, 1 * tick);
+    EXPECT_EQ(late.report.carried, 0ns);
+    expect_stall(late.report, 100 * tick, stalled_by::loop_callbacks, 80 * tick);
+    EXPECT_EQ(timers.stats().handler_time.max(), 20 * tick);
+  }
+}
+
 TEST_F(expiry_report, late_wakeup_counts_as_poll) {
   // a driver that wakes late, as libuv does by up to a millisecond: the clock is moved as by waiting
   reporter r{service, 10 * tick, 0ns};

@@ -40,14 +40,18 @@ class TICKWHEEL_API lateness_account {
     if (!carrying_) {
       chain_polled_ = polled_;
       chain_began_ = now;
-    } else if (now - paused_ >= slow_) {
-      remember({paused_, now, nullptr});
+    } else {
+      interrupted(paused_, now);
     }
   }
   void end_pass(clock::time_point now, bool carrying) noexcept {
     carrying_ = carrying;
     paused_ = now;
   }
+
+  /// Within a pass, or between two of a chain, code that is no handler ran from `begin` to `end`. If that took long, handlers that
+  /// were due are late because of a stall of the loop.
+  void interrupted(clock::time_point begin, clock::time_point end) noexcept;
 
   /// The handler `which` is called at `now`. Its timer was due at `due`, at most `rounding` after the time that was asked for.
   /// Requires: no other handler is running.
@@ -85,7 +89,8 @@ class TICKWHEEL_API lateness_account {
   expiry_report report() const noexcept;
 
  private:
-  // A span of the loop's time, and the handler that used it. Null: callbacks of the loop between the passes of a chain.
+  // A span of the loop's time, and the handler that used it. Null: callbacks of the loop between the passes of a chain, or the hook
+  // for slow handlers.
   struct span {
     clock::time_point begin{}, end{};
     handler_id by = nullptr;
