@@ -1,6 +1,7 @@
 #include <tickwheel/uv/expiry_report.hpp>
 
-#include <iomanip>
+#include "../core/stream_format.hpp"
+
 #include <ostream>
 
 namespace tickwheel {
@@ -17,13 +18,11 @@ struct milliseconds {
 }  // namespace
 
 void describe(std::ostream& out, const expiry_report& r, handler_names names) {
-  const std::ios_base::fmtflags flags = out.flags();
-  const std::streamsize precision = out.precision();
-  out << std::fixed << std::setprecision(2) << milliseconds{r.late} << " ms late: rounding " << milliseconds{r.rounding}
-      << ", poll " << milliseconds{r.poll} << ", carried " << milliseconds{r.carried} << ", stall "
-      << milliseconds{r.stall};
-  out.flags(flags);
-  out.precision(precision);
+  {
+    const stream_format format{out, std::ios_base::fixed, 2};
+    out << milliseconds{r.late} << " ms late: rounding " << milliseconds{r.rounding} << ", poll "
+        << milliseconds{r.poll} << ", carried " << milliseconds{r.carried} << ", stall " << milliseconds{r.stall};
+  }
   if (r.by == stalled_by::loop_callbacks) out << " (the loop's own callbacks)";
   if (r.by == stalled_by::handler) out << " (" << handler_name{r.handler, names} << ')';
 }

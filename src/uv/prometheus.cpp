@@ -1,5 +1,7 @@
 #include <tickwheel/uv/prometheus.hpp>
 
+#include "../core/stream_format.hpp"
+
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/uv/handler_stats.hpp>
 #include <tickwheel/uv/named_handler.hpp>
@@ -101,6 +103,19 @@ constexpr metric<handler_stats> of_all_handlers[] = {
      [](const handler_stats& h) { return seconds(h.time); }},
     {"handler_late_seconds", "_total", "counter", "How late the calls of a handler began, in all.",
      [](const handler_stats& h) { return seconds(h.late); }},
+};
+
+// Independent of the stream's locale until the end of the block, because one that groups digits would change the numbers.
+class classic_locale {
+ public:
+  explicit classic_locale(std::ostream& of) : of_{of}, before_{of.imbue(std::locale::classic())} {}
+  ~classic_locale() { of_.imbue(before_); }
+  classic_locale(const classic_locale&) = delete;
+  classic_locale& operator=(const classic_locale&) = delete;
+
+ private:
+  std::ostream& of_;
+  std::locale before_;
 };
 
 class exposition {
@@ -220,10 +235,8 @@ class exposition {
 }  // namespace
 
 void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
-  // independent of the stream's locale, because one that groups digits would change the numbers
-  const std::locale locale = out.imbue(std::locale::classic());
-  const std::ios_base::fmtflags flags = out.flags({});
-  const std::streamsize precision = out.precision(std::numeric_limits<double>::digits10);
+  const classic_locale locale{out};
+  const stream_format format{out, {}, std::numeric_limits<double>::digits10};
   out.width(0);
 
   exposition text{out, all};
@@ -234,10 +247,6 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
   text.write("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
   for (const metric<handler_stats>& one : of_slow_handlers) text.write(one, false);
   for (const metric<handler_stats>& one : of_all_handlers) text.write(one, true);
-
-  out.precision(precision);
-  out.flags(flags);
-  out.imbue(locale);
 }
 
 void write_prometheus(std::ostream& out, const service_stats& stats) {

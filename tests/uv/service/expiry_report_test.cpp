@@ -1,7 +1,10 @@
 // The answers of timer_service::why(). The tick divides every time here, so that all of it is exact.
 #include "../support/probe.hpp"
+#include "../support/short_stream.hpp"
 
 #include <tickwheel/uv/remote.hpp>
+
+#include <iomanip>
 
 using tickwheel::stalled_by;
 
@@ -288,6 +291,15 @@ TEST_F(expiry_report, text_is_a_line_of_a_log) {
   std::ostringstream text;
   text << r;
   EXPECT_EQ(text.str(), "3.41 ms late: rounding 0.13, poll 0.90, carried 0.02, stall 2.36 (the loop's own callbacks)");
+}
+
+TEST_F(expiry_report, text_keeps_format_of_stream_that_throws) {
+  short_stream out;
+  out << std::hex << std::setprecision(3);
+  const auto flags = out.flags();
+  EXPECT_THROW(out << tickwheel::expiry_report{}, std::ios_base::failure);
+  EXPECT_EQ(out.flags(), flags);
+  EXPECT_EQ(out.precision(), 3);
 }
 
 void run_nothing(tickwheel::wheel_entry&) noexcept {}

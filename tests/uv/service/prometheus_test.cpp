@@ -1,10 +1,12 @@
 // The text that a scrape reads.
 #include "../support/probe.hpp"
+#include "../support/short_stream.hpp"
 
 #include <tickwheel/uv/prometheus.hpp>
 
 #include <gmock/gmock.h>
 
+#include <iomanip>
 #include <locale>
 #include <map>
 #include <set>
@@ -214,6 +216,17 @@ TEST_F(prometheus_text, keeps_flags_of_stream) {
   write_prometheus(out, timers.stats());
   EXPECT_EQ(out.flags(), flags);
   EXPECT_THAT(out.str(), HasSubstr("tickwheel_stalled_seconds_total 0\n"));
+}
+
+TEST_F(prometheus_text, keeps_format_of_stream_that_throws) {
+  short_stream out;
+  out.imbue(std::locale{std::locale::classic(), new grouping});
+  out << std::hex << std::setprecision(3);
+  const auto flags = out.flags();
+  EXPECT_THROW(write_prometheus(out, timers.stats()), std::ios_base::failure);
+  EXPECT_EQ(out.flags(), flags);
+  EXPECT_EQ(out.precision(), 3);
+  EXPECT_EQ(std::use_facet<std::numpunct<char>>(out.getloc()).thousands_sep(), '.');
 }
 
 }  // namespace
