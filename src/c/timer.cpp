@@ -32,8 +32,12 @@ timer& timer::make(service_block& of, tw_timer_t& handle) noexcept {
   if (call == nullptr || closing_) return UV_EINVAL;
   if (block_ == nullptr) return UV_ECANCELED;
   const clock::time_point due = detail::add_saturating(clock::now(), to_chrono(timeout));
-  if (const int error = timeout == 0 ? arm(std::chrono::nanoseconds{}) : arm_at(due)) return error;
-  set_target(detail::id_of(call));
+  const expiry_report::handler_id before = target();
+  set_target(detail::id_of(call));  // first, because the probe for arming tells it
+  if (const int error = timeout == 0 ? arm(std::chrono::nanoseconds{}) : arm_at(due)) {
+    set_target(before);
+    return error;
+  }
   due_ = due;
   waits_ = timeout;
   repeat_ = repeat;

@@ -3,6 +3,7 @@
 #include "probes.hpp"
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
+#include <tickwheel/uv/detail/forwarding_timer.hpp>
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
@@ -21,13 +22,15 @@ tick most_shared(tick from, tick to) noexcept {
   return to & ~(unit - 1);
 }
 
-// To be called before a timer is armed. While somebody traces, every unarmed timer comes here: `update_hold` sends it.
-inline void trace_arm(const wheel_entry& entry, const timeline& ticks, tick deadline, const void* caller) noexcept {
-  if (probes::traced() && !entry.armed()) [[unlikely]]
-    probes::arm(&entry, entry.handler(), ticks.begin_of(deadline), caller);
-}
-
 }  // namespace
+
+// To be called before a timer is armed. While somebody traces, every unarmed timer comes here: `update_hold` sends it.
+inline void armed_timers::trace_arm(wheel_entry& entry, tick deadline, const void* caller) const noexcept {
+  if (!probes::traced() || entry.armed()) [[likely]]
+    return;
+  probes::arm(&entry, forwards_ ? forwarding_timer::target_of(timer::from(entry)) : entry.handler(),
+              timeline_.begin_of(deadline), caller);
+}
 
 [[gnu::cold]] int armed_timers::make_wheel(wheel_geometry geometry) noexcept {
 #if defined(__cpp_exceptions)
@@ -87,7 +90,7 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 }
 
 [[gnu::noinline]] void armed_timers::place(wheel_entry& entry, tick deadline, const void* caller) noexcept {
-  trace_arm(entry, timeline_, deadline, caller);
+  trace_arm(entry, deadline, caller);
   wheel_->arm(entry, deadline);
   update_hold();
   wake_sooner();
@@ -99,7 +102,7 @@ int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noe
   if (const int error = admit(entry)) return error;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
   const tick begin = timeline_.floor(std::max(since, polled));
-  trace_arm(entry, timeline_, begin, __builtin_return_address(0));
+  trace_arm(entry, begin, __builtin_return_address(0));
   wheel_->arm_immediate(entry, begin);
   update_hold();
   if (wake_ == never)

@@ -80,12 +80,12 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
 
 // A service of the C interface has a hook of its own, so that the timers of others pay nothing for it.
 [[gnu::cold]] wheel::fire_hook dispatcher::fire_hook() const noexcept {
-  return forwards_ ? &on_fire<true> : &on_fire<false>;
+  return timers_.forwards() ? &on_fire<true> : &on_fire<false>;
 }
 
 [[gnu::cold]] expiry_report::handler_id dispatcher::handler_of(timer& t) const noexcept {
-  if (post_delivery::owns(t)) return forwards_ ? post_delivery::target_of(t) : post_delivery::handler_of(t);
-  return forwards_ ? forwarding_timer::target_of(t) : t.handler();
+  if (post_delivery::owns(t)) return timers_.forwards() ? post_delivery::target_of(t) : post_delivery::handler_of(t);
+  return timers_.forwards() ? forwarding_timer::target_of(t) : t.handler();
 }
 
 [[gnu::cold]] void dispatcher::on_traced_fire(void* context, wheel_entry& entry, tick deadline) noexcept {

@@ -2,7 +2,9 @@
 //
 //   inspected          on manual time: calls `look` when its timers and services are in all the states that gdb shows, then has a
 //                      late timer and a stall
+//   inspected c        has a timer of the C interface that is armed, fires and is armed again by its repeat
 //   inspected loop     runs a live loop until its input ends: a timer each millisecond, and now and then a handler that blocks
+#include <tickwheel/tickwheel.h>
 #include <tickwheel/core/wheel.hpp>
 #include <tickwheel/testing.hpp>
 #include <tickwheel/tickwheel.hpp>
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 using namespace std::chrono_literals;
 
@@ -53,6 +56,12 @@ tickwheel::timer plain{manual.timers, [](tickwheel::wheel_entry&) noexcept {}};
 
 extern "C" void look() { std::puts("look"); }
 
+// its second call ends the loop
+extern "C" void on_c_timeout(tw_timer_t* t) {
+  if (tw_timer_get_repeat(t) == 0) return;
+  tw_timer_set_repeat(t, 0);
+}
+
 namespace {
 
 int show() {
@@ -73,6 +82,20 @@ int show() {
   bare.cancel(entry);
   manual.timers.close();
   return 0;
+}
+
+int run_c() {
+  uv_loop_t loop;
+  tw_service_t service;
+  tw_timer_t t;
+  if (uv_loop_init(&loop) != 0 || tw_service_init(&loop, &service) != 0 || tw_timer_init(&service, &t) != 0 ||
+      tw_timer_start(&t, on_c_timeout, 1, 1) != 0)
+    return 1;
+  uv_run(&loop, UV_RUN_DEFAULT);
+  tw_timer_close(&t, nullptr);
+  tw_service_close(&service, nullptr);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  return uv_loop_close(&loop) == 0 ? 0 : 1;
 }
 
 int run_loop() {
@@ -100,4 +123,7 @@ int run_loop() {
 
 }  // namespace
 
-int main(int argc, char**) { return argc > 1 ? run_loop() : show(); }
+int main(int argc, char** argv) {
+  if (argc == 1) return show();
+  return std::string_view{argv[1]} == "c" ? run_c() : run_loop();
+}

@@ -37,11 +37,11 @@ class Probes(unittest.TestCase):
         self.assertNotIn(0, semaphores)
         self.assertEqual(len(semaphores), 1)
 
-    def check(self, probe, conditions, stops=1):
+    def check(self, probe, conditions, stops=1, arguments=""):
         """The conditions hold when the program comes to the probe."""
         if GDB is None:
             self.skipTest("gdb, which can stop at a probe, is not installed; on Debian: apt install gdb")
-        commands = ["set confirm off", "set width 0", "break main", "run", f"break -probe-stap tickwheel:{probe}"]
+        commands = ["set confirm off", "set width 0", "break main", f"run {arguments}", f"break -probe-stap tickwheel:{probe}"]
         commands += ["continue"] * stops + [f"output {value}" for value in conditions]
         run = subprocess.run([GDB, "-nx", "-batch", *(word for command in commands for word in ("-ex", command)), INSPECTED],
                              stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -54,6 +54,11 @@ class Probes(unittest.TestCase):
 
     def test_arm_is_also_reached_by_the_fast_path(self):
         self.check("arm", ["($_probe_arg0 >= (unsigned long)&peer.idle)", "($_probe_arg0 < (unsigned long)(&peer.idle + 1))"], stops=2)
+
+    def test_arm_tells_the_callback_of_a_c_timer(self):
+        callback = "($_probe_arg1 == (unsigned long)&on_c_timeout)"
+        self.check("arm", [callback], arguments="c")
+        self.check("arm", [callback], stops=2, arguments="c")
 
     def test_fire_tells_how_late_a_handler_is(self):
         self.check("fire", ["($_probe_arg1 != 0)", "($_probe_arg2 >= 0)", "($_probe_arg2 < 2000000)"])

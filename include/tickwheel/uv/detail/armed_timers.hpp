@@ -43,6 +43,11 @@ class TICKWHEEL_API armed_timers {
   /// Returns true between `make_wheel` and `drop_wheel`.
   bool has_wheel() const noexcept { return wheel_.has_value(); }
 
+  /// All timers are forwarding ones from now on: probes tell their targets. Requires: closed.
+  void identify_by_target() noexcept { forwards_ = true; }
+  /// Returns true after `identify_by_target`.
+  bool forwards() const noexcept { return forwards_; }
+
   /// Begins to use `on`. Requires: there is a wheel, and nothing is armed.
   void open(driver& on, const service_options&) noexcept;
   /// From here on, arming answers UV_ECANCELED. The driver is not used any more.
@@ -134,6 +139,7 @@ class TICKWHEEL_API armed_timers {
   [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
   [[nodiscard]] int admit(wheel_entry&) noexcept;
   void place(wheel_entry&, tick deadline, const void* caller) noexcept;  // arms one that was admitted
+  void trace_arm(wheel_entry&, tick deadline, const void* caller) const noexcept;
   void skip_idle_time() noexcept;
   void wake_sooner() noexcept;
   bool find_next_wakeup() noexcept;
@@ -147,6 +153,7 @@ class TICKWHEEL_API armed_timers {
   timeline timeline_;
   bool armed_after_ = false;
   bool open_expected_ = false;
+  bool forwards_ = false;
   alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of a service in three bits
   std::uint64_t refused_ = 0;
 };

@@ -59,7 +59,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
 
   /// Reports name targets from now on; see `forwarding_timer`. Requires: the service is closed.
   void identify_by_target() noexcept {
-    forwards_ = true;
+    timers_.identify_by_target();
     posts_.identify_by_target();
   }
   /// Returns the handler of a timer, as reports name it.
@@ -111,7 +111,6 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   turn_of next_turn_ = turn_of::slots;
   bool immediates_left_ = false;  // some were collected and have not run
   bool running_immediates_ = false;
-  bool forwards_ = false;         // all timers are forwarding ones
   bool traces_handlers_ = false;  // somebody traces them, as the last pass has seen
 
   // Whether timers were armed, cancelled or asked for the time, for drivers that cannot tell whether input is left.
