@@ -1,4 +1,5 @@
-"""The table of mutations in docs/verification.md has a row for each patch in tests/mutations, in their order, and no other.
+"""The table of mutations in docs/verification.md has a row for each patch in tests/mutations, in their order, and no other. Each patch
+applies to the sources as they are.
 
     mutations_test.py ROOT            compares
     mutations_test.py ROOT --write    writes the table anew
@@ -6,6 +7,8 @@
 import difflib
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -50,6 +53,17 @@ class TheTableOfMutations(unittest.TestCase):
         )
         difference = "\n".join(difference)
         self.assertFalse(difference, f"write it by tests/docs/mutations_test.py . --write:\n{difference}")
+
+
+class Patches(unittest.TestCase):
+    def test_apply_to_the_sources(self):
+        if shutil.which("patch") is None:
+            self.skipTest("patch is not installed; on Debian: apt install patch")
+        apply = ["patch", "--dry-run", "--force", "--strip=1", "--fuzz=0", f"--directory={root}"]
+        for patch in patches:
+            with self.subTest(patch.name):
+                run = subprocess.run([*apply, f"--input={patch.resolve()}"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                self.assertEqual(run.returncode, 0, run.stdout)
 
 
 if __name__ == "__main__":
