@@ -171,6 +171,7 @@ class client {
 
   void lose() noexcept {
     if (!std::exchange(is_open_, false)) return;
+    again_.cancel();  // it would open the socket again before that is closed
     in_.book.lose_server();
     if (work_ && answer_) doubt();
     kept_.clear();
