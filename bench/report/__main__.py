@@ -68,23 +68,29 @@ def measure(options):
     at = programs.Programs(build / "bench", machine.core(options.core))
     at.build(build)
     before = machine.describe(root, build)
-    runs = plan.measure(chosen, at, options.parts)
     name = "quick.json" if options.quick else "parts.json" if options.parts else f"{datetime.date.today().isoformat()}.json"
     file = root / "build/bench" / name
-    for run in runs:
-        run.update(date=before["date"], commit=before["commit"])
-    if options.parts:
-        runs = merged(json.loads(file.read_text())["runs"] if file.exists() else [], runs, options.parts)
-    context = {**before, "core": at.core, "plan": chosen.describe(), "seconds": round(sum(run["seconds"] for run in runs))}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"context": context, "runs": runs}, indent=1) + "\n")
+    runs = runs_of_others(file, options.parts) if options.parts else []
+    for run in plan.measure(chosen, at, options.parts):
+        runs.append({**run, "date": before["date"], "commit": before["commit"]})
+        context = {**before, "core": at.core, "plan": chosen.describe(), "seconds": round(sum(run["seconds"] for run in runs))}
+        write(file, context, runs)
     return file
 
 
-def merged(earlier, measured, parts):
-    """The earlier runs, with those of these parts replaced."""
+def write(file, context, runs):
+    """Called after each run: a measurement that is interrupted keeps what it has."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps({"context": context, "runs": runs}, indent=1) + "\n")
+    unfinished.replace(file)
+
+
+def runs_of_others(file, parts):
+    """The runs of this measurement that are not of these parts."""
     replaced = {program for part in parts for program in plan.PARTS[part].programs}
-    return [run for run in earlier if run["program"] not in replaced] + measured
+    earlier = json.loads(file.read_text())["runs"] if file.exists() else []
+    return [run for run in earlier if run["program"] not in replaced]
 
 
 def missing_parts(file):
@@ -99,16 +105,12 @@ def measure_durable(names):
     at = programs.Programs(build / "bench", None)
     at.build(build, "bench/durable_bench")
     before = machine.describe(root, build, "durable_bench")
-    measured = plan.measure_durable([run for run in plan.FULL.durable if run.name in names or not names], at)
-    for run in measured:
-        run.update(date=before["date"], commit=before["commit"])
     file = root / "build/bench/durable.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
     runs = {run["name"]: run for run in (json.loads(file.read_text())["runs"] if file.exists() else [])}
-    runs.update({run["name"]: run for run in measured})
-    in_order = [runs[run.name] for run in plan.FULL.durable if run.name in runs]
-    context = {**before, "plan": plan.FULL.describe(), "seconds": at.seconds()}
-    file.write_text(json.dumps({"context": context, "runs": in_order}, indent=1) + "\n")
+    for measured in plan.measure_durable([run for run in plan.FULL.durable if run.name in names or not names], at):
+        runs[measured["name"]] = {**measured, "date": before["date"], "commit": before["commit"]}
+        in_order = [runs[run.name] for run in plan.FULL.durable if run.name in runs]
+        write(file, {**before, "plan": plan.FULL.describe(), "seconds": at.seconds()}, in_order)
     return file
 
 

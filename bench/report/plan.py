@@ -158,16 +158,13 @@ def measure_wheel(plan, programs):
         if not any(name.split("/")[1] == subject for name in names):
             skip(subject, f"missing: {package}")
     chosen = cells(names, plan)
-    runs = []
     for repetition in range(plan.repetitions):
         begin = time.monotonic()
         for (workload, n), subjects in chosen.items():
-            runs.append(programs.google("wheel_bench", pattern(workload, subjects, n), "--benchmark_min_time=0.02",
-                                        repetition=repetition))
+            yield programs.google("wheel_bench", pattern(workload, subjects, n), "--benchmark_min_time=0.02", repetition=repetition)
         if repetition == 0 and plan.repetitions > 1:
             left = (plan.repetitions - 1) * (time.monotonic() - begin)
             print(f"dev: bench: {plan.repetitions - 1} more repetitions of wheel_bench take about {left / 60:.0f} min", flush=True)
-    return runs
 
 
 def skip(what, why):
@@ -177,46 +174,49 @@ def skip(what, why):
 def measure_durable(runs, programs):
     """Not pinned, because the stores have threads and servers."""
     with programs.disk() as (folder, filesystem):
-        return [programs.run("durable_bench", *(["--store", "postgres", "--nodes", str(run.nodes)] if run.nodes else []),
-                             *(["--peers", str(programs.peers)] if "peers" in run.options else []), *run.options,
-                             out=["--json", "{}"], pinned=False, folder=folder, filesystem=filesystem,
-                             environment={"MIMALLOC_ALLOW_DECOMMIT": "0"}, **run.labels())
-                for run in runs]
+        for run in runs:
+            yield programs.run("durable_bench", *(["--store", "postgres", "--nodes", str(run.nodes)] if run.nodes else []),
+                               *(["--peers", str(programs.peers)] if "peers" in run.options else []), *run.options,
+                               out=["--json", "{}"], pinned=False, folder=folder, filesystem=filesystem,
+                               environment={"MIMALLOC_ALLOW_DECOMMIT": "0"}, **run.labels())
+
+
+def measure_echo(plan, programs):
+    for burst in plan.bursts:
+        yield programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=["--json", "{}"], burst=burst)
 
 
 def measure_remote(plan, programs):
-    return [programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition)
-            for repetition in range(plan.repetitions)]
+    for repetition in range(plan.repetitions):
+        yield programs.google("remote_bench", plan.remote, "--benchmark_min_time=0.03", pinned=False, repetition=repetition)
 
 
 def measure_worker(plan, programs):
     """Not pinned, because the callers and the worker are threads. Netty's default is a tick of 100 ms; ours is below one."""
     if missing := programs.missing_for_netty():
         skip("Netty", missing)
-    runs = []
     for repetition in range(plan.repetitions):
         for callers in ("1", "2"):
             options = ("--callers", callers, *plan.worker)
-            runs.append(programs.run("worker_bench", *options, out=["--json", "{}"], pinned=False, repetition=repetition))
-            if not missing:
-                runs += [programs.netty("--tick-ms", tick, *options, repetition=repetition) for tick in ("1", "100")]
-    return runs
+            yield programs.run("worker_bench", *options, out=["--json", "{}"], pinned=False, repetition=repetition)
+            for tick in ("1", "100") if not missing else ():
+                yield programs.netty("--tick-ms", tick, *options, repetition=repetition)
 
 
 def measure(plan, programs, parts=None):
-    """These parts, or all of them: the runs, as programs.run returns them."""
-    runs = []
+    """Measures these parts, or all of them. Yields each run as it ends, as programs.run returns it."""
     for name, part in PARTS.items():
         if parts and name not in parts:
             continue
         if plan is FULL:
             print(f"dev: bench: {name} takes about {part.minutes:.0f} min", flush=True)
-        runs += part.measure(plan, programs)
-    return runs
+        yield from part.measure(plan, programs)
 
 
 def single(program, options, **how):
-    return lambda plan, programs: [programs.run(program, *options(plan), out=["--json", "{}"], **how)]
+    def measure_once(plan, programs):
+        yield programs.run(program, *options(plan), out=["--json", "{}"], **how)
+    return measure_once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,8 +231,7 @@ class Part:
 PARTS = {
     "cost_model": Part(single("cost_model", lambda plan: plan.cost_model), ("cost_model",), 8),
     "burst": Part(single("burst_bench", lambda plan: plan.burst), ("burst_bench",), 1),
-    "echo": Part(lambda plan, programs: [programs.run("echo_bench", "--burst", str(burst), *plan.echo, out=["--json", "{}"], burst=burst)
-                                         for burst in plan.bursts], ("echo_bench",), 1),
+    "echo": Part(measure_echo, ("echo_bench",), 1),
     "remote": Part(measure_remote, ("remote_bench",), 1),
     "latency": Part(single("latency_bench", lambda plan: plan.latency), ("latency_bench",), 4),
     "loops": Part(single("loops_bench", lambda plan: plan.loops, pinned=False), ("loops_bench",), 1),

@@ -277,7 +277,7 @@ class DurableTasks(unittest.TestCase):
             def run(self, *command, **options):
                 calls.append((command, options))
 
-        plan.measure_durable(plan.FULL.durable, Programs())
+        list(plan.measure_durable(plan.FULL.durable, Programs()))
         rows = [(command, o) for command, o in calls if "pending" in o]
         self.assertEqual([o["pending"] for _, o in rows], [1000, 10_000, 100_000, 10**6])
         for command, options in rows:
@@ -418,7 +418,7 @@ class Plan(unittest.TestCase):
 
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            plan.measure(plan.FULL, Programs(), parts)
+            list(plan.measure(plan.FULL, Programs(), parts))
         return ran, said.getvalue()
 
     def test_measures_only_the_parts_that_are_asked_for(self):
@@ -468,12 +468,29 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(code, 2)
                 self.assert_one_line(said, "dev: bench: ")
 
-    def test_keeps_the_runs_of_other_parts(self):
-        merged = program().merged
-        earlier = [{"program": p, "of": "before"} for p in ("loops_bench", "worker_bench", "netty", "wheel_bench")]
-        now = [{"program": "worker_bench", "of": "now"}]
-        self.assertEqual([(r["program"], r["of"]) for r in merged(earlier, now, ["worker"])],
-                         [("loops_bench", "before"), ("wheel_bench", "before"), ("worker_bench", "now")])
+    def measured(self, report, folder, options, measure):
+        """The runs in the file that `report` has written of `measure`, which may be interrupted."""
+        with unittest.mock.patch.multiple(report, root=pathlib.Path(folder)), \
+                unittest.mock.patch.object(report.machine, "describe", lambda *_: {"date": "today", "commit": "0123"}), \
+                unittest.mock.patch.object(report.programs.Programs, "build", lambda *_: None), \
+                unittest.mock.patch.object(report.plan, "measure", measure), contextlib.suppress(KeyboardInterrupt):
+            report.measure(report.parse(options))
+        return json.loads((pathlib.Path(folder) / "build/bench/parts.json").read_text())["runs"]
+
+    def test_keeps_the_runs_of_other_parts_and_those_before_an_interruption(self):
+        def all_parts(*_):
+            yield from ({"program": p, "seconds": 1} for p in ("loops_bench", "worker_bench", "netty", "wheel_bench"))
+
+        def interrupted(*_):
+            yield {"program": "worker_bench", "seconds": 2}
+            raise KeyboardInterrupt
+
+        report = program()
+        with tempfile.TemporaryDirectory() as folder:
+            self.measured(report, folder, ["--parts", "loops", "worker", "wheel"], all_parts)
+            kept = self.measured(report, folder, ["--parts", "worker"], interrupted)
+        self.assertEqual([(r["program"], r["seconds"]) for r in kept], [("loops_bench", 1), ("wheel_bench", 1), ("worker_bench", 2)])
+        self.assertEqual({r["commit"] for r in kept}, {"0123"})
 
     def test_prints_the_table_of_the_readme(self):
         said = io.StringIO()
