@@ -56,6 +56,7 @@ class Plan:
     subjects: tuple  # those that wheel_bench is asked for; none: all
     largest: dict  # by subject, or workload/subject: the N beyond which it is left out
     main_from: int  # the N from which on only MAIN take part
+    once_from: int  # the N from which on only the first repetition is measured, because it takes minutes
     repetitions: int  # of the wheel, of posts and of timers that other threads arm
     remote: str  # which benchmarks
     bursts: tuple  # messages an iteration of the echo server
@@ -89,6 +90,7 @@ FULL = Plan(
     subjects=(),
     largest={"wheel_hashed": 100_000, "plain_hashed": 100_000, "touch_30s/plain_hashed": 10_000},
     main_from=10 * MILLION,
+    once_from=10 * MILLION,
     repetitions=5,
     remote=".",
     bursts=(1000, 100, 10),
@@ -117,6 +119,7 @@ QUICK = Plan(
               "plain_hashed", "plain_hierarchical"),
     largest={},
     main_from=MILLION,
+    once_from=MILLION,
     repetitions=1,
     remote="^post/",
     bursts=(1000, 10),
@@ -161,10 +164,12 @@ def measure_wheel(plan, programs):
     for repetition in range(plan.repetitions):
         begin = time.monotonic()
         for (workload, n), subjects in chosen.items():
+            if repetition > 0 and n >= plan.once_from:
+                continue
             yield programs.google("wheel_bench", pattern(workload, subjects, n), "--benchmark_min_time=0.02", repetition=repetition)
         if repetition == 0 and plan.repetitions > 1:
             left = (plan.repetitions - 1) * (time.monotonic() - begin)
-            print(f"dev: bench: {plan.repetitions - 1} more repetitions of wheel_bench take about {left / 60:.0f} min", flush=True)
+            print(f"dev: bench: {plan.repetitions - 1} more repetitions of wheel_bench take at most {left / 60:.0f} min", flush=True)
 
 
 def skip(what, why):
@@ -237,5 +242,5 @@ PARTS = {
     "loops": Part(single("loops_bench", lambda plan: plan.loops, pinned=False), ("loops_bench",), 1),
     "worker": Part(measure_worker, ("worker_bench", "netty"), 3),
     "durable": Part(lambda plan, programs: measure_durable(plan.durable, programs), ("durable_bench",), 28),
-    "wheel": Part(measure_wheel, ("wheel_bench",), 80),
+    "wheel": Part(measure_wheel, ("wheel_bench",), 56),
 }

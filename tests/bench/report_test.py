@@ -441,6 +441,22 @@ class Plan(unittest.TestCase):
         self.assertIn("dev: bench: Netty is skipped; missing: libnetty-java; ./dev bench --peers installs it\n", said)
         self.assertIn("dev: bench: btree is skipped; missing: libabsl-dev; ./dev bench --peers installs it\n", said)
 
+    def test_measures_the_largest_n_in_the_first_repetition_only(self):
+        asked = []
+
+        class Programs:
+            def benchmarks(self, program):
+                return ["rearm/wheel/1000", "rearm/wheel/10000000", "sparse/wheel/1"]
+
+            def google(self, program, pattern, *options, repetition):
+                asked.append((pattern.split("/")[-1], repetition))
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            list(plan.measure_wheel(plan.FULL, Programs()))
+        self.assertEqual([r for n, r in asked if n == "10000000$"], [0])
+        self.assertEqual([r for n, r in asked if n == "1000$"], list(range(plan.FULL.repetitions)))
+        self.assertEqual([r for n, r in asked if n == "1$"], list(range(plan.FULL.repetitions)))
+
     def test_asks_for_a_cell_alone(self):
         self.assertEqual(plan.pattern("arm", ["wheel", "timer"], 1000), "^arm/(wheel|timer)/1000$")
 
