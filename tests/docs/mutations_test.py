@@ -52,7 +52,7 @@ class TheTableOfMutations(unittest.TestCase):
             table()[1].splitlines(), "".join(map(row_of, patches)).splitlines(), "docs/verification.md", "tests/mutations", n=0
         )
         difference = "\n".join(difference)
-        self.assertFalse(difference, f"write it by tests/docs/mutations_test.py . --write:\n{difference}")
+        self.assertFalse(difference, f"write it by python3 tests/docs/mutations_test.py . --write:\n{difference}")
 
 
 class Patches(unittest.TestCase):
