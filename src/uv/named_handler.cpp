@@ -7,6 +7,10 @@
 #include <ostream>
 #include <string_view>
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
 // Since 2.34 glibc has dladdr in itself. Other systems have always had.
 #if __has_include(<dlfcn.h>) && (!defined(__GLIBC__) || __GLIBC_PREREQ(2, 34))
 #include <dlfcn.h>
@@ -20,6 +24,12 @@ namespace {
 // Both are initialised before any code of a program runs, and are never destroyed. So static objects may use them in any order.
 constinit std::mutex names_lock;
 constinit named_handler* latest_name = nullptr;
+
+#ifndef _WIN32
+// The thread that forks holds the lock during the fork. In the child no other thread could release it.
+[[maybe_unused]] const int lock_is_kept_in_forks =
+    pthread_atfork([] { names_lock.lock(); }, [] { names_lock.unlock(); }, [] { names_lock.unlock(); });
+#endif
 
 void* address_of(wheel_entry::callback handler) noexcept { return reinterpret_cast<void*>(handler); }
 

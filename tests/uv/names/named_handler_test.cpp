@@ -1,4 +1,5 @@
 // Names of handlers: of members, callables, functions and plugins.
+#include "../support/child.hpp"
 #include "../support/probe.hpp"
 
 #include <tickwheel/uv/after.hpp>
@@ -10,6 +11,8 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <atomic>
+#include <deque>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -106,6 +109,27 @@ TEST(named_handler_of, long_name_is_cut) {
   EXPECT_STREQ(name, "on_");
   tickwheel::write_name(&plain, name, 1);
   EXPECT_STREQ(name, "");
+}
+
+TEST(named_handler_of, any_is_known_in_child_of_fork) {
+  const tickwheel::named_handler named{&plain, "on_request"};
+  // Many names before it make the search long, so that the other thread is in it when this one forks.
+  std::deque<tickwheel::named_handler> others;
+  for (int i = 0; i < 5000; ++i) others.emplace_back(tickwheel::member_timer<&hidden::on_idle>::handler(), "on_idle");
+  std::atomic<bool> ends = false;
+  std::thread asks{[&] {
+    while (!ends) (void)name_of(&plain);
+  }};
+  for (int i = 0; i < 20; ++i) {
+    const child_process child{[] {
+      alarm(5);
+      EXPECT_EQ(name_of(&plain), "on_request");
+    }};
+    EXPECT_EQ(child.exit_code(), 0);
+    if (HasFailure()) break;
+  }
+  ends = true;
+  asks.join();
 }
 
 TEST(named_handler_of, byte_that_is_no_utf8_becomes_question_mark) {
