@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <locale>
 #include <new>
 #include <ostream>
 #include <streambuf>
@@ -76,6 +77,7 @@ class file_buffer final : public std::streambuf {
 int dump(const timer_service& timers, std::FILE* to) noexcept {
   file_buffer buffer{to};
   std::ostream out{&buffer};
+  out.imbue(std::locale::classic());
 #if defined(__cpp_exceptions)
   try {
     timers.dump(out);
@@ -118,6 +120,7 @@ char* tw_service_why_text(const tw_service_t* handle, char* text, size_t size) {
   if (size == 0) return text;
   tickwheel::c::text_buffer buffer{text, size};
   std::ostream out{&buffer};
+  out.imbue(std::locale::classic());
   describe(out, s.timers().why());
   buffer.end();
   return text;
