@@ -59,7 +59,9 @@ void drain_group::leave(member& m) noexcept {
   if (size() == 0) schedule();
 }
 
+// Otherwise one that serves a request each time it is told would never be stopped.
 void drain_group::became_idle(member& m) noexcept {
+  if (m.was_told && draining() && service().now() >= hard_stop_at_) return;
   move(m, place::untold);
   schedule();
 }
@@ -87,6 +89,7 @@ void drain_group::tell(clock::time_point now) noexcept {
     if (looked_at < untold && !untold_.empty()) {
       next = &untold_.front();
       move(*next, place::waiting);
+      next->was_told = !next->is_busy;
       if (next->is_busy) continue;
     } else if (stop_is_due(now)) {
       next = &waiting_.front();

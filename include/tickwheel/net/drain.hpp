@@ -119,6 +119,7 @@ class TICKWHEEL_API drain_group : private timer {
     callback call;
     place in = place::untold;
     bool is_busy = false;
+    bool was_told = false;  // when it began to wait: it was called, and was not busy
   };
   using members = boost::intrusive::list<member>;
 
@@ -209,7 +210,7 @@ class drain_member : private drain_group::member,
   void begin_request() noexcept { is_busy = true; }
 
   /// Reports that the request is over. During a drain, the handler is called in the next pass if the member was busy and was not
-  /// told to stop.
+  /// told to stop. But after the hard stop a member that was called before the request waits for its turn to be stopped.
   void end_request() noexcept {
     if (!is_busy) return;
     is_busy = false;

@@ -274,6 +274,18 @@ TEST_F(hard_stop, overdue_ones_come_in_next_pass) {
   EXPECT_TRUE(connections.empty());
 }
 
+TEST_F(hard_stop, stops_member_that_serves_a_request_each_time_it_is_told) {
+  connection& c = connect();
+  c.then = [&] {
+    if (c.told_to_stop == 0) serve_request(c);
+  };
+  start_and_advance(usual.hard_stop - 1ns);
+  EXPECT_EQ(c.told_to_stop, 0);
+  EXPECT_GT(c.told_idle, 1);
+  advance(usual.spread + 1ns + service.tick());
+  EXPECT_EQ(c.told_to_stop, 1);
+}
+
 TEST_F(hard_stop, of_one_member_leaves_others_their_time) {
   connection& first = that_lingers(connect_busy());
   connection& last = that_lingers(connect_busy());
