@@ -239,7 +239,8 @@ class expiring_map : private timer, private detail::expiry_call<Member, F> {
   /// UV_ENOBUFS: the map has `capacity` entries. Also if it is empty, and `max_armed` timers are armed.
   /// UV_ECANCELED: the map or the service is closed.
   ///
-  /// Expired entries count until they are removed, if there is a handler. Without a handler they make room.
+  /// Expired entries count until they are removed, if there is a handler. Without a handler they make room: at once, or with
+  /// `expire_after::read` at most a sixteenth of the limit later.
   template <class K = Key, class V = Value>
   requires std::is_nothrow_constructible_v<Key, K> && std::is_nothrow_constructible_v<Value, V>
   [[nodiscard]] int insert(K&& key, V&& value) noexcept {
@@ -492,8 +493,11 @@ int expiring_map<Key, Value, Member, Hash, Equal, F>::put_key(K&& key, V&& value
   if (has_lost_entries()) [[unlikely]] {
     walk here{walks_};
     walks_ = &here;
-    clear();
-    if (here.gone) return UV_ECANCELED;
+    do {  // a destructor may insert: the timer is then armed, and no entry is lost
+      ++stats_.removed;
+      static_cast<void>(remove(queue_.first()));
+      if (here.gone) return UV_ECANCELED;
+    } while (has_lost_entries());
     walks_ = here.outer;
   }
   const auto now = service().now();

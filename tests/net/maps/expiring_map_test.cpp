@@ -583,6 +583,19 @@ TEST_F(expiring_map, destructor_of_value_may_destroy_the_map) {
   }
 }
 
+TEST_F(expiring_map, entry_that_a_lost_value_inserts_stays) {
+  tickwheel::expiring_map<int, told> tellers{service.timers};
+  ASSERT_EQ(tellers.open({.capacity = 8, .limit = 10s}), 0);
+  ASSERT_EQ(tellers.insert(0, told{[&] { EXPECT_EQ(tellers.insert(9, told{[] {}}), 0); }}), 0);
+  for (const int key : {1, 2}) ASSERT_EQ(tellers.insert(key, told{[] {}}), 0);
+  service.timers.close();
+  ASSERT_EQ(service.timers.open(service.time), 0);
+  EXPECT_EQ(tellers.insert(5, told{[] {}}), 0);
+  EXPECT_TRUE(tellers.contains(9));
+  EXPECT_TRUE(tellers.contains(5));
+  EXPECT_EQ(tellers.size(), 2U);
+}
+
 TEST_F(expiring_map, destructor_of_value_may_insert_while_cleared) {
   tickwheel::expiring_map<int, told> tellers{service.timers};
   ASSERT_EQ(tellers.open({.capacity = 4, .limit = 10s}), 0);
