@@ -57,6 +57,9 @@ int silence_timer::notify_again() noexcept {
   if (armed()) return 0;
   if (!service().is_open()) return refuse_when_closed();
   paused_at_ = not_paused;
+  // Responsive time began anew if the service was opened again since, and before that nobody listened.
+  const clock::time_point opened = service().opened_at();
+  if (counts_from() < opened) (last_ < noticed_at_ ? noticed_at_ : last_) = opened;
   return arm_verdict_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
 }
 

@@ -72,7 +72,8 @@ class forwarding_timer;
 /// No other thread may post, cancel or release a hold while the process forks: its half-done work would stay so in the child. A
 /// hold of another thread is never released in the child, because that thread is not there. With `wake_by::timerfd` the child
 /// gets a timer of its own. It is stopped if the system has none, because it would move its parent's. A child that does not call
-/// `after_fork` may close or destroy the service: its parent's timers fire as before.
+/// `after_fork` may close or destroy the service: its parent's timers fire as before. In the child the loop's
+/// iteration begins with `after_fork`: a stall or a block before that does not count there.
 class TICKWHEEL_API timer_service final {
  public:
   timer_service() noexcept = default;
@@ -135,6 +136,9 @@ class TICKWHEEL_API timer_service final {
   /// Returns how far responsive time is behind: the sum of all stalls before the running iteration, and of the time in which nobody
   /// ran the loop.
   std::chrono::nanoseconds stalled_for() const noexcept { return timers().time().stalled_for(); }
+
+  /// Returns the time at which the service was opened last. Plain and responsive time were equal then.
+  clock::time_point opened_at() const noexcept { return timers().time().opened_at(); }
 
   /// Returns counters and histograms, as of this call; valid until the next. Copies 12 KB: for once per second rather than once per
   /// request. Stays readable after `close()`, until the service is opened again or destroyed.

@@ -316,6 +316,22 @@ TEST_F(idle_pause, notify_again_after_reopen_ends_it) {
   EXPECT_EQ(fired_after(1s + tick()), 1);
 }
 
+TEST_F(notify_again, after_reopen_counts_from_the_opening) {
+  reopen({.stall_grace = 10ms});
+  service.time.block(1min);  // responsive time is behind by almost as much
+  service.advance(0ns);
+  ASSERT_EQ(c.timer.start(10s), 0);
+  ASSERT_EQ(fired_after(10s + tick()), 1);
+  service.timers.close();
+  service.time.advance(1h);
+  ASSERT_EQ(service.timers.open(service.time, {.stall_grace = 10ms}), 0);
+  ASSERT_EQ(c.timer.notify_again(), 0);
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 1U);
+  EXPECT_EQ(fired_after(10s - 1ns), 1);
+  EXPECT_EQ(fired_after(1ns + tick()), 2);
+  EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+}
+
 TEST_F(idle_pause, handler_may_pause_after_notify_again) {
   c.then = [&] {
     EXPECT_EQ(c.timer.notify_again(), 0);

@@ -33,8 +33,12 @@ class TICKWHEEL_API loop_clock {
     epoch_ = on.epoch();
     keep_stamps();
     read();
+    opened_ = stamp_;
     first_read_ = time_point::max();
   }
+
+  /// Returns the time at which it was opened last. Plain and responsive time were equal then.
+  time_point opened_at() const noexcept { return opened_; }
 
   /// From here on the time stands still.
   void close() noexcept { epoch_ = &stamp_epoch_; }
@@ -110,6 +114,7 @@ class TICKWHEEL_API loop_clock {
   }
 
   driver* driver_ = nullptr;
+  time_point opened_{};
   nanoseconds grace_{};                           // an iteration may take this long
   nanoseconds behind_{};                          // how far responsive time is behind
   mutable nanoseconds stall_{};                   // of the running iteration, up to the last query
