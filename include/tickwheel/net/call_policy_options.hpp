@@ -78,7 +78,7 @@ struct call_policy_stats {
   std::uint64_t attempts = 0;   ///< all attempts that were begun
   std::uint64_t retries = 0;    ///< attempts that were begun after others had failed
   std::uint64_t hedges = 0;     ///< attempts that were begun while the first one waited
-  std::uint64_t hedges_refused = 0;  ///< hedges that were not begun: no token, too late, or `max_armed` reached
+  std::uint64_t hedges_refused = 0;  ///< hedges that were not begun: no token, or `max_armed` reached
   std::uint64_t hedges_won = 0;      ///< calls that were answered by their hedge
   std::uint64_t expired = 0;         ///< attempts whose deadline passed
   std::uint64_t unmatched = 0;  ///< answers and failures that no attempt waits for: late, repeated, or of the loser

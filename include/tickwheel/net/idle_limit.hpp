@@ -29,7 +29,7 @@ namespace tickwheel {
 ///
 /// *Thread safety:* any thread, so that one factor can serve several loops. *Complexity:* one relaxed load or store. *Errors:*
 /// `set` answers UV_EINVAL for an invalid number. *Lifetime:* outlives the timeouts that were started with it, until they are
-/// cancelled, started with another limit, or destroyed.
+/// started with another limit, or destroyed. `limit()` and `notify_again()` of a cancelled one still read it.
 class load_factor {
  public:
   load_factor() noexcept = default;
