@@ -32,11 +32,12 @@
  * System calls: only these calls make one:
  * - opening and closing a service;
  * - a post, its cancelling, or the release of a hold, if it must wake the loop, also on the loop's own thread;
+ * - tw_service_dump, which writes to a file;
  * - with TW_WAKE_BY_TIMERFD: any call after which the loop must wake earlier, and tw_service_after_fork.
  *
  * Clock reads: opening a service, tw_service_after_fork, tw_timer_start, tw_timer_again, and a post with a timeout read the
- * clock. In a callback of a timer or a post, tw_service_stats, tw_service_why and tw_service_why_text read it at most once. Other
- * functions that read the clock say so.
+ * clock. In a callback of a timer or a post these read it at most once: tw_service_stats, tw_service_lateness_ns,
+ * tw_service_handler_time_ns, tw_service_why, tw_service_why_text and tw_service_close. Other functions that read the clock say so.
  *
  * Errors: a function that returns a code returns 0 or a UV_E code. It returns UV_EINVAL for a null pointer where a handle or a
  * callback is needed. In other functions, a null handle stops the process with a message on stderr that names the handle. A
@@ -112,7 +113,7 @@ struct tw_service_s {
   void* private_[3];
 };
 
-/* Opens the timers of `loop` with default options. Uses about 230 KiB. Requires: the service is not open.
+/* Opens the timers of `loop` with default options. Uses about 245 KiB. Requires: the service is not open.
  *
  * 0: it is open. On an error there is nothing to close.
  * UV_EINVAL: a pointer is null, or the loop was closed.
@@ -226,8 +227,9 @@ typedef struct tw_service_stats_s {
   uint64_t remote_cancelled; /* posts that had not run when the service closed */
   uint64_t busy_ns;          /* time of the loop outside of its polls; may miss a millisecond of each iteration */
   uint64_t idle_ns;          /* time of the loop in its polls */
-  uint64_t iterations;       /* iterations of the loop, in which those times were spent */
+  uint64_t iterations;       /* iterations of the loop; one whose poll ends because a timer is due may count as two */
   uint64_t longest_ns;       /* the longest busy time of an iteration */
+  uint64_t remote_queued;    /* posts that the loop has not taken yet */
 } tw_service_stats_t;
 
 /* Writes the counters to `stats`. `size` is sizeof *stats. A later version may have more counters: those that this version does

@@ -42,6 +42,7 @@ tw_service_stats_t to_c(const service_stats& from) noexcept {
   to.idle_ns = to_ns(from.idle);
   to.iterations = from.iterations.count();
   to.longest_ns = to_ns(from.iterations.max());
+  to.remote_queued = from.remote_queued;
   return to;
 }
 

@@ -75,6 +75,7 @@ void post_delivery::count(service_stats& stats) const noexcept {
   stats.remote_ran = ran_;
   stats.remote_withdrawn = withdrawn_;
   stats.remote_cancelled = cancelled_;
+  stats.remote_queued = queue_->queued();
 }
 
 void post_delivery::take() noexcept {

@@ -83,6 +83,8 @@ constexpr metric<service_stats> of_services[] = {
     {"timers_pending", "", "gauge", "Timers armed now.",
      [](const service_stats& s) { return static_cast<double>(s.pending); }},
     {"timers_limit", "", "gauge", "The option max_armed.", [](const service_stats& s) { return limit(s.max_armed); }},
+    {"remote_queued", "", "gauge", "Operations that the loop has not taken yet.",
+     [](const service_stats& s) { return static_cast<double>(s.remote_queued); }},
     {"remote_queue_limit", "", "gauge", "The option max_queued.",
      [](const service_stats& s) { return limit(s.max_queued); }},
 };
@@ -242,7 +244,7 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> all) {
   exposition text{out, all};
   for (const counter& one : counters) text.write(one);
   for (const metric<service_stats>& one : of_services) text.write(one);
-  text.write("lateness", "How late callbacks of the wheel ran.", &service_stats::lateness);
+  text.write("lateness", "How late timers were when a pass judged them.", &service_stats::lateness);
   text.write("handler", "How long handlers took.", &service_stats::handler_time);
   text.write("loop_iteration", "How long each iteration of the loop was busy.", &service_stats::iterations);
   for (const metric<handler_stats>& one : of_slow_handlers) text.write(one, false);

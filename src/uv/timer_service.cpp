@@ -79,6 +79,7 @@ void timer_service::close() noexcept {
   timers().alive().forget_unref();
   refresh_stats();  // settles the log of handlers: why() may be asked when the driver is gone
   stats_.remote_accepted = stats_.remote_ran + stats_.remote_withdrawn + stats_.remote_cancelled;
+  stats_.remote_queued = 0;
   timers().drop_wheel();
   source.unbind();
 }

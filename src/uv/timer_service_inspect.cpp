@@ -43,7 +43,7 @@ void timer_service::dump(std::ostream& out, handler_names names) const {
       << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls
       << ", slow handlers " << s.slow_handlers << ", from other threads: accepted " << s.remote_accepted << ", refused "
       << s.remote_refused << ", ran " << s.remote_ran << ", withdrawn " << s.remote_withdrawn << ", cancelled "
-      << s.remote_cancelled << '\n';
+      << s.remote_cancelled << ", queued " << s.remote_queued << '\n';
   if (!is_open()) return;
   dump_armed(out, names);
   timers().entries().dump(out);

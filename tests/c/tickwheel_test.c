@@ -886,7 +886,9 @@ OPENED_TEST_WITH(max_queued_bounds_waiting_posts, .max_queued = 1) {
   CHECK_EQUAL(tw_remote_timer_cancel(&t), TW_TOO_LATE); /* empty */
   CHECK_EQUAL(counts().remote_accepted, 1);
   CHECK_EQUAL(counts().remote_refused, 2);
+  CHECK_EQUAL(counts().remote_queued, 1);
   tw_service_close(&service, on_service_closed);
+  CHECK_EQUAL(counts().remote_queued, 0);
   CHECK_EQUAL(counts().remote_cancelled, 1);
   end_loop();
   CHECK_EQUAL(ran, 0);

@@ -70,6 +70,7 @@ struct service_stats {
   std::uint64_t remote_ran = 0;       ///< operations whose callable ran
   std::uint64_t remote_withdrawn = 0;  ///< operations cancelled by their remote_timer
   std::uint64_t remote_cancelled = 0;  ///< operations that did not run because the service closed first
+  std::uint64_t remote_queued = 0;     ///< operations that the loop has not taken yet, or is refusing just now
 
   /// How late callbacks of the wheel ran: from the tick to which the deadline was rounded up, to the time as of which the pass
   /// judged. Includes the checks of idle timeouts, and timers that another thread cancelled just when they expired. Does not include
@@ -86,7 +87,8 @@ struct service_stats {
   /// used counts up to a millisecond too little.
   std::chrono::nanoseconds busy{};
   std::chrono::nanoseconds idle{};  ///< time of the loop in its polls
-  /// How long each iteration of the loop was busy. `max()` is the longest one.
+  /// How long each iteration of the loop was busy. `max()` is the longest one. An iteration whose poll ends because a timer is due may
+  /// count as two: one until the timers are judged, and one after that.
   duration_histogram iterations;
   /// The slow handler that took most of the longest iteration, with all its calls in it. Null and zero: none of its handlers was slow
   /// (`slow_handler`), so that other callbacks of the loop took the time.

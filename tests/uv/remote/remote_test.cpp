@@ -234,7 +234,9 @@ TEST_F(remote_limits, full_queue_refuses_until_delivered) {
   remote_timer timer;
   EXPECT_EQ(remote.arm(0s, count(), timer), UV_EAGAIN);
   EXPECT_EQ(timer.cancel(), remote_timer::outcome::too_late) << "it was not touched";
+  EXPECT_EQ(stats().remote_queued, 3U);
   service.turn();
+  EXPECT_EQ(stats().remote_queued, 0U);
   EXPECT_EQ(ran, 3);
   EXPECT_EQ(remote.post(count()), 0);
   service.turn();
@@ -247,8 +249,21 @@ TEST_F(remote_limits, taken_posts_count_as_queued_until_delivered) {
   open({.work_per_pass = 2, .max_queued = 5});
   for (int i = 0; i < 5; ++i) EXPECT_EQ(remote.post(nothing), 0);
   service.turn();  // takes five, delivers two
+  EXPECT_EQ(stats().remote_queued, 3U);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(remote.post(nothing), 0);
   EXPECT_EQ(remote.post(nothing), UV_EAGAIN);
+}
+
+TEST_F(remote_limits, posts_that_wait_for_their_delay_are_not_queued) {
+  open({.max_queued = 2});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(remote.post(1min, nothing), 0);
+  service.turn();
+  EXPECT_EQ(stats().remote_accepted - stats().remote_ran, 2U);
+  EXPECT_EQ(stats().remote_queued, 0U);
+  EXPECT_EQ(remote.post(1min, nothing), 0);
+  EXPECT_EQ(stats().remote_queued, 1U);
+  timers.close();
+  EXPECT_EQ(stats().remote_queued, 0U);
 }
 
 TEST_F(remote_limits, max_queued_of_zero_refuses_all_and_unlimited_none) {

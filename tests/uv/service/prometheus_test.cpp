@@ -3,6 +3,7 @@
 #include "../support/short_stream.hpp"
 
 #include <tickwheel/uv/prometheus.hpp>
+#include <tickwheel/uv/remote.hpp>
 
 #include <gmock/gmock.h>
 
@@ -127,6 +128,9 @@ TEST_F(prometheus_text, limits_are_gauges) {
   reopen({.max_armed = 2'000'000, .max_queued = 500});
   EXPECT_THAT(text_of(timers.stats()), HasSubstr("tickwheel_timers_limit 2000000\n"));
   EXPECT_THAT(text_of(timers.stats()), HasSubstr("tickwheel_remote_queue_limit 500\n"));
+  tickwheel::remote_handle remote = timers.remote();
+  ASSERT_EQ(remote.post([]() noexcept {}), 0);
+  EXPECT_THAT(text_of(timers.stats()), HasSubstr("tickwheel_remote_queued 1\n"));
 }
 
 TEST_F(prometheus_text, bucket_bounds_are_round_for_each_tick) {
@@ -176,7 +180,7 @@ TEST_F(prometheus_text, has_one_type_per_metric_and_a_sample_per_loop) {
       EXPECT_TRUE(types.insert(line).second) << line;
     }
   }
-  EXPECT_EQ(types.size(), 24U);
+  EXPECT_EQ(types.size(), 25U);
 }
 
 /// As of a country that groups digits, with whatever is installed.

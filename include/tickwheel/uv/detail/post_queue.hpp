@@ -110,6 +110,8 @@ class TICKWHEEL_API basic_post_queue {
   /// Includes operations that are being refused at this moment.
   std::uint64_t accepted() const noexcept { return accepted_.load(std::memory_order_relaxed); }
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  /// Returns the number of operations that were not delivered yet. Includes those that are being refused. Called by the loop.
+  std::uint64_t queued() const noexcept { return accepted() - delivered_.load(std::memory_order_relaxed); }
 
  private:
   template <class T>
