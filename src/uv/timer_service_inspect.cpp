@@ -3,6 +3,7 @@
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <ostream>
 #include <utility>
@@ -37,13 +38,29 @@ bool timer_service::validate(std::string* why) const {
 }
 
 void timer_service::dump(std::ostream& out, handler_names names) const {
+  struct counter {
+    const char* name;
+    std::uint64_t service_stats::*value;
+  };
+  static constexpr counter counters[] = {{", fired ", &service_stats::fired},
+                                         {", cancelled ", &service_stats::cancelled},
+                                         {", refused ", &service_stats::refused},
+                                         {", passes ", &service_stats::passes},
+                                         {", carried ", &service_stats::carried},
+                                         {", wakeups ", &service_stats::wakeups},
+                                         {", stalls ", &service_stats::stalls},
+                                         {", slow handlers ", &service_stats::slow_handlers},
+                                         {", from other threads: accepted ", &service_stats::remote_accepted},
+                                         {", refused ", &service_stats::remote_refused},
+                                         {", ran ", &service_stats::remote_ran},
+                                         {", withdrawn ", &service_stats::remote_withdrawn},
+                                         {", cancelled ", &service_stats::remote_cancelled},
+                                         {", queued ", &service_stats::remote_queued}};
   const service_stats& s = stats();
   out << "timer_service: " << (is_open() ? "open" : "closed") << ", tick " << tick_duration().count() << " ns, pending "
-      << s.pending << ", fired " << s.fired << ", cancelled " << s.cancelled << ", refused " << s.refused << ", passes "
-      << s.passes << ", carried " << s.carried << ", wakeups " << s.wakeups << ", stalls " << s.stalls
-      << ", slow handlers " << s.slow_handlers << ", from other threads: accepted " << s.remote_accepted << ", refused "
-      << s.remote_refused << ", ran " << s.remote_ran << ", withdrawn " << s.remote_withdrawn << ", cancelled "
-      << s.remote_cancelled << ", queued " << s.remote_queued << '\n';
+      << s.pending;
+  for (const counter& one : counters) out << one.name << s.*one.value;
+  out << '\n';
   if (!is_open()) return;
   dump_armed(out, names);
   timers().entries().dump(out);
