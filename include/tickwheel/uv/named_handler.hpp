@@ -30,7 +30,9 @@ class TICKWHEEL_API named_handler {
   named_handler& operator=(const named_handler&) = delete;
 
  private:
+  /// @cond the function is documented below
   friend void write_name(wheel_entry::callback, char*, std::size_t) noexcept;
+  /// @endcond
 
   wheel_entry::callback handler_;
   std::string_view name_;
