@@ -59,7 +59,7 @@ void drain_group::leave(member& m) noexcept {
   if (size() == 0) schedule();
 }
 
-// Otherwise one that serves a request each time it is told would never be stopped.
+// After the hard stop it does not move. Otherwise a member that serves a request each time it is told would never be stopped.
 void drain_group::became_idle(member& m) noexcept {
   if (m.was_told && draining() && service().now() >= hard_stop_at_) return;
   move(m, place::untold);

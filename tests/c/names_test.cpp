@@ -1,4 +1,4 @@
-// What the reports of C services write: names of callbacks, in a plugin and beside those of C++, and numbers.
+// The reports of C services: names of callbacks, in a plugin and beside those of C++, and numbers.
 #include <tickwheel/tickwheel.h>
 #include <tickwheel/uv/named_handler.hpp>
 

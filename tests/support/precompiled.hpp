@@ -1,5 +1,5 @@
-// What most tests include of other projects, for targets with many of them: Meson's `cpp_pch`. It has no header of tickwheel, so that a
-// test which forgets to include one fails.
+// The headers of other projects that most tests include. Targets with many tests compile them once: Meson's `cpp_pch`. This file includes
+// no header of tickwheel, so that a test does not compile if it forgets one.
 #ifndef TICKWHEEL_TESTS_PRECOMPILED_HPP  // a `#pragma once` would be in a main file
 #define TICKWHEEL_TESTS_PRECOMPILED_HPP
 

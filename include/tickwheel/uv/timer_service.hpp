@@ -72,8 +72,8 @@ class forwarding_timer;
 /// No other thread may post, cancel or release a hold while the process forks: its half-done work would stay so in the child. A
 /// hold of another thread is never released in the child, because that thread is not there. With `wake_by::timerfd` the child
 /// gets a timer of its own. It is stopped if the system has none, because it would move its parent's. A child that does not call
-/// `after_fork` may close or destroy the service: its parent's timers fire as before. In the child the loop's
-/// iteration begins with `after_fork`: a stall or a block before that does not count there.
+/// `after_fork` may close or destroy the service: its parent's timers fire as before. In the child the loop's iteration
+/// begins with `after_fork`: a stall or a block before that does not count there.
 class TICKWHEEL_API timer_service final {
  public:
   timer_service() noexcept = default;
