@@ -10,7 +10,7 @@
 namespace tickwheel {
 
 // Open addressing: at most half of the buckets are used.
-handler_stats& handler_table::of(expiry_report::handler_id handler) noexcept {
+[[gnu::cold]] handler_stats& handler_table::of(expiry_report::handler_id handler) noexcept {
   // functions begin at multiples of 16, and the multiplication spreads the rest
   const auto address = reinterpret_cast<std::uintptr_t>(handler) >> 4;
   std::size_t at = static_cast<std::size_t>((std::uint64_t{address} * 0x9e3779b97f4a7c15) >> 32) % buckets;
@@ -32,7 +32,16 @@ handler_stats& handler_table::of(expiry_report::handler_id handler) noexcept {
 
 namespace tickwheel::detail {
 
-void handler_log::take_back() noexcept {
+// The handler that ran, if any, has returned.
+inline void handler_log::end_handler(clock::time_point now) noexcept {
+  if (!lateness_.handler_runs()) return;
+  const std::chrono::nanoseconds took = lateness_.end_handler(now);
+  times_.record(static_cast<std::uint64_t>(took.count()));
+  if (took >= looked_at_from_) [[unlikely]]
+    look_at(took);
+}
+
+[[gnu::cold]] void handler_log::take_back() noexcept {
   if (unsettled_count_ != 0)
     unsettled_[unsettled_count_ - 1].begins = false;
   else
@@ -43,12 +52,19 @@ void handler_log::end() noexcept {
   if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, {}, {}, false});
 }
 
-void handler_log::settle() noexcept {
+[[gnu::cold]] void handler_log::settle() noexcept {
   if (unsettled_count_ == 0) return;
   const clock::time_point now = clock_.read();
   clock_.end(now);
   record_unsettled();
   clock_.go_on(now);
+}
+
+// The handlers have run until `now`.
+void handler_log::record_stretch(clock::time_point now) noexcept {
+  clock_.end(now);
+  record_unsettled();
+  end_handler(now);
 }
 
 // Requires: the stretch has ended, so that its counts are times.
@@ -62,7 +78,7 @@ void handler_log::record_unsettled() noexcept {
 }
 
 // The handler that has just ended took `took`.
-void handler_log::look_at(std::chrono::nanoseconds took) noexcept {
+[[gnu::cold]] void handler_log::look_at(std::chrono::nanoseconds took) noexcept {
   const bool slow = took >= slow_;
   if (handlers_ != nullptr) {
     handler_stats& of = handlers_->of(lateness_.handler());
@@ -84,7 +100,7 @@ void handler_log::look_at(std::chrono::nanoseconds took) noexcept {
   untold_[untold_count_++] = {lateness_.handler(), took};
 }
 
-void handler_log::tell_slow(const binding_watch& binding) noexcept {
+[[gnu::cold]] void handler_log::tell_slow(const binding_watch& binding) noexcept {
   const std::size_t count = std::exchange(untold_count_, 0);
   in_stretch_ = true;  // a hook must not run the loop, as a handler must not
   for (std::size_t i = 0; i < count && hook_ != nullptr; ++i) {

@@ -89,9 +89,7 @@ class TICKWHEEL_API handler_log {
 
   /// The stretch ends at `now`, the true time. The handler that ran, if any, has returned.
   void end_stretch(clock::time_point now) noexcept {
-    clock_.end(now);
-    record_unsettled();
-    end_handler(now);
+    if (unsettled_count_ != 0 || lateness_.handler_runs()) record_stretch(now);
     in_stretch_ = false;
   }
 
@@ -131,14 +129,9 @@ class TICKWHEEL_API handler_log {
     require(unsettled_count_ < capacity, too_many);
     unsettled_[unsettled_count_++] = m;
   }
+  void record_stretch(clock::time_point now) noexcept;
   void record_unsettled() noexcept;
-  void end_handler(clock::time_point now) noexcept {
-    if (!lateness_.handler_runs()) return;
-    const std::chrono::nanoseconds took = lateness_.end_handler(now);
-    times_.record(static_cast<std::uint64_t>(took.count()));
-    if (took >= looked_at_from_) [[unlikely]]
-      look_at(took);
-  }
+  void end_handler(clock::time_point now) noexcept;
   [[gnu::cold]] void look_at(std::chrono::nanoseconds took) noexcept;
 
   handler_clock clock_;
