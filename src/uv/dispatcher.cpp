@@ -9,6 +9,9 @@
 #include <tickwheel/uv/timer.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 
 namespace tickwheel::detail {
 
@@ -19,6 +22,15 @@ constexpr std::size_t sweep_per_turn = 256;
 
 // At most so many visits pass between two clock reads. A clock read costs about as much as one visit.
 constexpr std::size_t longest_stride = handler_log::capacity;
+
+// Returns how many visits pass until the next clock read. The last ones, `last` of them, took `took`. The next are four times as many, or
+// as many as may be expected to fit into what is `left` of the pass's time.
+std::size_t next_stride(std::size_t last, std::chrono::nanoseconds took, std::chrono::nanoseconds left) noexcept {
+  if (took <= left / 4) [[likely]]
+    return std::min(4 * last, longest_stride);
+  const auto fitting = static_cast<std::int64_t>(last) * left / took;
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(fitting, 1, longest_stride));
+}
 
 }  // namespace
 
@@ -286,7 +298,8 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   std::size_t stride = 1;  // visits until the next clock read: one at first, because handlers may be slow
   for (std::size_t work = work_per_pass_; left;) {
     const std::size_t visits = std::min(work, stride);
-    log_.begin_stretch(now, visits);
+    const clock::time_point began = now;
+    log_.begin_stretch(began, visits);
     run_turn(visits, stamp, binding);
     if (binding.ended()) return;
     now = source.now();
@@ -299,7 +312,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
       now = told;
     }
     work -= visits;
-    stride = std::min(2 * stride, longest_stride);
+    stride = next_stride(stride, now - began, stop - now);
     next_turn_ = following(next_turn_);
     left = find_next_turn();
     if (work == 0 || now >= stop) break;

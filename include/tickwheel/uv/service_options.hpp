@@ -63,8 +63,8 @@ struct service_options {
   /// Counts all calls of each handler in `service_stats::handlers`, not only slow ones. Each call then costs a look-up in a table.
   bool count_handlers = false;
 
-  /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Checked after 1, 2, 4 ... visits,
-  /// later after every 32. Must be positive.
+  /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Checked after 1, 4 and 16 visits,
+  /// later after every 32, and sooner if so many would not fit into the time. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 
   /// The handle that wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of about 2^16 ns. On an

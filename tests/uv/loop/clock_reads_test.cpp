@@ -61,7 +61,7 @@ TEST_F(clock_reads, wakeup_for_one_timer_takes_few) {
   EXPECT_LE(reads, 4 * (count + 10U) + 5);  // a pass that moves timers between slots reads it more often
 }
 
-// After 1, 2, 4, 8, 16, 32 and again 32 visits. The handlers themselves are timed by the processor's counter.
+// After 1, 4, 16, 32 and again 32 visits. The handlers themselves are timed by the processor's counter.
 TEST_F(clock_reads, pass_with_many_timers_takes_few) {
   if (!tickwheel::detail::cycle_counter::is_steady()) GTEST_SKIP() << "no cycle counter";
   constexpr int count = 80;
@@ -70,7 +70,7 @@ TEST_F(clock_reads, pass_with_many_timers_takes_few) {
   std::deque<tickwheel::callback_timer<decltype(on_timeout)>> all;
   const auto when = timers.now() + 10ms;
   for (int i = 0; i < count; ++i) ASSERT_EQ(all.emplace_back(timers, on_timeout).arm_at(when), 0);
-  EXPECT_LE(run(), 4U + 7U + 2U);
+  EXPECT_LE(run(), 4U + 5U + 2U);
   EXPECT_EQ(fired, count);
 }
 
