@@ -66,7 +66,7 @@ struct drain_limits {
 /// lifetime:* as `drain`.
 class TICKWHEEL_API drain_group : private timer {
  public:
-  /// Starts to drain: from the next pass on, the members are told to close, also those that join later. Calls no handler itself.
+  /// Starts to drain: from a tick later on, the members are told to close, also those that join later. Calls no handler itself.
   /// Reads the clock.
   ///
   /// 0: it is draining. On an error nothing has changed.

@@ -12,7 +12,7 @@
 //       return 0;
 //     }
 //     void on_failed(int error) noexcept {
-//       if (retry_.retry() != tickwheel::retry_result::scheduled) give_up(error);      // too late, too often, or too many
+//       if (ends_retries(retry_.retry())) give_up(error);  // too late, too often, or too many
 //     }
 //     void on_answer() noexcept { retry_.cancel(); }
 //    private:
@@ -55,7 +55,7 @@ struct retry_options {
   }
 };
 
-/// The answer of `retry_timer::retry`. All answers except `scheduled` mean: give up.
+/// The answer of `retry_timer::retry`. `scheduled` and `already_waiting` mean that the handler will be called. All others mean: give up.
 enum class retry_result : std::uint8_t {
   scheduled,        ///< the handler will be called, once
   past_deadline,    ///< the next attempt would not begin before the deadline
@@ -65,6 +65,11 @@ enum class retry_result : std::uint8_t {
   already_waiting,  ///< it already waits for the next attempt: one failure was reported twice
   not_started,      ///< not started, cancelled, or the service is closed
 };
+
+/// Returns true if no further attempt follows: the caller gives up.
+constexpr bool ends_retries(retry_result answer) noexcept {
+  return answer != retry_result::scheduled && answer != retry_result::already_waiting;
+}
 
 /// Calls a member function of its owner when the next attempt is due.
 ///

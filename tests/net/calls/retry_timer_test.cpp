@@ -310,4 +310,12 @@ TEST_F(retry_timer, invalid_options_stop_process_and_are_named) {
   EXPECT_DEATH(operation(service.timers, {.backoff = {.jitter = 2}}), "backoff_options::jitter");
 }
 
+// A failure that is reported twice must not end an operation whose next attempt waits.
+TEST_F(retry_timer, answers_tell_whether_retries_end) {
+  for (const auto answer : {retry_result::scheduled, retry_result::already_waiting}) EXPECT_FALSE(ends_retries(answer));
+  for (const auto answer : {retry_result::past_deadline, retry_result::out_of_attempts, retry_result::out_of_budget,
+                            retry_result::limit_reached, retry_result::not_started})
+    EXPECT_TRUE(ends_retries(answer));
+}
+
 }  // namespace
