@@ -49,6 +49,7 @@ void drain_group::forget_told() noexcept {
 
 void drain_group::join(member& m) noexcept {
   untold_.push_back(m);
+  m.untold_since = passes_;
   schedule();
 }
 
@@ -81,12 +82,12 @@ void drain_group::visit(wheel_entry& entry) noexcept {
 void drain_group::tell(clock::time_point now) noexcept {
   bool destroyed = false;
   destroyed_ = &destroyed;
-  const std::size_t untold = untold_.size();  // a member that becomes idle meanwhile is told in the next pass
+  ++passes_;  // a member that joins or becomes idle from here on is told in the next pass
   const std::uint64_t starts = starts_;
   for (std::size_t looked_at = 0; looked_at < members_a_pass; ++looked_at) {
     drain_call call = drain_call::idle;
     member* next = nullptr;
-    if (looked_at < untold && !untold_.empty()) {
+    if (!untold_.empty() && untold_.front().untold_since != passes_) {
       next = &untold_.front();
       move(*next, place::waiting);
       next->was_told = !next->is_busy;
@@ -145,6 +146,7 @@ void drain_group::move(member& m, place to) noexcept {
   members& from = list_of(m.in);
   list_of(to).splice(list_of(to).end(), from, from.iterator_to(m));
   m.in = to;
+  m.untold_since = passes_;
 }
 
 drain_group::members& drain_group::list_of(place p) noexcept {

@@ -119,7 +119,8 @@ class TICKWHEEL_API drain_group : private timer {
     callback call;
     place in = place::untold;
     bool is_busy = false;
-    bool was_told = false;  // when it began to wait: it was called, and was not busy
+    bool was_told = false;           // when it began to wait: it was called, and was not busy
+    std::uint32_t untold_since = 0;  // the pass in which, or after which, it joined or became idle
   };
   using members = boost::intrusive::list<member>;
 
@@ -144,6 +145,7 @@ class TICKWHEEL_API drain_group : private timer {
   clock::time_point hard_stop_at_{};
   clock::time_point next_stop_{};  // of the first waiting member
   detail::splitmix64 random_{0};
+  std::uint32_t passes_ = 0;         // number of passes that told members; may wrap
   std::uint64_t starts_ = 0;         // number of starts: shows that a handler ended the drain and began another
   std::uint64_t stops_ = 0;          // number of planned stops, with the next one; 0: before the hard stop
   std::uint64_t to_be_stopped_ = 0;  // number of waiting members at the hard stop

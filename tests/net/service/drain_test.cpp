@@ -576,6 +576,19 @@ TEST_F(drain, member_busy_and_idle_in_handler_is_told_later) {
   EXPECT_EQ(c.told_idle, 2);
 }
 
+TEST_F(drain, member_is_told_once_per_pass_though_another_leaves) {
+  connection c{s->drain, service.timers};
+  connection& other = connect();
+  c.then = [&] {
+    if (c.told_idle == 1) disconnect(other);
+    serve_request(c);
+  };
+  start_and_advance(service.tick());
+  EXPECT_EQ(c.told_idle, 1);
+  advance(service.tick());
+  EXPECT_EQ(c.told_idle, 2);
+}
+
 TEST_F(drain, restarted_in_handler_tells_each_once_per_pass) {
   connection a{s->drain, service.timers}, b{s->drain, service.timers};
   a.then = [&] {
