@@ -87,7 +87,9 @@ void drain_group::tell(clock::time_point now) noexcept {
   for (std::size_t looked_at = 0; looked_at < members_a_pass; ++looked_at) {
     drain_call call = drain_call::idle;
     member* next = nullptr;
-    if (!untold_.empty() && untold_.front().untold_since != passes_) {
+    const bool is_untold = !untold_.empty() && untold_.front().untold_since != passes_;
+    // Stops have half of the pass. Otherwise many members that end a request before each pass would keep all from being stopped.
+    if (is_untold && (looked_at < members_a_pass / 2 || !stop_is_due(now))) {
       next = &untold_.front();
       move(*next, place::waiting);
       next->was_told = !next->is_busy;
@@ -112,7 +114,7 @@ void drain_group::tell(clock::time_point now) noexcept {
 bool drain_group::stop_is_due(clock::time_point now) noexcept {
   if (waiting_.empty() || now < hard_stop_at_) return false;
   if (stops_ == 0) {
-    to_be_stopped_ = waiting_.size();
+    to_be_stopped_ = waiting_.size() + untold_.size();
     plan_stop();
   }
   return next_stop_ <= now;

@@ -148,7 +148,7 @@ class TICKWHEEL_API drain_group : private timer {
   std::uint32_t passes_ = 0;         // number of passes that told members; may wrap
   std::uint64_t starts_ = 0;         // number of starts: shows that a handler ended the drain and began another
   std::uint64_t stops_ = 0;          // number of planned stops, with the next one; 0: before the hard stop
-  std::uint64_t to_be_stopped_ = 0;  // number of waiting members at the hard stop
+  std::uint64_t to_be_stopped_ = 0;  // number of members at the hard stop
   bool* destroyed_ = nullptr;        // while handlers are called: set by the destructor
 };
 

@@ -286,6 +286,21 @@ TEST_F(hard_stop, stops_member_that_serves_a_request_each_time_it_is_told) {
   EXPECT_EQ(c.told_to_stop, 1);
 }
 
+TEST_F(hard_stop, stops_many_members_that_end_and_begin_requests) {
+  for (int i = 0; i < 300; ++i) that_lingers(connect_busy());
+  start_and_advance(usual.hard_stop + usual.spread);
+  for (auto& c : connections) EXPECT_LE(c->told_to_stop, 1);
+  for (int i = 0; i < 300; ++i) that_lingers(connect_busy());
+  for (int i = 0; i < 10; ++i) {
+    for (auto& c : connections) {
+      c->member.end_request();
+      c->member.begin_request();
+    }
+    advance(service.tick());
+  }
+  for (auto& c : connections) EXPECT_EQ(c->told_to_stop, 1);
+}
+
 TEST_F(hard_stop, of_one_member_leaves_others_their_time) {
   connection& first = that_lingers(connect_busy());
   connection& last = that_lingers(connect_busy());
