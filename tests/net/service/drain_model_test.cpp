@@ -490,7 +490,7 @@ class drains {
 };
 
 TEST(drain_model, agrees_about_random_calls) {
-  const std::size_t seeds = by_run_length(400, 20'000);
+  const std::size_t seeds = by_run_length(100, 20'000);
   std::size_t told = 0, stopped = 0, notified = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     drains both{seed};
