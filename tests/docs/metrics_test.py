@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Each metric that the documentation, an alert or the dashboard names exists, and operating.md has each that exists.
 
-  metrics_test.py ROOT PROGRAM    PROGRAM writes the metrics: metrics.cpp
+  metrics_test.py ROOT PROGRAM    PROGRAM writes the metrics: metrics.cpp; MESON_EXE_WRAPPER starts it, if that is set
 """
 import json
+import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -26,8 +28,9 @@ def expressions(dashboard):
 
 
 def main():
-    root, program = pathlib.Path(sys.argv[1]), sys.argv[2]
-    text = subprocess.run([program], input="now\n", capture_output=True, text=True, check=True, timeout=60).stdout
+    root = pathlib.Path(sys.argv[1])
+    program = [*shlex.split(os.environ.get("MESON_EXE_WRAPPER", "")), sys.argv[2]]
+    text = subprocess.run(program, input="now\n", capture_output=True, text=True, check=True, timeout=60).stdout
     names, metrics = samples(text)
     problems = [] if "tickwheel_timers_pending" in names else ["the program wrote no metrics"]
 
