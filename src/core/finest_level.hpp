@@ -45,6 +45,11 @@ struct finest_level {
     return true;
   }
 
+  /// Links `e` to the slot of the cursor, which is visited next.
+  void link_now(wheel_entry& e, tick cursor) noexcept {
+    if (!link(e, cursor)) put(e, cursor);
+  }
+
   void put(wheel_entry& e, tick deadline) noexcept {
     const unsigned index = index_of(deadline);
     e.visit_ = deadline;

@@ -43,6 +43,10 @@ struct wheel_pace {
 
   /// The smallest step of a dense slot.
   std::size_t dense_step = 64;
+
+  /// A slot with at most so many entries is sparse. It is visited when the first of them is due. A visit that only moved
+  /// them down would be a wakeup for few of them.
+  std::size_t sparse = 8;
 };
 
 // Tests also compile the wheel with other constants, so that a few entries are a crowd. They count the slots it

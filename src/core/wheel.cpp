@@ -322,30 +322,31 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
     if (running.work == 0) return false;
     if (levels_->holds_crowds(level)) {
       if (visit_crowds(level, cursor)) return true;
-    } else if (level.ring[level.next.index].count == 1) {
-      return visit_lone(level, running);
+    } else if (level.next_is_sparse()) {
+      visit_sparse(level, running);
+      return true;
     }
     if (!level.being_emptied()) level.begin_emptying(cursor);
   }
   return running.work != 0 && empty_further(level, running);
 }
 
-// Visits the next slot of a coarse level, which has one entry. It may come before a slot that is being emptied.
-bool wheel::visit_lone(wheel_level& level, pass& running) noexcept {
-  --running.work;
-  wheel_entry* e = level.take_lone(running.cursor);
+// Visits the next slot of a coarse level, which is sparse. It may come before a slot that is being emptied. An entry that
+// is due goes to the finest slot of the cursor, which is visited next, and so does one that the work bound leaves over.
+void wheel::visit_sparse(wheel_level& level, pass& running) noexcept {
+  chain entries;
+  level.take_sparse(entries, running.cursor);
   levels_->find_next_coarse();
-  if (e == nullptr) return true;
-  if (e->deadline_ <= running.now) {
-    ++running.ran;
-    fire(*e, running.now);
-    return !running.cancelled;
+  if (entries.empty()) --running.work;  // a slot without entries counts as one visit
+  while (!entries.empty()) {
+    wheel_entry& e = entries.take_front();
+    if (running.work == 0 || e.deadline_ <= running.now) {
+      levels_->finest.link_now(e, running.cursor);
+    } else {
+      --running.work;
+      move_out_of_line(e);
+    }
   }
-  if (e->armed())
-    relink(*e, e->deadline_, e->deadline_ - earliest_);  // out of line, unlike `move`
-  else
-    e->visit_ = never;
-  return true;
 }
 
 // Empties a slot of a coarse level: completely if its time has come, otherwise as far as its pace requires. Returns

@@ -114,17 +114,17 @@ bool wheel::validate(std::string* why) const {
       if (slot.count == 0) continue;
       if (!level.occupied.test(index))
         return say(why, "level % slot %: count %, expected 0 where nothing is marked", {k, index, slot.count});
-      if (slot.count > 1 && !level.keeps_together(index) && slot.first_visit >= cursor() &&
+      if (slot.count > level.sparse && !level.keeps_together(index) && slot.first_visit >= cursor() &&
           slot.first_visit != level.begin_of_span(slot.first_visit))
         return say(why, "level % slot %: first visit % of % entries, expected the begin of a span",
                    {k, index, slot.first_visit, slot.count});
       if (pass_ != nullptr || armed() == 0) continue;
       // No level is started later than any of its slots requires, also while one of them is being emptied. A slot that
-      // comes before that one has at most one entry, so that it takes one visit.
+      // comes before that one is sparse, so that it takes one step.
       const wheel_level::candidate need = level.candidate_of(index, cursor());
       if (level.start_by > need.start_by)
         return say(why, "level % must be started by %, but its slot % by %", {k, level.start_by, index, need.start_by});
-      if (from.active() && need.visit < from.at && slot.count > 1 && !level.keeps_together(index))
+      if (from.active() && need.visit < from.at && slot.count > level.sparse && !level.keeps_together(index))
         return say(why, "level % slot to be empty by %: slot % with % entries is to be emptied before, at %",
                    {k, from.at, index, slot.count, need.visit});
     }

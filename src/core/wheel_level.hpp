@@ -29,7 +29,7 @@ namespace tickwheel {
 /// A slot of a ring. Its chains are empty if `count` is 0.
 struct coarse_slot {
   std::array<chain, chain_group::chain_count> chains;
-  tick first_visit = never;  // lower bound of the visits; with several entries, the begin of a span
+  tick first_visit = never;  // lower bound of the visits; of a slot that is not sparse, the begin of a span
   std::size_t count = 0;     // upper bound of the number of entries: those linked since it was last emptied
 };
 
@@ -42,6 +42,8 @@ struct alignas(cache_line) wheel_level {
   /// This many consecutive entries go to the same chain. Linking an entry writes to the last one of its chain, which is
   /// then still in the cache.
   static constexpr unsigned entries_in_a_row = 8;
+  static_assert(pace.sparse >= 1 && pace.sparse <= entries_in_a_row,
+                "the first chain has the entries of a sparse slot");
   static constexpr unsigned unlimited_slots = ~0U;
 
   /// log2 of the largest power of two that divides the size of a slot.
@@ -118,9 +120,9 @@ struct alignas(cache_line) wheel_level {
   }
 
   /// Returns the lead: a slot of `count` entries must be started that long before its first visit. At most its width.
-  /// From the start on no entry of this round is linked to the slot, and its entries fit the level below. 0 for a lone entry.
+  /// From the start on no entry of this round is linked to the slot, and its entries fit the level below. 0 for a sparse slot.
   tick lead(std::size_t count) const noexcept {
-    return shift == 0 ? 0 : std::min<tick>((count - 1) / pace_of(count), tick{1} << shift);
+    return shift == 0 || count <= sparse ? 0 : std::min<tick>((count - 1) / pace_of(count), tick{1} << shift);
   }
 
   /// Returns true if the slot for `deadline` is less than one turn ahead.
@@ -139,14 +141,11 @@ struct alignas(cache_line) wheel_level {
 
   /// Same as `link`, to `s`, the slot for `place`.
   bool link(slot& s, wheel_entry& e, tick place) noexcept {
-    // A lone entry is visited at its deadline. With others it is visited when the slot begins, to move down.
-    tick visit = place;
-    if (s.count == 0)
-      occupied.set(index_of(place));
-    else
-      visit = begin_of_span(place);
-    // No other entry that is left in the slot is visited earlier: those of this round not before the slot begins.
-    s.first_visit = visit;
+    if (s.count == 0) occupied.set(index_of(place));
+    // A sparse slot is visited when its first entry is due, and others when they begin, to move down.
+    const tick span_of_visit = s.count < sparse ? ~tick{0} : span_bits;
+    const tick visit = place & span_of_visit;
+    s.first_visit = std::min(s.first_visit, place) & span_of_visit;
     add(s, e, visit);
     return visit < cutoff;
   }
@@ -184,13 +183,8 @@ struct alignas(cache_line) wheel_level {
   void link_later_round(wheel_entry& e, tick deadline, tick cursor) noexcept {
     const tick number = cursor >> shift;
     slot& s = ring[index_of(deadline)];
-    const tick first = s.count == 1 ? begin_of_span(s.first_visit) : s.first_visit;  // its entry is no longer alone
-    if (s.count != 0 && first >> shift < number + 2) {
-      link(e, begin_of(number, slots - 1));
-    } else {
-      link(e, deadline);
-      s.first_visit = std::min(first, s.first_visit);
-    }
+    const bool may_be_started = s.count != 0 && s.first_visit >> shift < number + 2;
+    link(e, may_be_started ? begin_of(number, slots - 1) : deadline);
   }
 
   /// Takes over up to `most` entries of a finest slot, whose visit is `visit`. Returns false, and takes none, if their
@@ -215,7 +209,7 @@ struct alignas(cache_line) wheel_level {
   }
 
   /// Keeps the crowds of a slot together, each in its chain. Their next visit is when one of them is due, but not after
-  /// `latest`. They have no lead, like a lone entry.
+  /// `latest`. They have no lead, like a sparse slot.
   void keep_together(unsigned index, tick latest) noexcept {
     tick visit = never;
     for (chain& entries : ring[index].chains)
@@ -297,16 +291,14 @@ struct alignas(cache_line) wheel_level {
     find_next(cursor, pace.look_ahead);
   }
 
-  /// Takes the only entry of the next slot, and finds the slot after it. Returns null if the entry was destroyed.
-  /// Requires: the next slot is known, and has one entry.
-  wheel_entry* take_lone(tick cursor) noexcept {
+  bool next_is_sparse() const noexcept { return ring[next.index].count <= sparse; }
+
+  /// Moves the entries of the next slot, which is sparse, to `entries`, and finds the slot after it.
+  void take_sparse(chain& entries, tick cursor) noexcept {
     const unsigned index = next.index;
-    chain& only = ring[index].chains[0];
-    wheel_entry* e = only.empty() ? nullptr : &only.front();
-    only.clear();
+    entries.take_all(ring[index].chains[0]);
     clear_slot(index);
     find_next(cursor, pace.look_ahead);
-    return e;
   }
 
   void clear_slot(unsigned index) noexcept {
@@ -327,7 +319,7 @@ struct alignas(cache_line) wheel_level {
     const unsigned index = index_of(emptying.at);
     slot& to = ring[index];
     for (unsigned i = 0; i < emptying.live; ++i)
-      to.chains[0].take_all(emptying.chains[i]);  // the first holds a lone entry
+      to.chains[0].take_all(emptying.chains[i]);  // it has the entries of a sparse slot
     to.first_visit = std::min(to.first_visit, emptying.at);
     to.count += emptying.left;
     occupied.set(index);
@@ -347,6 +339,8 @@ struct alignas(cache_line) wheel_level {
   int rotation = 0;     // the shift to the right, less `slot_bits`
   unsigned shift = 0;   // log2 of the width of a slot in ticks
   tick mask = 0;        // slots - 1
+  // A slot of at most so many entries is sparse. 0 for a hashed wheel, which has no finer level for the others of a slot.
+  std::size_t sparse = 0;
   // Of the lowest coarse level: it takes deadlines that are not so many ticks behind the reach of the finest level, wherever
   // the cursor is in its span.
   tick reach = 0;

@@ -1,5 +1,7 @@
 #include "crowd_machine.hpp"
 
+#include "../../../src/core/pace.hpp"
+
 #include <tickwheel/core/detail/splitmix64.hpp>
 
 #include <algorithm>
@@ -74,8 +76,8 @@ class crowd_machine : private dice, private compared_wheel {
   }
 
  private:
-  // A lone timer in the slot before, or in this round while the crowd is in the next, and others.
-  enum class crowd { behind_lone, of_next_round, of_neighbours, of_rounds };
+  // A few timers in the slot before, or in this round while the crowd is in the next, and others.
+  enum class crowd { behind_few, of_next_round, of_neighbours, of_rounds };
 
   // Picks the slot to be crowded, and how: mostly one of a coarse level that is a few slots ahead, or at the other end of
   // its turn.
@@ -92,7 +94,7 @@ class crowd_machine : private dice, private compared_wheel {
     const tick last = last_tick >> bits;
     target_ = (ahead > last - number ? last : number + ahead) << bits;
     crowd_ = static_cast<crowd>(below(4));
-    wants_lone_ = true;
+    few_left_ = below(2 * pace.sparse + 1);
     noisy_ = one_in(2);
   }
 
@@ -114,9 +116,10 @@ class crowd_machine : private dice, private compared_wheel {
   }
 
   tick in_crowd() noexcept {
-    const bool lone = std::exchange(wants_lone_, false);
-    if (crowd_ == crowd::behind_lone) return lone ? before_target() : in(target_);
-    if (crowd_ == crowd::of_next_round) return lone ? in(target_) : in(saturating_add(target_, turn_));
+    const bool few = few_left_ != 0;
+    few_left_ -= few;
+    if (crowd_ == crowd::behind_few) return few ? before_target() : in(target_);
+    if (crowd_ == crowd::of_next_round) return few ? in(target_) : in(saturating_add(target_, turn_));
     if (crowd_ == crowd::of_neighbours) return one_in(2) ? in(target_) : in(saturating_add(target_, width_));
     return in(saturating_add(target_, below(3) * turn_));
   }
@@ -197,8 +200,8 @@ class crowd_machine : private dice, private compared_wheel {
   }
 
   // the slot that is crowded
-  crowd crowd_ = crowd::behind_lone;
-  bool wants_lone_ = false;
+  crowd crowd_ = crowd::behind_few;
+  std::uint64_t few_left_ = 0;
   bool noisy_ = false;  // some go elsewhere
   tick target_ = 0;
   tick width_ = 1;

@@ -2,6 +2,8 @@
 // nor a jump of time. Visits are counted, never time.
 #include "../support/probe.hpp"
 
+#include <tickwheel/core/detail/splitmix64.hpp>
+
 namespace tickwheel::test {
 namespace {
 
@@ -52,6 +54,54 @@ TEST(pace, keeps_a_lone_timer_before_a_crowd_on_time) {
         EXPECT_EQ(of.timers.lateness().max(), 0U);
       }
     }
+}
+
+// The slot of the few begins before the crowd must be started, and their visits come while the crowd is being emptied.
+TEST(pace, keeps_few_timers_before_a_crowd_on_time) {
+  for (const auto& [width, count] : lone_and_crowd::sizes)
+    for (const std::size_t few : {2U, 8U, 9U, 30U}) {
+      SCOPED_TRACE(testing::Message() << few << " before " << count << " in " << width << " ticks");
+      wheel timers;
+      counters crowd{timers, count};
+      probes some{timers, few};
+      const tick lead = std::min<tick>(count / 64, width);
+      const auto due = [&](std::size_t i) { return 8 * width - lead * (i + 1) / (few + 1); };
+      for (std::size_t i = 0; i < few; ++i) timers.arm(some[i], due(i));
+      crowd.arm(8 * width, width);
+      most_visits_until(timers, 7 * width);
+      EXPECT_TRUE(valid(timers));
+      EXPECT_LE(most_visits_until(timers, 8 * width - 1), 2000U);
+      for (std::size_t i = 0; i < few; ++i) EXPECT_EQ(some[i].fired_at(), ticks{due(i)});
+      EXPECT_TRUE(valid(timers));
+      EXPECT_EQ(timers.lateness().max(), 0U);
+    }
+}
+
+// What the work bound leaves of a sparse slot is visited by the next calls.
+TEST(pace, moves_no_more_entries_of_a_sparse_slot_than_the_work_bound_allows) {
+  for (const std::size_t work : {1U, 2U, 7U}) {
+    SCOPED_TRACE(work);
+    wheel timers;
+    probes some{timers, 8};
+    some.arm(5 * width_1, {500, 500, 510, 520});
+    std::size_t moves = 0;
+    timers.on_move(
+        [](void* count, wheel_entry& e) noexcept {
+          ++*static_cast<std::size_t*>(count);
+          return e.deadline();
+        },
+        &moves);
+    for (advance_result result{}; !result.done;) {
+      moves = 0;
+      result = timers.advance(5 * width_1 + 500, work);
+      EXPECT_LE(result.ran + moves, work);
+      EXPECT_TRUE(valid(timers));
+    }
+    EXPECT_EQ(some.fired(), 4U);
+    run_until(timers, 6 * width_1);
+    EXPECT_EQ(some.fired_once(), 8U);
+    EXPECT_EQ(timers.lateness().max(), 0U);
+  }
 }
 
 TEST(pace, causes_no_cascade_after_a_lone_timer) {
@@ -157,6 +207,19 @@ TEST(pace, does_not_crowd_the_old_slot_of_a_postponed_crowd) {
   EXPECT_EQ(timers.armed(), count);
   run_until(timers, 2 * due);
   EXPECT_EQ(timers.armed(), 0U);
+}
+
+// A thousand timers in a minute: one or two of them share a slot of level 1.
+TEST(pace, wakes_about_once_for_each_of_a_thousand_timers) {
+  constexpr std::size_t count = 1000;
+  wheel timers;
+  counters all{timers, count};
+  detail::splitmix64 random{1};
+  for (counter& c : all) timers.arm(c, 1 + random.next() % 457'764);
+  std::size_t wakeups = 0;
+  for (; timers.armed() != 0; ++wakeups) timers.advance(timers.next_expiry());
+  EXPECT_EQ(timers.lateness().max(), 0U);
+  EXPECT_LE(wakeups, count * 101 / 100);
 }
 
 TEST(pace, visits_each_entry_once_a_level_in_any_jump) {

@@ -91,10 +91,11 @@ TEST(example, hierarchical_wheel_demotes_a_timer) {
 }
 
 // Kafka's three wheels of 10 are advanced at 9, 80, 88, 200, 220, 222, 500, 520, 521, 522 and at nothing in between, and
-// 222 is demoted twice. Ours with 16 slots has slots of 1, 16 and 128 ticks, and needs three stops fewer:
+// 222 is demoted twice. Ours with 16 slots has slots of 1, 16 and 128 ticks, and stops only at the expiries:
 //    88 and 222 are alone in their slots of the middle wheel, which are therefore visited when they are due;
-//   520 is demoted with its neighbours at 512, right into the finest wheel, which reaches two slots of the middle one.
-// One wheel stops only at the expiries, because an absolute deadline needs no demotion.
+//   520 shares a slot with few, and is the first of them. Its visit demotes 521 and 522, right into the finest wheel, which
+//       reaches two slots of the middle one.
+// One wheel stops only there as well, because an absolute deadline needs no demotion.
 TEST(example, wheels_are_advanced_only_where_something_happens) {
   const ticks expiries{9, 88, 222, 520, 521, 522};
   for (const unsigned levels : {3U, 1U}) {
@@ -104,19 +105,29 @@ TEST(example, wheels_are_advanced_only_where_something_happens) {
     if (levels == 3) {
       EXPECT_EQ(occupied(timers), (places{{0, 9}, {1, 88 / 16}, {1, 222 / 16}, {2, 520 / 128}}));
     }
-    EXPECT_EQ(advances(timers), (levels == 3 ? ticks{9, 88, 222, 512, 520, 521, 522} : expiries));
+    EXPECT_EQ(advances(timers), expiries);
     for (std::size_t i = 0; i < expiries.size(); ++i) EXPECT_EQ(all[i].fired_at(), ticks{expiries[i]});
   }
 }
 
-// With a neighbour in its slots a timer is demoted twice, like Kafka's 222: at 384 (3 * 128) and at 464 (29 * 16).
+// With eight neighbours in its slots a timer is demoted twice, like Kafka's 222: at 384 (3 * 128) and at 464 (29 * 16).
 TEST(example, timers_that_share_slots_are_demoted_level_by_level) {
   wheel timers{wheel_geometry::hierarchical(3, 16)};
-  probes all{timers, 2};
-  all.arm(0, {478, 476});
-  EXPECT_EQ(advances(timers), (ticks{384, 464, 476, 478}));
+  probes all{timers, 9};
+  all.arm(0, {478, 476, 475, 479});
+  EXPECT_EQ(advances(timers), (ticks{384, 464, 475, 476, 478, 479}));
   EXPECT_EQ(all[0].fired_at(), ticks{478});
-  EXPECT_EQ(all[1].fired_at(), ticks{476});
+  EXPECT_EQ(all[3].fired_at(), ticks{479});
+}
+
+// With fewer the slot is visited when the first of them is due.
+TEST(example, few_timers_that_share_slots_are_demoted_when_one_is_due) {
+  wheel timers{wheel_geometry::hierarchical(3, 16)};
+  probes all{timers, 8};
+  all.arm(0, {478, 476, 475, 475});
+  EXPECT_EQ(advances(timers), (ticks{475, 476, 478}));
+  EXPECT_EQ(all[0].fired_at(), ticks{478});
+  EXPECT_EQ(all[3].fired_at(), ticks{475});
 }
 
 // Lazy placement: the visit that comes anyway moves the timer on.

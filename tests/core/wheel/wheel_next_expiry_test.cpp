@@ -162,7 +162,7 @@ class arm_result : public testing::Test {
   void expect_next(tick expected) const { EXPECT_EQ(timers.next_expiry(), expected); }
 
   checked_wheel timers{wheel_geometry::hierarchical(2, width)};
-  probes all{timers, 4};
+  probes all{timers, 9};
 };
 
 TEST_F(arm_result, is_true_for_the_first_timer_on_any_level) {
@@ -199,11 +199,17 @@ TEST_F(arm_result, is_true_for_a_timer_that_moves_earlier) {
   }
 }
 
-// Alone it is visited at its deadline, with another when the slot begins.
-TEST_F(arm_result, is_true_if_a_second_timer_needs_an_earlier_visit) {
-  timers.arm(all[0], 5 * width + 500);
+// A sparse slot is visited when its first timer is due, and others when they begin.
+TEST_F(arm_result, is_true_if_a_ninth_timer_needs_an_earlier_visit) {
+  EXPECT_TRUE(timers.arm(all[0], 5 * width + 500));
   expect_next(5 * width + 500);
-  EXPECT_TRUE(timers.arm(all[1], 5 * width + 600));
+  EXPECT_FALSE(timers.arm(all[1], 5 * width + 600));
+  expect_next(5 * width + 500);
+  EXPECT_TRUE(timers.arm(all[2], 5 * width + 400));
+  expect_next(5 * width + 400);
+  for (std::size_t i = 3; i < 8; ++i) EXPECT_FALSE(timers.arm(all[i], 5 * width + 400 + i)) << i;
+  expect_next(5 * width + 400);
+  EXPECT_TRUE(timers.arm(all[8], 5 * width + 600));
   expect_next(5 * width);
 }
 
