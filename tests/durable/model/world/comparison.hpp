@@ -31,6 +31,8 @@ class backend {
   virtual void shift(nanos by) = 0;
   /// Moves the loop's clock, and lets the stores carry out and answer what they are asked meanwhile.
   virtual void advance(tickwheel::manual_driver&, nanos by) = 0;
+  /// A callable has blocked: the loop's clock has moved on, but not by `advance`.
+  virtual void follow_clock() {}
   /// Returns the database that can simulate faults, and several nodes; null: it cannot.
   virtual tickwheel::durable::memory_database* faults() noexcept { return nullptr; }
 };

@@ -101,6 +101,7 @@ void world::in_callable(node& n) {
 void world::block() {
   has_blocked_ = facts_.is_behind = true;
   time_.block(duration(decide_.pick<nanos>({100 * us, 299 * us, 300 * us, ms})));
+  database_->follow_clock();
   refresh();
 }
 
