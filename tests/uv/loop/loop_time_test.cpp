@@ -1,10 +1,7 @@
 // The live loop against the true clock: never early, whatever libuv's own time says.
 #include "../support/live_test.hpp"
 #include "../support/long_runs.hpp"
-
-#include <sys/time.h>
-
-#include <csignal>
+#include "../support/signal_storm.hpp"
 
 using tickwheel::timer_service;
 
@@ -121,20 +118,10 @@ TEST_F(never_early, while_phases_and_handlers_block) {
 }
 
 TEST_F(never_early, while_signals_interrupt_the_poll) {
-  struct sigaction quiet {};
-  struct sigaction before {};
-  quiet.sa_handler = [](int) {};
-  ASSERT_EQ(sigaction(SIGALRM, &quiet, &before), 0);
-  const itimerval storm{{0, 1000}, {0, 1000}};
-  ASSERT_EQ(setitimer(ITIMER_REAL, &storm, nullptr), 0);
-  {
-    open();
-    add(50, 60ms, 10);
-    run_out();
-  }
-  const itimerval calm{};
-  setitimer(ITIMER_REAL, &calm, nullptr);
-  sigaction(SIGALRM, &before, nullptr);
+  const signal_storm now;
+  open();
+  add(50, 60ms, 10);
+  run_out();
 }
 
 TEST_F(never_early, while_the_loop_is_woken_all_the_time) {

@@ -2,12 +2,9 @@
 // early, nothing is lost. (Timers without signals: never_early in loop_time_test.)
 #include "../support/live_test.hpp"
 #include "../support/remote_checks.hpp"
+#include "../support/signal_storm.hpp"
 
 #include <tickwheel/uv/remote.hpp>
-
-#include <sys/time.h>
-
-#include <csignal>
 
 using tickwheel::remote_handle;
 using tickwheel::remote_timer;
@@ -16,40 +13,13 @@ namespace {
 
 using time_point = tickwheel::clock::time_point;
 
-std::atomic<int> struck{0};
-static_assert(std::atomic<int>::is_always_lock_free, "it is counted in a signal handler");
-
-class storm {
- public:
-  storm() {
-    struct sigaction quiet {};
-    quiet.sa_handler = [](int) { ++struck; };
-    EXPECT_EQ(sigaction(SIGALRM, &quiet, &before_), 0);
-    struck = 0;
-    const itimerval each_millisecond{{0, 1000}, {0, 1000}};
-    EXPECT_EQ(setitimer(ITIMER_REAL, &each_millisecond, nullptr), 0);
-  }
-  ~storm() {
-    const itimerval calm{};
-    setitimer(ITIMER_REAL, &calm, nullptr);
-    // the last one may be on its way, and would end the process where nobody handles it
-    std::this_thread::sleep_for(5ms);
-    sigaction(SIGALRM, &before_, nullptr);
-  }
-  storm(const storm&) = delete;
-  storm& operator=(const storm&) = delete;
-
- private:
-  struct sigaction before_ {};
-};
-
-struct signal_storm : live_test {
+struct in_signal_storm : live_test {
   void SetUp() override { open(); }
   void TearDown() override {
-    EXPECT_GE(struck, 20) << "there was no storm";
+    EXPECT_GE(signal_storm::struck(), 20) << "there was no storm";
     live_test::TearDown();
   }
-  const storm now;
+  const signal_storm now;
 };
 
 struct posted {
@@ -58,7 +28,7 @@ struct posted {
   bool early = false;
 };
 
-TEST_F(signal_storm, posts_are_neither_lost_nor_early) {
+TEST_F(in_signal_storm, posts_are_neither_lost_nor_early) {
   constexpr int threads = 2, each = 150;
   std::deque<posted> all(threads * each);
   std::vector<std::thread> posters;
@@ -87,7 +57,7 @@ TEST_F(signal_storm, posts_are_neither_lost_nor_early) {
   EXPECT_TRUE(remote_adds_up(timers));
 }
 
-TEST_F(signal_storm, cancelled_remote_timer_stays_cancelled) {
+TEST_F(in_signal_storm, cancelled_remote_timer_stays_cancelled) {
   std::atomic<int> fired{0};
   int cancelled = 0, too_late = 0;
   std::thread canceller{[&, handle = timers.remote(), hold = timers.hold()] {
@@ -106,7 +76,7 @@ TEST_F(signal_storm, cancelled_remote_timer_stays_cancelled) {
   EXPECT_EQ(fired, too_late);
 }
 
-TEST_F(signal_storm, sleeping_loop_runs_no_passes) {
+TEST_F(in_signal_storm, sleeping_loop_runs_no_passes) {
   p.arm(200ms);
   loop.run();
   EXPECT_EQ(p.fired, 1);
