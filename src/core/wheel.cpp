@@ -487,7 +487,7 @@ void wheel::find_start_by() noexcept {
   });
   has_immediates_ = !levels_->immediate_entries.empty();
   levels_->all_of([&](auto& level) noexcept {
-    for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none;) {
+    for (unsigned index = 0; work != 0 && (index = level.occupied.next_from(index)) != slot_bitmap::none;) {
       std::size_t found = 0;
       for (bool dry = false; !dry;) {
         dry = true;
@@ -501,9 +501,8 @@ void wheel::find_start_by() noexcept {
       }
       level.clear_slot(index);
       work -= std::max<std::size_t>(found, 1);
-      if (work == 0) return false;
     }
-    return true;
+    return work != 0;
   });
   find_start_by();
 }

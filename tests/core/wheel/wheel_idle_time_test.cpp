@@ -105,6 +105,25 @@ TEST_P(idle_time, drops_as_many_links_a_sweep_as_allowed) {
   EXPECT_TRUE(timers.empty());
 }
 
+// The slot that is found first has no entry any more.
+TEST_P(idle_time, drops_no_links_if_a_cancelled_immediate_was_all_that_is_allowed) {
+  {
+    probe gone{timers};
+    timers.arm(gone, 1);
+  }
+  probes dead{timers, 6};
+  dead.arm(2, 6);
+  dead.cancel();
+  timers.arm_immediate(timer, 0);
+  timers.cancel(timer);
+  timers.sweep(1);
+  EXPECT_FALSE(timers.empty());
+  timers.sweep(6);
+  EXPECT_FALSE(timers.empty());
+  timers.sweep(wheel::npos);
+  EXPECT_TRUE(timers.empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(all, idle_time,
                          testing::ValuesIn(cases_from(0, {{1, 8}, {2, 8}, {1, 256}, {3, 4}, {7, 64}, {}})), case_name);
 
