@@ -22,7 +22,7 @@ void wheel_level::reset(unsigned slot_count, unsigned width_bits) {
   index_bits = mask << shift;
   rotation = static_cast<int>(shift) - slot_bits;
   reach = shift == 0 || slots == 1 ? 0 : (tick{slots - 1} << shift) - 1;  // no deadline: `link_far` knows more
-  sparse = shift == 0 ? 0 : pace.sparse;
+  sparse = shift == 0 ? 1 : pace.sparse;
   set_next({});
   occupied.reset(slots);
   ring = std::make_unique<slot[]>(slots);

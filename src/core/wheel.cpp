@@ -323,30 +323,39 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
     if (levels_->holds_crowds(level)) {
       if (visit_crowds(level, cursor)) return true;
     } else if (level.next_is_sparse()) {
-      visit_sparse(level, running);
-      return true;
+      return visit_sparse(level, running);
     }
     if (!level.being_emptied()) level.begin_emptying(cursor);
   }
   return running.work != 0 && empty_further(level, running);
 }
 
-// Visits the next slot of a coarse level, which is sparse. It may come before a slot that is being emptied. An entry that
-// is due goes to the finest slot of the cursor, which is visited next, and so does one that the work bound leaves over.
-void wheel::visit_sparse(wheel_level& level, pass& running) noexcept {
+// Visits the next slot of a coarse level, which is sparse. It may come before a slot that is being emptied. Fires one entry,
+// after all others have left. They move on, or go to the finest slot of the cursor, which is visited next: those that are
+// due as well, and those that the work bound leaves over. Returns false if the callback cancelled the pass.
+bool wheel::visit_sparse(wheel_level& level, pass& running) noexcept {
   chain entries;
   level.take_sparse(entries, running.cursor);
   levels_->find_next_coarse();
   if (entries.empty()) --running.work;  // a slot without entries counts as one visit
+  wheel_entry* first_due = nullptr;
   while (!entries.empty()) {
     wheel_entry& e = entries.take_front();
-    if (running.work == 0 || e.deadline_ <= running.now) {
+    const bool due = e.deadline_ <= running.now;
+    if (running.work == 0 || (due && first_due != nullptr)) {
       levels_->finest.link_now(e, running.cursor);
-    } else {
-      --running.work;
-      move_out_of_line(e);
+      continue;
     }
+    --running.work;
+    if (due)
+      first_due = &e;
+    else
+      move_out_of_line(e);
   }
+  if (first_due == nullptr) return true;
+  ++running.ran;
+  fire(*first_due, running.now);
+  return !running.cancelled;
 }
 
 // Empties a slot of a coarse level: completely if its time has come, otherwise as far as its pace requires. Returns

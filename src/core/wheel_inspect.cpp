@@ -112,6 +112,9 @@ bool wheel::validate(std::string* why) const {
       if (in_slot > slot.count)
         return say(why, "level % slot %: % entries, expected <= %", {k, index, in_slot, slot.count});
       if (slot.count == 0) continue;
+      if (slot.count <= level.sparse && in_slot != slot.chains[0].size() && !levels_->holds_crowds(level))
+        return say(why, "level % slot %: % entries in the first chain, expected all %",
+                   {k, index, slot.chains[0].size(), in_slot});
       if (!level.occupied.test(index))
         return say(why, "level % slot %: count %, expected 0 where nothing is marked", {k, index, slot.count});
       if (slot.count > level.sparse && !level.keeps_together(index) && slot.first_visit >= cursor() &&

@@ -339,8 +339,8 @@ struct alignas(cache_line) wheel_level {
   int rotation = 0;     // the shift to the right, less `slot_bits`
   unsigned shift = 0;   // log2 of the width of a slot in ticks
   tick mask = 0;        // slots - 1
-  // A slot of at most so many entries is sparse. 0 for a hashed wheel, which has no finer level for the others of a slot.
-  std::size_t sparse = 0;
+  // A slot of at most so many entries is sparse. 1 for a hashed wheel, which has no finer level for the others of a slot.
+  std::size_t sparse = 1;
   // Of the lowest coarse level: it takes deadlines that are not so many ticks behind the reach of the finest level, wherever
   // the cursor is in its span.
   tick reach = 0;

@@ -293,7 +293,7 @@ class TICKWHEEL_API wheel {
   bool visit_end_of_time(pass& running) noexcept;
   bool end_cut_visit(tick cursor, std::size_t visits) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
-  void visit_sparse(wheel_level& level, pass& running) noexcept;
+  bool visit_sparse(wheel_level& level, pass& running) noexcept;
   bool empty_further(wheel_level& level, pass& running) noexcept;
   bool take_from(chain_group& from, std::size_t granted, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;

@@ -152,6 +152,14 @@ TEST_F(validate, reports_a_slot_out_of_bounds) {
                                       "level 1 slot 10: count 9, expected 0 where nothing is marked");
 }
 
+TEST_F(validate, reports_an_entry_of_a_sparse_slot_out_of_its_chain) {
+  timers.arm(crowd[0], 1290);
+  wheel_level::slot& slot = level(1).ring[10];
+  slot.chains[1].take_all(slot.chains[0]);
+  expect_to_say("level 1 slot 10: 0 entries in the first chain, expected all 1");
+  slot.chains[0].take_all(slot.chains[1]);
+}
+
 TEST_F(validate, reports_a_finest_slot_out_of_bounds) {
   timers.arm(entry, 20);
   expect_complaint(all_levels.finest.ring[20].room, pace.finest_crowd, "level 0 slot 20: 1 entries, expected <= 0");
