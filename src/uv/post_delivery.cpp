@@ -34,8 +34,6 @@ expiry_report::handler_id handler_of(const posted_operation& posted, std::size_t
 
 [[gnu::cold]] void post_delivery::identify_by_target() noexcept { handler_at_ = callable_at; }
 
-bool post_delivery::owns(const timer& t) noexcept { return t.is_remote(); }
-
 expiry_report::handler_id post_delivery::handler_of(timer& t) noexcept {
   return detail::handler_of(posted_operation::of(t), operate_at);
 }

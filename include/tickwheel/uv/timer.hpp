@@ -195,12 +195,13 @@ class timer : private wheel_entry {
 static_assert(sizeof(void*) != 8 || sizeof(timer) <= 48, "a timer leaves its owner some of the cache line");
 
 inline detail::armed_timers* timer::timers_of_plain() const noexcept {
-  constexpr std::uintptr_t not_plain = unref_bit | patient_bit;
-  const std::uintptr_t address = detail::guessed_service(service_, not_plain);
-  if ((address & not_plain) != 0) [[unlikely]]
+  const std::uintptr_t address = detail::guessed_service(service_, unref_bit | patient_bit);
+  if (address == 0) [[unlikely]]
     return nullptr;
   return &reinterpret_cast<timer_service*>(address)->timers();  // NOLINT(performance-no-int-to-ptr): a service's
 }
+
+inline bool detail::post_delivery::owns(const timer& t) noexcept { return t.is_remote(); }
 
 inline void timer::set_ref(bool on) noexcept {
   if (has_ref() == on) return;

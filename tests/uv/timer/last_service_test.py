@@ -17,7 +17,8 @@ SOURCE = """
 #error no guess
 #endif
 extern "C" std::uintptr_t load(const std::uintptr_t* timer) {
-  return *reinterpret_cast<std::uintptr_t*>(%s + 4096);
+  const std::uintptr_t service = %s;
+  return service != 0 ? *reinterpret_cast<std::uintptr_t*>(service + 4096) : 0;
 }
 """
 GUESSED = "tickwheel::detail::guessed_service(*timer, 5)"

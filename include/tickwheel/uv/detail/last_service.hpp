@@ -20,8 +20,8 @@ TICKWHEEL_LOCAL inline constinit thread_local std::uintptr_t last_service [[gnu:
 
 /// Returns `service`, which was read from a timer. The timer is often not in the cache. All data behind the address of the service
 /// would then wait for it, and be fetched one after the other. Here the processor predicts the comparison, and goes on with the
-/// address that the thread used last. A wrong guess costs a mispredicted branch. A `service` with one of the bits `tags` is
-/// returned, but is no guess for others.
+/// address that the thread used last. A wrong guess costs a mispredicted branch. Returns 0 for a `service` with one of the bits
+/// `tags`. No guess has one, so a right guess needs no look at them. Requires: `service` is not 0.
 ///
 /// A compiler that knew that the two are equal would use the one that comes late. The barriers hide it: with one of them, clang
 /// still selects instead of branching.
@@ -30,16 +30,20 @@ inline std::uintptr_t guessed_service(std::uintptr_t service, std::uintptr_t tag
   std::uintptr_t compared = guess;
   __asm__("# guess" : "+r"(guess));
   __asm__("# compared" : "+r"(compared));
-  if (compared == service) [[likely]]
+  if (compared == service) [[likely]] {
+    if (guess == 0) __builtin_unreachable();
     return guess;
-  if ((service & tags) == 0) last_service = service;
-  return service;
+  }
+  if ((service & tags) != 0) return 0;
+  return last_service = service;
 }
 
 #else
 
-/// Returns `service`.
-inline std::uintptr_t guessed_service(std::uintptr_t service, std::uintptr_t) noexcept { return service; }
+/// Returns `service`, or 0 if it has one of the bits `tags`.
+inline std::uintptr_t guessed_service(std::uintptr_t service, std::uintptr_t tags) noexcept {
+  return (service & tags) != 0 ? 0 : service;
+}
 
 #endif
 
