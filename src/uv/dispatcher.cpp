@@ -77,7 +77,7 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
   timer& t = timer::from(entry);
   if (!t.has_ref()) self.timers_.alive().remove_unref();
   const timeline& ticks = self.timers_.ticks();
-  const clock::time_point due = ticks.begin_of(deadline);
+  const clock::time_point due = ticks.begin_of_passed(deadline);
   expiry_report::handler_id handler = nullptr;
   std::chrono::nanoseconds rounding{};
   if (!post_delivery::owns(t)) {

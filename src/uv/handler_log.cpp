@@ -49,7 +49,7 @@ inline void handler_log::end_handler(clock::time_point now) noexcept {
 }
 
 void handler_log::end() noexcept {
-  if (unsettled_count_ != 0 || lateness_.handler_runs()) keep({clock_.now(), nullptr, {}, {}, false});
+  if (unsettled_count_ != 0 || lateness_.handler_runs()) keep(nullptr, {}, {}, false);
 }
 
 [[gnu::cold]] void handler_log::settle() noexcept {

@@ -70,7 +70,7 @@ class TICKWHEEL_API handler_log {
   /// A handler is called, and the one before it, if any, has returned. The parameters are those of
   /// `lateness_account::begin_handler`.
   void begin(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding) noexcept {
-    keep({clock_.now(), which, due, rounding, true});
+    keep(which, due, rounding, true);
   }
 
   /// The handler that has begun last is known as `which` from now on.
@@ -125,9 +125,16 @@ class TICKWHEEL_API handler_log {
     bool begins;
   };
 
-  void keep(const moment& m) noexcept {
+  // Each field is written where it stays. A moment that is made elsewhere and copied in wider pieces waits in the processor until
+  // all stores before it are done, and those of the wheel often miss the cache.
+  void keep(handler_id which, clock::time_point due, std::chrono::nanoseconds rounding, bool begins) noexcept {
     require(unsettled_count_ < capacity, too_many);
-    unsettled_[unsettled_count_++] = m;
+    moment& m = unsettled_[unsettled_count_++];
+    m.at = clock_.now();
+    m.which = which;
+    m.due = due;
+    m.rounding = rounding;
+    m.begins = begins;
   }
   void record_stretch(clock::time_point now) noexcept;
   void record_unsettled() noexcept;

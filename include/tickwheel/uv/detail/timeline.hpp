@@ -33,6 +33,11 @@ class timeline {
   /// Returns the tick that is running at `when`, or 0 for a time before the origin.
   tick floor(time_point when) const noexcept { return ticks_between(origin_, when); }
 
+  /// Returns when `t` began. Requires: that is a time_point, as of any tick that has passed.
+  time_point begin_of_passed(tick t) const noexcept {
+    return origin_ + std::chrono::nanoseconds{static_cast<std::int64_t>(t << length_.shift())};
+  }
+
   /// Returns when `t` begins. Saturates at time_point::max().
   time_point begin_of(tick t) const noexcept { return add_saturating(origin_, length_.begin_of(t)); }
 
