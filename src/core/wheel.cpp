@@ -44,18 +44,17 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
   clear([](wheel_entry&) noexcept {});
 }
 
-// Takes an entry out of its slot, if it is in one, and links it.
-bool wheel::place(wheel_entry& e, tick deadline) noexcept {
-  if (deadline + 1 <= earliest_) [[unlikely]]
-    return arm_in_range(e, deadline);
-  if (e.visit_ != never) e.link_.unlink();
-  return link(e, deadline, deadline - earliest_);
-}
-
 // Arms `e` for the deadline that can be given and is nearest to `deadline`.
 [[gnu::cold]] bool wheel::arm_in_range(wheel_entry& e, tick deadline) noexcept {
-  deadline = std::clamp(deadline, earliest_, last_tick);
-  return !arm_in_place(e, deadline) && place(e, deadline);
+  e.deadline_ = deadline = std::clamp(deadline, earliest_, last_tick);
+  const tick ahead = deadline - earliest_;
+  return e.visit_ - earliest_ > ahead && relink(e, deadline, ahead);
+}
+
+// Takes an entry out of its slot, if it is in one, and links it.
+bool wheel::relink(wheel_entry& e, tick deadline, tick ahead) noexcept {
+  if (e.visit_ != never) e.link_.unlink();
+  return link(e, deadline, ahead);
 }
 
 // Links `e`, which is due `ahead` ticks after `earliest_`. Returns true if `next_expiry()` may have become earlier. The

@@ -89,12 +89,6 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
   return 0;
 }
 
-int armed_timers::place_beside_others(wheel_entry& entry, tick deadline) noexcept {
-  if (wheel_->place(entry, deadline)) [[unlikely]]
-    wake_sooner();
-  return 0;
-}
-
 [[gnu::noinline]] void armed_timers::place(wheel_entry& entry, tick deadline, const void* caller) noexcept {
   trace_arm(entry, deadline, caller);
   wheel_->arm(entry, deadline);

@@ -98,28 +98,24 @@ class TICKWHEEL_API wheel {
   /// O(1), allocates nothing. Moving an armed entry later writes only to the entry.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
     const std::uint64_t arms_before = arms_;
-    const bool sooner = !arm_in_place(entry, deadline) && place(entry, deadline);
+    const bool sooner = arm_beside_others(entry, deadline);
     // checked last, so that it costs nothing if the caller ignores the result
     return sooner || (arms_ != arms_before && armed() == 1);
   }
 
-  /// Does the first part of `arm`. Returns true if the entry is armed and stays where it is linked, so that nothing is
-  /// left to do. Otherwise the caller must call `place` next. In two parts a caller needs no stack for the first one.
-  bool arm_in_place(wheel_entry& entry, tick deadline) noexcept {
+  /// Same as `arm`, but may return false if `entry` becomes the only armed one. Saves a few instructions.
+  bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
+    if (!entry.armed()) ++arms_;
     const tick earliest = earliest_;
     // Both a deadline before `earliest` and `never`, for which the sum wraps.
     if (deadline + 1 <= earliest) [[unlikely]]
-      return false;
-    if (!entry.armed()) ++arms_;
+      return arm_in_range(entry, deadline);
+    const tick ahead = deadline - earliest;
     entry.deadline_ = deadline;
     // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never. For a
     // cancelled entry whose visit time has passed, the difference wraps to a large number. Both are placed.
-    return entry.visit_ - earliest <= deadline - earliest;
+    return entry.visit_ - earliest > ahead && relink(entry, deadline, ahead);
   }
-
-  /// Does the second part of `arm`, after `arm_in_place` returned false for the same deadline. Returns the same as
-  /// `arm`, but may return false if `entry` becomes the only armed one.
-  TICKWHEEL_CALLED_OFTEN bool place(wheel_entry& entry, tick deadline) noexcept;
 
   /// Disarms `entry`. Returns true if it was armed. Requires: it is in no other wheel. Its callback does not run until
   /// it is armed again, even if the running pass had already reached it. O(1): writes the entry and a counter. The
@@ -274,6 +270,7 @@ class TICKWHEEL_API wheel {
   void set_cursor(tick cursor, tick now) noexcept { coarse_begin_ = coarse_from_ - (now - cursor); }
 
   bool arm_in_range(wheel_entry&, tick deadline) noexcept;
+  TICKWHEEL_CALLED_OFTEN bool relink(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link(wheel_entry&, tick deadline, tick ahead) noexcept;
   bool link_coarse(wheel_entry&, tick deadline, coarse_slot&) noexcept;
   bool link_far(wheel_entry&, tick deadline) noexcept;

@@ -94,9 +94,9 @@ class TICKWHEEL_API armed_timers {
     // in this order: moving an armed timer then reads no count
     if (!entry.armed() && alive_.is_to_check_arm(*wheel_)) [[unlikely]]
       return arm_slow_path(entry, deadline);
-    if (wheel_->arm_in_place(entry, deadline)) [[likely]]
-      return 0;
-    return place_beside_others(entry, deadline);
+    if (wheel_->arm_beside_others(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
+      wake_sooner();
+    return 0;
   }
   /// Arms a timer that is armed, or has just expired, before its handler is called. It cannot be refused, so more than `max_armed`
   /// may be armed meanwhile. Requires: open.
@@ -138,8 +138,6 @@ class TICKWHEEL_API armed_timers {
   [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;  // as `arm_tick`, for any timer in any state
   [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
   [[nodiscard]] int admit(wheel_entry&) noexcept;
-  // The rest of `arm_tick`, after `wheel::arm_in_place`. The first timer that is armed takes the slow path.
-  TICKWHEEL_CALLED_OFTEN int place_beside_others(wheel_entry&, tick deadline) noexcept;
   void place(wheel_entry&, tick deadline, const void* caller) noexcept;  // arms one that was admitted
   void trace_arm(wheel_entry&, tick deadline, const void* caller) const noexcept;
   void skip_idle_time() noexcept;
