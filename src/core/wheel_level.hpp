@@ -139,13 +139,22 @@ struct alignas(cache_line) wheel_level {
   /// if that slot may have to be started before the next one. The caller must then call `bring_forward`.
   bool link(wheel_entry& e, tick place) noexcept { return link(slot_of(place), e, place); }
 
-  /// Same as `link`, to `s`, the slot for `place`.
+  /// Same as `link`, to `s`, the slot for `place`. A sparse slot is visited when its first entry is due.
   bool link(slot& s, wheel_entry& e, tick place) noexcept {
+    if (s.count >= sparse) [[unlikely]]
+      return link_to_crowd(s, e, place);
     if (s.count == 0) occupied.set(index_of(place));
-    // A sparse slot is visited when its first entry is due, and others when they begin, to move down.
-    const tick span_of_visit = s.count < sparse ? ~tick{0} : span_bits;
-    const tick visit = place & span_of_visit;
-    s.first_visit = std::min(s.first_visit, place) & span_of_visit;
+    s.first_visit = std::min(s.first_visit, place);
+    e.visit_ = place;
+    s.chains[0].push_back(e);
+    ++s.count;
+    return place < cutoff;
+  }
+
+  /// Same as `link`, to a slot that is not sparse with `e`. It is visited when it begins, to move its entries down.
+  bool link_to_crowd(slot& s, wheel_entry& e, tick place) noexcept {
+    s.first_visit = begin_of_span(std::min(s.first_visit, place));
+    const tick visit = begin_of_span(place);
     add(s, e, visit);
     return visit < cutoff;
   }

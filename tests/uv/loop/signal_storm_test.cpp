@@ -1,8 +1,8 @@
 // A thousand signals per second, whose handler does nothing and restarts no call, on whatever thread they meet: nothing is
 // early, nothing is lost. (Timers without signals: never_early in loop_time_test.)
+#include "../support/signal_storm.hpp"
 #include "../support/live_test.hpp"
 #include "../support/remote_checks.hpp"
-#include "../support/signal_storm.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
