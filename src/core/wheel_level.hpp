@@ -142,7 +142,7 @@ struct alignas(cache_line) wheel_level {
   /// Same as `link`, to `s`, the slot for `place`. A sparse slot is visited when its first entry is due.
   bool link(slot& s, wheel_entry& e, tick place) noexcept {
     if (s.count >= sparse) [[unlikely]]
-      return link_to_crowd(s, e, place);
+      return link_with_lead(s, e, place);
     if (s.count == 0) occupied.set(index_of(place));
     s.first_visit = std::min(s.first_visit, place);
     e.visit_ = place;
@@ -151,8 +151,8 @@ struct alignas(cache_line) wheel_level {
     return place < cutoff;
   }
 
-  /// Same as `link`, to a slot that is not sparse with `e`. It is visited when it begins, to move its entries down.
-  bool link_to_crowd(slot& s, wheel_entry& e, tick place) noexcept {
+  /// Same as `link`, to a slot that is not sparse with `e`. It has a lead, and is visited when it begins, to move down.
+  bool link_with_lead(slot& s, wheel_entry& e, tick place) noexcept {
     s.first_visit = begin_of_span(std::min(s.first_visit, place));
     const tick visit = begin_of_span(place);
     add(s, e, visit);

@@ -66,7 +66,7 @@ TEST(pace, keeps_few_timers_before_a_crowd_on_time) {
       probes some{timers, few};
       const tick lead = std::min<tick>(count / 64, width);
       // the last one that is armed is neither the first nor the last that is due
-      const auto due = [&](std::size_t i) {
+      const auto due = [&, width = width](std::size_t i) {
         return 8 * width - lead * (i % 2 != 0 ? i / 2 + 1 : few - i / 2) / (few + 1);
       };
       for (std::size_t i = 0; i < few; ++i) timers.arm(some[i], due(i));
