@@ -152,7 +152,7 @@ struct alignas(cache_line) wheel_level {
   }
 
   /// Same as `link`, to a slot that is not sparse with `e`. It has a lead, and is visited when it begins, to move down.
-  bool link_with_lead(slot& s, wheel_entry& e, tick place) noexcept {
+  bool link_with_lead(slot& s, wheel_entry& e, tick place) const noexcept {
     s.first_visit = begin_of_span(std::min(s.first_visit, place));
     const tick visit = begin_of_span(place);
     add(s, e, visit);
