@@ -80,7 +80,7 @@ TEST(pace, keeps_few_timers_before_a_crowd_on_time) {
     }
 }
 
-// What the work bound leaves of a sparse slot is visited by the next calls.
+// The next calls visit the entries of a sparse slot that the work bound has left over.
 TEST(pace, moves_no_more_entries_of_a_sparse_slot_than_the_work_bound_allows) {
   for (const std::size_t work : {1U, 2U, 7U}) {
     SCOPED_TRACE(work);

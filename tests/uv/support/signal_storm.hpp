@@ -23,8 +23,8 @@ class signal_storm {
   ~signal_storm() {
     const itimerval calm{};
     setitimer(ITIMER_REAL, &calm, nullptr);
-    // One may be on its way, and would end the process where nobody handles it. To ignore it drops it. valgrind, which keeps
-    // signals back, needs the pause.
+    // One may be on its way, and would end the process where nobody handles it. The system drops it while it is ignored.
+    // valgrind keeps signals back, and needs the pause.
     std::signal(SIGALRM, SIG_IGN);
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
     sigaction(SIGALRM, &before_, nullptr);
