@@ -201,7 +201,9 @@ inline detail::armed_timers* timer::timers_of_plain() const noexcept {
   return &reinterpret_cast<timer_service*>(address)->timers();  // NOLINT(performance-no-int-to-ptr): a service's
 }
 
+/// @cond post_delivery is a detail
 inline bool detail::post_delivery::owns(const timer& t) noexcept { return t.is_remote(); }
+/// @endcond
 
 inline void timer::set_ref(bool on) noexcept {
   if (has_ref() == on) return;
