@@ -3,6 +3,7 @@
 #include "hierarchy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tickwheel {
 
@@ -12,11 +13,14 @@ namespace tickwheel {
 // The running advance. It lives on the stack, so that it outlives a wheel that a callback destroys.
 struct wheel::pass {
   tick now;
-  tick cursor;  // the slot that is being visited
-  std::size_t work;
+  tick cursor;                // the slot that is being visited
+  std::size_t work;           // visits that may follow
+  std::size_t work_left = 0;  // visits that may not follow, because the pass was stopped
   std::size_t ran = 0;
   bool cancelled = false;  // a callback cleared or destroyed the wheel
   bool destroyed = false;  // a callback destroyed the wheel: do not touch it
+
+  std::size_t unused_work() const noexcept { return work + work_left; }
 };
 
 namespace {
@@ -144,26 +148,26 @@ inline bool wheel::expect_visit(tick start_by) noexcept {
   return sooner || expiry_is_bound_;
 }
 
-advance_result wheel::run_pass(tick now, std::size_t work) noexcept {
+advance_result wheel::run_pass(tick now, std::size_t work, std::size_t* unused) noexcept {
   detail::require(pass_ == nullptr, "wheel::advance was called from a callback of the same wheel");
   const tick from = cursor();
   if (now < earliest_ || now >= last_tick) [[unlikely]]
-    return run_pass_at_rest(now, work);
+    return run_pass_at_rest(now, work, unused);
   earliest_ = now + 1;
-  return run_pass_from<false>(from, now, work);
+  return run_pass_from<false>(from, now, work, unused);
 }
 
 // Time stands still, or ends.
-[[gnu::cold]] advance_result wheel::run_pass_at_rest(tick now, std::size_t work) noexcept {
+[[gnu::cold]] advance_result wheel::run_pass_at_rest(tick now, std::size_t work, std::size_t* unused) noexcept {
   const tick from = cursor();
   now = std::max(this->now(), std::min(now, last_tick));
   set_now(now);
-  return run_pass_from<true>(from, now, work);
+  return run_pass_from<true>(from, now, work, unused);
 }
 
 // Without `may_end` time does not reach its end.
 template <bool may_end>
-inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work) noexcept {
+inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work, std::size_t* unused) noexcept {
   set_cursor(from, now);
   if (armed() == 0) {
     skip_idle_time();
@@ -172,6 +176,15 @@ inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work
   }
 
   pass running{.now = now, .cursor = from, .work = work};
+  const bool done = visit_all<may_end>(running);
+  if (unused != nullptr) *unused = running.unused_work();
+  return {running.ran, done};
+}
+
+// Returns true if nothing due is left.
+template <bool may_end>
+inline bool wheel::visit_all(pass& running) noexcept {
+  const tick now = running.now;
   pass_ = &running;
   expiry_ = now;
   hierarchy& levels = *levels_;
@@ -191,28 +204,28 @@ inline advance_result wheel::run_pass_from(tick from, tick now, std::size_t work
 
   if (next <= now) {
     set_expiry(next);
-    return {running.ran, false};
+    return false;
   }
   // as `set_expiry`, with what is known here
   coarse_begin_ = coarse_from_;
   expiry_ = may_end && at_end_of_time_ ? last_tick - 1 : std::min(next, last_tick);
   expiry_is_bound_ = geometry_.slots > pace.look_ahead;
-  return {running.ran, true};
+  return true;
 }
 
 // Ends a pass that must be continued by another call.
-[[gnu::cold]] advance_result wheel::end_cut_short(const pass& running) noexcept {
+[[gnu::cold]] bool wheel::end_cut_short(const pass& running) noexcept {
   if (running.cancelled) return end_cancelled(running);
   pass_ = nullptr;
   set_expiry(0);
-  return {running.ran, false};
+  return false;
 }
 
-[[gnu::cold]] advance_result wheel::end_cancelled(const pass& running) noexcept {
-  if (running.destroyed) return {running.ran, true};
+[[gnu::cold]] bool wheel::end_cancelled(const pass& running) noexcept {
+  if (running.destroyed) return true;
   pass_ = nullptr;
   set_expiry(levels_->expiry());
-  return {running.ran, armed() == 0 || expiry_ > running.now};
+  return armed() == 0 || expiry_ > running.now;
 }
 
 // Visits the slots whose time has come. Stops when the work bound is reached or a callback cancels the pass. Returns
@@ -261,14 +274,14 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   chain& slot = level.slot_at(cursor);
   if (may_end && cursor == last_tick) [[unlikely]]
     return visit_end_of_time(running);
-  const std::size_t granted = running.work;
+  const std::size_t granted = running.unused_work();
   if (slot.empty()) [[unlikely]] {  // its entries were destroyed or moved
-    if (granted == 0) return false;
+    if (running.work == 0) return false;
     --running.work;
   } else {
     bool back = false;
     do {
-      if (running.work == 0) return end_cut_visit(cursor, granted);
+      if (running.work == 0) return end_cut_visit(running, granted);
       --running.work;
       wheel_entry& e = back ? slot.take_back() : slot.take_front();
       back = !back;
@@ -297,11 +310,12 @@ inline bool wheel::visit_finest(pass& running) noexcept {
   return true;
 }
 
-// The work bound was reached after `visits` visits to the finest slot of `cursor`. The rest of a crowd moves to the
-// backlog, so that it does not delay later slots. Returns false, as the other visits do.
-[[gnu::cold]] bool wheel::end_cut_visit(tick cursor, std::size_t visits) noexcept {
+// The work bound ended a visit to the finest slot of the cursor. `granted` visits were left when it began. The rest of a
+// crowd moves to the backlog, so that it does not delay later slots. Returns false, as the other visits do.
+[[gnu::cold]] bool wheel::end_cut_visit(const pass& running, std::size_t granted) noexcept {
   finest_level& level = levels_->finest;
-  if (levels_->left_over.record_cut(cursor, visits) >= pace.crowd) {
+  const tick cursor = running.cursor;
+  if (levels_->left_over.record_cut(cursor, granted - running.unused_work()) >= pace.crowd) {
     levels_->left_over.add(level.slot_at(cursor), cursor);
     level.end_visit(cursor);
   }
@@ -363,45 +377,52 @@ bool wheel::visit_sparse(wheel_level& level, pass& running) noexcept {
 bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   wheel_level::emptying_slot& from = level.emptying;
   const std::size_t step = from.begin_step(running.now);
-  const std::size_t granted = std::min(step, running.work);
-  const std::size_t work = running.work;
-  const bool dry = take_from(from, granted, running);
+  const std::size_t unused = running.unused_work();
+  const bool dry = take_from(from, std::min(step, running.work), running);
   if (running.cancelled) return false;
-  if (running.work == work) --running.work;  // a slot without entries counts as one visit
-  from.left -= std::min(from.left, work - running.work);
+  if (running.unused_work() == unused) --running.work;  // a slot without entries counts as one visit
+  const std::size_t visits = unused - running.unused_work();
+  from.left -= std::min(from.left, visits);
 
-  bool bound_reached = false;
+  const bool bound_reached = !dry && visits != step;
   if (dry) {
     level.end_emptying();
-  } else if (granted == step) {
+  } else if (bound_reached) {
+    end_cut_step(level, running.now);
+  } else {
     from.in_step = false;
     from.due = from.due_by_pace();
-  } else {
-    bound_reached = true;
-    if (from.at <= running.now && from.left >= pace.crowd) {  // no slot may wait for it
-      for (chain& entries : from.chains)
-        if (!entries.empty()) levels_->left_over.add(entries, from.at);
-      level.end_emptying();
-    } else {
-      from.due = std::min(from.due_by_pace(), running.now);  // the step must be finished
-    }
   }
   level.update_start_by();
   levels_->find_next_coarse();
   return !bound_reached;
 }
 
+// The work bound ended a step before its end. No slot may wait for the rest of a crowd whose time has come.
+[[gnu::cold]] void wheel::end_cut_step(wheel_level& level, tick now) noexcept {
+  wheel_level::emptying_slot& from = level.emptying;
+  if (from.at > now || from.left < pace.crowd) {
+    from.due = std::min(from.due_by_pace(), now);
+    return;
+  }
+  for (chain& entries : from.chains)
+    if (!entries.empty()) levels_->left_over.add(entries, from.at);
+  level.end_emptying();
+}
+
 // Takes up to `granted` entries and counts them as work. Returns true if none is left. After a callback has cancelled
-// the pass, the caller must not touch `from`.
+// the pass, the caller must not touch `from`. Requires: the work bound allows so many.
 bool wheel::take_from(chain_group& from, std::size_t granted, pass& running) noexcept {
-  std::size_t left = granted;
   // until the first due entry; from then on each entry is unlinked before its callback, which may destroy the others
-  left -= from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
-  chain* next = nullptr;
-  for (; (next = from.next_chain()) != nullptr && left != 0; --left)
+  const std::size_t moved = from.take_until_due(granted, running.now, [&](wheel_entry& e) noexcept { move(e); });
+  running.work -= moved;
+  for (std::size_t left = granted - moved;; --left) {
+    chain* const next = from.next_chain();
+    if (next == nullptr) return true;
+    if (left == 0 || running.work == 0) return false;
+    --running.work;
     if (!take(next->take_front(), running)) return false;
-  running.work -= granted - left;
-  return next == nullptr;
+  }
 }
 
 // Visits one entry. Returns false if its callback cancelled the pass.
@@ -460,7 +481,8 @@ advance_result wheel::run_immediates(tick now, std::size_t work) noexcept {
   immediates& immediate_entries = levels_->immediate_entries;
   pass running{.now = now, .cursor = cursor(), .work = work};
   pass_ = &running;
-  for (; immediate_entries.has_ready() && running.work != 0; --running.work) {
+  while (immediate_entries.has_ready() && running.work != 0) {
+    --running.work;
     wheel_entry& e = immediate_entries.take();
     if (!e.armed()) continue;
     ++running.ran;
@@ -518,6 +540,11 @@ void wheel::find_start_by() noexcept {
 
 void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
 
+void wheel::stop_pass() noexcept {
+  detail::require(pass_ != nullptr, "wheel::stop_pass was called while nothing runs");
+  pass_->work_left += std::exchange(pass_->work, 0);
+}
+
 // Unlinks entries until it has unlinked one that was armed, and returns that one. Returns null if no entry is linked
 // any more.
 [[gnu::cold]] wheel_entry* wheel::detach_one(position& from) noexcept {
@@ -567,8 +594,10 @@ void wheel::cancel_pass() noexcept { pass_->cancelled = true; }
   return levels_->left_over.empty() ? cursor() : std::min(cursor(), levels_->left_over.since);
 }
 
-// The levels must also know the result: `link` leaves `expiry_` unchanged if the level has no earlier visit.
+// The levels must also know the result: `link` leaves `expiry_` unchanged if the level has no earlier visit. In a pass the
+// bound stays one, because the end of the pass sets it.
 void wheel::refine_expiry() const noexcept {
+  if (pass_ != nullptr) return;
   if (!levels_->know_next()) levels_->find_start_by(cursor(), wheel_level::unlimited_slots);
   note_expiry(levels_->expiry());
   expiry_is_bound_ = false;

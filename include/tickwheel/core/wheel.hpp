@@ -163,8 +163,16 @@ class TICKWHEEL_API wheel {
       earliest_ = after;
       return {0, true};
     }
-    return run_pass(now, work);
+    return run_pass(now, work, nullptr);
   }
+
+  /// Same as `advance`, and takes off `work` the visits that it has made. Nothing is taken off while nothing is armed. `work`
+  /// must outlive the call, also if a callback destroys the wheel.
+  advance_result advance_within(tick now, std::size_t& work) noexcept { return run_pass(now, work, &work); }
+
+  /// Ends the running `advance` or `run_immediates` as if its work bound was reached: after the callback that runs, or that
+  /// the `on_fire` hook is told of. O(1). Requires: called from a callback or from that hook (checked).
+  void stop_pass() noexcept;
 
   /// If nothing is armed, drops up to `work` cancelled entries that are still linked, or slots that all their entries
   /// left. Does nothing if an entry is armed, or in a callback. Calling it is optional, because later visits drop the
@@ -211,7 +219,7 @@ class TICKWHEEL_API wheel {
   const log_histogram& lateness() const noexcept { return lateness_; }
 
   /// Sets a hook that is called just before each callback, when the entry is no longer armed. Null removes it. The hook
-  /// must not touch the wheel.
+  /// must not touch the wheel, but may call `stop_pass`.
   void on_fire(fire_hook hook, void* context) noexcept {
     fire_hook_ = hook;
     fire_context_ = context;
@@ -279,22 +287,26 @@ class TICKWHEEL_API wheel {
   bool visit_crowds(wheel_level& crowds, tick cursor) noexcept;
   bool bring_forward(wheel_level& level, const wheel_entry&) noexcept;
   bool expect_visit(tick start_by) noexcept;
-  advance_result run_pass(tick now, std::size_t work) noexcept;
-  advance_result run_pass_at_rest(tick now, std::size_t work) noexcept;
+  advance_result run_pass(tick now, std::size_t work, std::size_t* unused) noexcept;
+  advance_result run_pass_at_rest(tick now, std::size_t work, std::size_t* unused) noexcept;
   template <bool may_end>
-  [[gnu::always_inline]] advance_result run_pass_from(tick from, tick now, std::size_t work) noexcept;
-  advance_result end_cancelled(const pass& running) noexcept;
-  advance_result end_cut_short(const pass& running) noexcept;
+  [[gnu::always_inline]] advance_result run_pass_from(tick from, tick now, std::size_t work,
+                                                      std::size_t* unused) noexcept;
+  template <bool may_end>
+  [[gnu::always_inline]] bool visit_all(pass& running) noexcept;
+  bool end_cancelled(const pass& running) noexcept;
+  bool end_cut_short(const pass& running) noexcept;
   template <bool may_end>
   tick visit_slots(pass& running) noexcept;
   bool visit_backlog(pass& running) noexcept;
   template <bool may_end>
   bool visit_finest(pass& running) noexcept;
   bool visit_end_of_time(pass& running) noexcept;
-  bool end_cut_visit(tick cursor, std::size_t visits) noexcept;
+  bool end_cut_visit(const pass& running, std::size_t granted) noexcept;
   bool visit_coarse(wheel_level& level, pass& running) noexcept;
   bool visit_sparse(wheel_level& level, pass& running) noexcept;
   bool empty_further(wheel_level& level, pass& running) noexcept;
+  void end_cut_step(wheel_level& level, tick now) noexcept;
   bool take_from(chain_group& from, std::size_t granted, pass& running) noexcept;
   bool take(wheel_entry&, pass& running) noexcept;
   void move(wheel_entry&) noexcept;

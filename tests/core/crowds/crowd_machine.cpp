@@ -75,6 +75,9 @@ class crowd_machine : private dice, private compared_wheel {
     return std::move(result_);
   }
 
+  using compared_wheel::repeat;
+  std::vector<std::size_t> bounds() const { return bounds_; }
+
  private:
   // A few timers in the slot before, or in this round while the crowd is in the next, and others.
   enum class crowd { behind_few, of_next_round, of_neighbours, of_rounds };
@@ -188,6 +191,8 @@ class crowd_machine : private dice, private compared_wheel {
       wheel_.sweep(4);
     else if (kind == 10 && one_in(100))
       clear();
+    else if (kind == 11 && !punctual_)
+      stop();
     ask();
   }
 
@@ -210,6 +215,18 @@ class crowd_machine : private dice, private compared_wheel {
 
 }  // namespace
 
-comparison run_crowd(std::uint64_t seed, std::uint64_t operations) { return crowd_machine{seed}.run(operations); }
+comparison run_crowd(std::uint64_t seed, std::uint64_t operations) {
+  crowd_machine machine{seed};
+  comparison result = machine.run(operations);
+  if (result.mismatch) return result;
+  crowd_machine without_stops{seed};
+  without_stops.repeat(machine.bounds());
+  comparison again = without_stops.run(operations);
+  if (!again.mismatch && (again.order != result.order || again.fired != result.fired))
+    again.mismatch = "a pass that a callback stopped is not the same as one whose work bound was reached there";
+  result.operations += again.operations;
+  result.mismatch = std::move(again.mismatch);
+  return result;
+}
 
 }  // namespace tickwheel::test

@@ -47,6 +47,17 @@ TEST_F(backlog, cut_by_small_bounds_does_not_delay_a_slot) {
   EXPECT_LE(calls_until_fired(timers, next, due + 1, small), 2 * work / small + 2);
 }
 
+// It was not visited at all, so it is no crowd.
+TEST_F(backlog, does_not_get_a_slot_because_a_callback_before_it_stopped) {
+  all.arm(5000);
+  timers.advance(7000, work + 76);  // late: the rest is in all chains of the backlog
+  probe stopper{timers, [&](probe&) { timers.stop_pass(); }};
+  timers.arm(stopper, 7001);
+  timers.arm(next, 7002);
+  calls_until_fired(timers, stopper, 7002, 256);
+  EXPECT_LE(calls_until_fired(timers, next, 7002, 256), 2U);
+}
+
 // Whether the slots or the crowd come first in the call that ends the crowd depends on how many timers it has.
 TEST_F(backlog, knows_a_timer_armed_by_its_last_callback) {
   for (const std::size_t size : {3 * work, 3 * work + 1}) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tickwheel::test {
@@ -20,6 +21,7 @@ namespace tickwheel::test {
 struct comparison {
   std::uint64_t operations = 0;         ///< those of callbacks included
   std::uint64_t fired = 0;              ///< callbacks that ran
+  std::uint64_t order = 0;              ///< a hash of which ran, in which order, and in which operation
   std::optional<std::string> mismatch;  ///< the first difference between the wheel and the model
 };
 
@@ -89,19 +91,41 @@ class compared_wheel {
     ++pass_;
     in_pass_ = true;
     ran_ = 0;
+    stopped_ = false;
     const tick before = wheel_.now();
-    const advance_result done = wheel_.advance(to, work);
+    if (repeats_) work = bounds_[advances_];
+    std::size_t left = work;
+    const advance_result done = wheel_.advance_within(to, left);
     in_pass_ = false;
+    if (!repeats_) bounds_.push_back(stopped_ ? work - left : work);
+    ++advances_;
     if (result_.mismatch) return;
 
     const tick now = wheel_.now();
     if (now != std::max(before, std::min(to, last_tick))) disagree("now() is not what advance was told");
     if (done.ran != ran_) disagree("advance counted other callbacks than ran");
-    if (done.ran > work) disagree("advance did more than its work bound");
+    if (left > work || done.ran > work - left) disagree("advance did more than its work bound");
     if (now == last_tick) return;  // what callbacks arm at the end of time is due at once, and left for the next call
     if (done.done && model_.earliest() <= now) disagree("done, but something is due");
-    if (work == wheel::npos && !done.done) disagree("not done, with unlimited work");
+    if (!done.done && left != 0 && !stopped_) disagree("not done, though its work bound was not reached");
   }
+
+  // in a callback
+  void stop() {
+    ++result_.operations;
+    if (repeats_) return;
+    wheel_.stop_pass();
+    stopped_ = true;
+  }
+
+  // Carries out the operations of a run that is over, which had these bounds. No callback stops a pass.
+  void repeat(std::vector<std::size_t> bounds) noexcept {
+    bounds_ = std::move(bounds);
+    repeats_ = true;
+  }
+
+  // The bound of each advance: that of its visits. What a callback stopped was bounded by the visits it had made.
+  std::vector<std::size_t> bounds_;
 
   void check_next_expiry() {
     const tick next = wheel_.next_expiry();
@@ -152,8 +176,10 @@ class compared_wheel {
   };
 
   void check_fired(std::size_t place) noexcept {
+    if (stopped_) disagree("a callback ran after another had stopped the pass");
     ++ran_;
     ++result_.fired;
+    result_.order = (result_.order ^ (place + result_.operations)) * 0x9e3779b97f4a7c15;
     const tick now = wheel_.now();
     const tick deadline = model_.disarm(place);
     if (deadline == never) disagree("an entry fired that is not armed");
@@ -167,6 +193,9 @@ class compared_wheel {
   std::vector<std::unique_ptr<entry>> entries_;
   std::uint64_t pass_ = 1;
   std::size_t ran_ = 0;
+  bool stopped_ = false;  // a callback has stopped the pass
+  bool repeats_ = false;
+  std::size_t advances_ = 0;
 };
 
 }  // namespace tickwheel::test

@@ -97,6 +97,8 @@ class machine : private compared_wheel {
       cancel(code % places);
     else if (code < 224)
       replace(code % 2 == 0 ? place : code % places);
+    else if (code >= 240 && code < 255)
+      stop();
     else if (code == 255)
       clear();
   }

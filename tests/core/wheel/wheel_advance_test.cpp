@@ -62,6 +62,59 @@ TEST_P(advance, is_done_without_work_in_an_empty_tick) {
   EXPECT_TRUE(timers.advance(origin + 2, 0).done);
 }
 
+TEST_P(advance, ends_after_the_callback_that_stopped_it) {
+  int left = 3;
+  probes all{timers, 10, [&](probe&) {
+               if (--left == 0) timers.stop_pass();
+             }};
+  all.arm(origin + 1, delays);
+  const tick now = origin + delays.back() + 1;
+  EXPECT_EQ(timers.advance(now), cut_after(3U));
+  EXPECT_EQ(timers.now(), now);
+  EXPECT_EQ(timers.advance(now), ran(7U));
+}
+
+TEST_P(advance, ends_after_the_callback_at_which_the_hook_stopped_it) {
+  timers.on_fire([](void* of, wheel_entry&, tick) noexcept { static_cast<wheel*>(of)->stop_pass(); }, &timers);
+  probes all{timers, 10};
+  all.arm(origin + 1, delays);
+  const tick now = origin + delays.back() + 1;
+  std::size_t calls = 0;
+  for (advance_result result{0, false}; !result.done; ++calls) {
+    result = timers.advance(now);
+    ASSERT_LE(result.ran, 1U);
+  }
+  EXPECT_GE(calls, 10U);
+  EXPECT_EQ(all.fired_once(), 10U);
+}
+
+TEST_P(advance, takes_off_the_visits_it_has_made) {
+  probes all{timers, 10, [&](probe& p) {
+               if (&p == &all[6]) timers.stop_pass();
+             }};
+  all.arm(origin + 1);
+  timers.cancel(all[0]);
+  std::size_t work = 4;
+  EXPECT_FALSE(timers.advance_within(origin + 1, work).done);
+  EXPECT_EQ(work, 0U);
+  std::size_t visits = 4;
+  for (advance_result result{0, false}; !result.done; visits += 100 - work)
+    result = timers.advance_within(origin + 1, work = 100);
+  EXPECT_EQ(visits, 10U);
+  EXPECT_EQ(all.fired_once(), 9U);
+}
+
+TEST_P(advance, takes_no_visits_off_while_nothing_is_armed) {
+  std::size_t work = 100;
+  EXPECT_EQ(timers.advance_within(origin + 9, work), ran(0U));
+  EXPECT_EQ(work, 100U);
+}
+
+TEST(stop_pass_death_test, aborts_while_nothing_runs) {
+  wheel timers;
+  EXPECT_DEATH(timers.stop_pass(), "stop_pass was called while nothing runs");
+}
+
 TEST_P(advance, does_not_run_leftover_timers_that_were_cancelled) {
   begin_a_crowd();
   const std::size_t ran = fifty.fired();

@@ -45,6 +45,27 @@ TEST_F(immediates, run_in_order_of_arming) {
   EXPECT_TRUE(valid(timers));
 }
 
+TEST_F(immediates, end_after_the_one_that_stopped_them) {
+  one.then([&](probe&) { timers.stop_pass(); });
+  timers.arm_immediate(one, start);
+  arm_and_collect(other);
+  EXPECT_EQ(timers.run_immediates(start), cut_after(1U));
+  EXPECT_EQ(timers.run_immediates(start), ran(1U));
+  EXPECT_EQ(other.fired(), 1U);
+}
+
+TEST_F(immediates, may_ask_for_the_next_expiry_which_stays_known) {
+  timers.arm(other, start + 1000);
+  timers.advance(start + 1);
+  one.then([&](probe&) {
+    EXPECT_GT(timers.next_in_slots(), start + 1);
+    EXPECT_LE(timers.next_in_slots(), start + 1000);
+  });
+  arm_and_collect(one);
+  EXPECT_EQ(timers.run_immediates(start + 1), ran(1U));
+  EXPECT_GT(timers.next_expiry(), start + 1);
+}
+
 TEST_F(immediates, rearmed_for_later_leave_next_expiry_there) {
   timers.arm_immediate(one, start);
   timers.arm(one, start + 1000);
