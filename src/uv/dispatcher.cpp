@@ -20,16 +20,15 @@ namespace {
 // How many dead links an iteration drops from an otherwise idle wheel.
 constexpr std::size_t sweep_per_turn = 256;
 
-// At most so many visits pass between two clock reads. A clock read costs about as much as one visit.
-constexpr std::size_t longest_stride = handler_log::capacity;
+// At most so many visits pass between two clock reads. Moves between slots are short, and many in a row overlap their cache
+// misses.
+constexpr std::size_t visits_per_stretch = 256;
 
-// Returns how many visits pass until the next clock read. The last ones, `last` of them, took `took`. The next are four times as many, or
-// as many as may be expected to fit into what is `left` of the pass's time.
-std::size_t next_stride(std::size_t last, std::chrono::nanoseconds took, std::chrono::nanoseconds left) noexcept {
-  if (took <= left / 4) [[likely]]
-    return std::min(4 * last, longest_stride);
-  const auto fitting = static_cast<std::int64_t>(last) * left / took;
-  return static_cast<std::size_t>(std::clamp<std::int64_t>(fitting, 1, longest_stride));
+// Returns how many handlers fit into `left`, but at least one, if each takes as long as the last ones: `ran` of them took `took`.
+[[gnu::cold]] std::size_t handlers_that_fit(std::size_t ran, std::chrono::nanoseconds took,
+                                            std::chrono::nanoseconds left) noexcept {
+  const std::int64_t each = std::max<std::int64_t>(took.count() / static_cast<std::int64_t>(ran), 1);
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(left.count() / each, 1, handler_log::capacity));
 }
 
 }  // namespace
@@ -44,6 +43,7 @@ std::size_t next_stride(std::size_t last, std::chrono::nanoseconds took, std::ch
   work_per_pass_ = options.work_per_pass;
   time_per_pass_ = options.time_per_pass;
   stall_grace_ = options.stall_grace;
+  handlers_are_short_ = false;
   passes_ = carried_ = wakeups_ = stalls_ = 0;
   stalled_ = {};
   load_.open(timers_.time().stamp());
@@ -88,6 +88,8 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
     rounding = due - post_delivery::due_of(t);
   }
   self.begin_handler(handler, due, rounding);
+  if (self.log_.must_look_at_clock()) [[unlikely]]
+    self.timers_.entries().stop_pass();
 }
 
 // A service of the C interface has a hook of its own, so that the timers of others pay nothing for it.
@@ -251,28 +253,32 @@ bool dispatcher::find_next_turn() noexcept {
   return true;
 }
 
-// Does up to `visits`. Touches nothing once the binding has ended.
-void dispatcher::run_turn(std::size_t visits, clock::time_point stamp, const binding_watch& binding) noexcept {
+// Makes up to `visits`, and returns how many it has made. Stops when it is time to look at the clock. Touches nothing once the binding
+// has ended.
+std::size_t dispatcher::run_turn(std::size_t visits, clock::time_point stamp, const binding_watch& binding) noexcept {
   judged_at_ = next_turn_ == turn_of::slots ? verdict_.judged()
                                             : verdict_stamp::moment{stamp, timers_.time().less_stalls(stamp)};
   const tick present = timers_.ticks().floor(judged_at_.time);
   switch (next_turn_) {
     case turn_of::slots: {
-      const bool done = timers_.entries().advance(present, visits).done;
+      std::size_t left = visits;
+      const bool done = timers_.entries().advance_within(present, left).done;
       if (!binding.ended()) judging_ = !done;
-      return;
+      return visits - left;
     }
     case turn_of::posts:
       return posts_.deliver(visits, verdict_.waits_for_input() ? verdict_.judged().time : stamp, stamp, binding);
     case turn_of::immediates: {
       running_immediates_ = true;
-      const bool done = timers_.entries().run_immediates(present, visits).done;
-      if (binding.ended()) return;
+      visits = std::min(visits, log_.handlers_left());
+      const auto [ran, done] = timers_.entries().run_immediates(present, visits);
+      if (binding.ended()) break;
       running_immediates_ = false;
       immediates_left_ = !done;
-      return;
+      return done ? ran : visits;
     }
   }
+  return visits;
 }
 
 // If a pass is cut, the next one begins with another turn, because with a work bound of one there is only one turn per pass.
@@ -295,13 +301,14 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.ticks().floor(stamp), 0);
   bool left = find_next_turn();
   const turn_of first = next_turn_;
-  std::size_t stride = 1;  // visits until the next clock read: one at first, because handlers may be slow
+  // Until the next clock read. One at first, unless the last ones of the pass before were short: all may be slow.
+  std::size_t handlers = handlers_are_short_ ? handler_log::capacity : 1;
   for (std::size_t work = work_per_pass_; left;) {
-    const std::size_t visits = std::min(work, stride);
     const clock::time_point began = now;
-    log_.begin_stretch(began, visits);
-    run_turn(visits, stamp, binding);
+    log_.begin_stretch(began, handlers, (stop - began) / 2);
+    const std::size_t visits = run_turn(std::min(work, visits_per_stretch), stamp, binding);
     if (binding.ended()) return;
+    const std::size_t ran = handlers - log_.handlers_left();
     now = source.now();
     end_handlers(now);
     if (log_.has_untold()) {
@@ -312,7 +319,10 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
       now = told;
     }
     work -= visits;
-    stride = next_stride(stride, now - began, stop - now);
+    if (ran != 0) {
+      handlers_are_short_ = now - began <= (stop - now) / std::int64_t{handler_log::capacity};
+      handlers = handlers_are_short_ ? handler_log::capacity : handlers_that_fit(ran, now - began, stop - now);
+    }
     next_turn_ = following(next_turn_);
     left = find_next_turn();
     if (work == 0 || now >= stop) break;

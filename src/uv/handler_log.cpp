@@ -2,6 +2,8 @@
 
 #include "binding_watch.hpp"
 
+#include <tickwheel/core/detail/nanoseconds.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -48,9 +50,7 @@ inline void handler_log::end_handler(clock::time_point now) noexcept {
     lateness_.take_back();
 }
 
-void handler_log::end() noexcept {
-  if (unsettled_count_ != 0 || lateness_.handler_runs()) keep(nullptr, {}, {}, false);
-}
+void handler_log::end() noexcept { keep(nullptr, {}, {}, false); }
 
 [[gnu::cold]] void handler_log::settle() noexcept {
   if (unsettled_count_ == 0) return;
@@ -86,7 +86,7 @@ void handler_log::record_unsettled() noexcept {
     if (counts_all_) {
       ++of.calls;
       of.time += took;
-      of.late += lateness_.late();
+      of.late = add_saturating(of.late, lateness_.late());
     }
     if (slow) {
       ++of.slow_calls;

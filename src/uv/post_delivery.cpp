@@ -82,17 +82,20 @@ void post_delivery::take() noexcept {
   taken_.append(queue_->take_all());
 }
 
-void post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
-                            const binding_watch& binding) noexcept {
+std::size_t post_delivery::deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
+                                   const binding_watch& binding) noexcept {
   const std::size_t handler_at = handler_at_;  // read once
-  for (; visits != 0; --visits) {
+  std::size_t made = 0;
+  while (made != visits) {
     inbox_link* const link = taken_.pop();
     if (link == nullptr) break;
+    ++made;
     if (link == batch_end_) batch_end_ = nullptr;
     if (taken_.front() != nullptr) __builtin_prefetch(posted_operation::of(*taken_.front()).waiting, 1);
     posted_operation& posted = posted_operation::of(*link);
-    if (deliver(posted, as_of, stamp, handler_at) && binding.ended()) return;
+    if (deliver(posted, as_of, stamp, handler_at) && (binding.ended() || log_.must_look_at_clock())) break;
   }
+  return made;
 }
 
 // Returns true if it has called the callable or its destructor, which may do anything.

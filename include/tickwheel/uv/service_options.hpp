@@ -63,8 +63,9 @@ struct service_options {
   /// Counts all calls of each handler in `service_stats::handlers`, not only slow ones. Each call then costs a look-up in a table.
   bool count_handlers = false;
 
-  /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Checked after 1, 4 and 16 visits,
-  /// later after every 32, and sooner if so many would not fit into the time. Must be positive.
+  /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Handlers that all take equally long
+  /// exceed it by less than one of them. A handler that takes longer than those before it is noticed when the next one begins,
+  /// which still runs. The clock is read after at most 32 handlers. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 
   /// The handle that wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of about 2^16 ns. On an

@@ -49,11 +49,51 @@ TEST(counted_stretch, clock_that_goes_back_counts_nothing) {
   EXPECT_EQ(stretch_of(-1ms, 5'000, 9'000).time_of(7'000), start);
 }
 
+constexpr std::uint64_t as_good_as_never = std::uint64_t{1} << 62;
+
+TEST(counted_stretch, tells_by_the_stretch_before_when_time_will_have_passed) {
+  counted_stretch s = stretch_of(1ms, 5'000, 9'000);
+  s.begin(start + 2ms, 20'000);
+  EXPECT_EQ(s.moment_after(1ms), 24'000U);
+  EXPECT_EQ(s.moment_after(0ns), 20'000U);
+}
+
+TEST(counted_stretch, knows_no_moment_before_time_has_passed) {
+  counted_stretch s;
+  s.begin(start, 5'000);
+  EXPECT_GE(s.moment_after(0ns), as_good_as_never);
+  s.end(start, 9'000);
+  s.begin(start, 9'000);
+  EXPECT_GE(s.moment_after(1ns), as_good_as_never);
+  EXPECT_GE(stretch_of(1h, 5'000, 5'001).moment_after(0ns), 5'000U);
+  EXPECT_GE(stretch_of(1ms, 5'000, 9'000'000).moment_after(std::chrono::nanoseconds::max()), as_good_as_never);
+}
+
+TEST(counted_stretch, keeps_its_rate_while_nothing_is_counted) {
+  counted_stretch s = stretch_of(1ms, 5'000, 9'000);
+  s.begin(start + 1ms, 9'000);
+  s.end(start + 1ms, 9'000);
+  s.begin(start + 2ms, 10'000);
+  EXPECT_EQ(s.moment_after(1ms), 14'000U);
+}
+
+TEST(handler_clock_test, manual_clock_counts_nanoseconds_from_the_first_stretch_on) {
+  still_driver loop;
+  handler_clock clock;
+  clock.open(loop);
+  clock.begin(loop.time);
+  const std::uint64_t later = clock.moment_after(1ms);
+  loop.time += 1ms;
+  EXPECT_LT(static_cast<std::uint64_t>(clock.now()), later);
+  loop.time += 1ns;
+  EXPECT_EQ(static_cast<std::uint64_t>(clock.now()), later);
+}
+
 TEST(handler_clock_test, manual_clock_is_exact) {
   still_driver loop;
   handler_clock clock;
   clock.open(loop);
-  clock.begin(loop.time, false);
+  clock.begin(loop.time);
   loop.time += 3ms + 1ns;
   const auto at = clock.now();
   loop.time += 7ms;

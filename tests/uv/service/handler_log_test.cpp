@@ -21,8 +21,10 @@ struct handler_log_test : ::testing::Test {
     if (const auto& then = static_cast<handler_log_test*>(self)->then) then();
   }
 
-  /// Any number of handlers run from now on, or only one.
-  void begin_stretch(std::size_t visits = handler_log::capacity) { log.begin_stretch(loop.time, visits); }
+  /// Up to so many handlers run from now on, for about so long.
+  void begin_stretch(std::size_t handlers = handler_log::capacity, std::chrono::nanoseconds time = 24h) {
+    log.begin_stretch(loop.time, handlers, time);
+  }
   void begin() { log.begin(nullptr, loop.time, {}); }
   void end_stretch() { log.end_stretch(loop.time); }
   void run_for(std::chrono::nanoseconds taking) {
@@ -116,11 +118,30 @@ TEST_F(handler_log_test, settle_of_nothing_reads_no_clock) {
   EXPECT_EQ(loop.reads, before);
 }
 
-TEST_F(handler_log_test, only_handler_of_stretch_needs_no_clock) {
-  const int before = loop.reads;
-  run_for(1ms);
-  EXPECT_EQ(loop.reads, before);
-  EXPECT_EQ(log.lateness().report().ran, loop.time - 1ms);
+TEST_F(handler_log_test, clock_is_looked_at_after_the_last_handler_that_was_granted) {
+  begin_stretch(3);
+  for (std::size_t left : {2U, 1U, 0U}) {
+    begin();
+    EXPECT_EQ(log.handlers_left(), left);
+    EXPECT_EQ(log.must_look_at_clock(), left == 0);
+  }
+  end_stretch();
+  begin_stretch(1);
+  EXPECT_FALSE(log.must_look_at_clock());
+  end_stretch();
+}
+
+TEST_F(handler_log_test, clock_is_looked_at_once_a_handler_begins_after_the_time_that_was_granted) {
+  begin_stretch(handler_log::capacity, 1ms);
+  begin();
+  loop.time += 1ms - 1ns;
+  begin();
+  EXPECT_FALSE(log.must_look_at_clock());
+  log.settle();
+  loop.time += 2ns;
+  begin();
+  EXPECT_TRUE(log.must_look_at_clock());
+  end_stretch();
 }
 
 TEST_F(handler_log_test, stretch_within_a_stretch_stops_the_process) {

@@ -1,6 +1,8 @@
 // How many timers may be armed at once, and how much a pass does.
 #include "../support/probe.hpp"
 
+#include <tickwheel/uv/remote.hpp>
+
 namespace {
 
 using max_armed_timers = manual_test;
@@ -111,6 +113,114 @@ TEST_F(work_per_pass, pass_of_slow_handlers_is_cut_after_the_first) {
   service.time.block(2ms);
   EXPECT_TRUE(service.turn());
   EXPECT_EQ(timers.stats().fired, 1U);
+}
+
+// The clock is not read for each handler, but a slow one is noticed when the next begins.
+TEST_F(work_per_pass, pass_is_cut_soon_after_handlers_become_slow) {
+  for (const int quick : {0, 1, 2, 3, 10, 31, 32, 33, 100}) {
+    SCOPED_TRACE(quick);
+    reopen({.time_per_pass = 1ms, .io_wait = 0});
+    int ran = 0;
+    probes all{timers, quick + 50, 1ms, [&] {
+                 if (++ran > quick) service.time.block(600us);
+               }};
+    service.time.block(2ms);
+    EXPECT_TRUE(service.turn());
+    EXPECT_GE(ran, quick + 2);
+    EXPECT_LE(ran, quick + 3);  // 3 if the first slow one is the last before the clock is read
+  }
+}
+
+TEST_F(work_per_pass, pass_is_cut_after_two_slow_handlers_if_those_of_the_last_pass_were_quick) {
+  reopen({.time_per_pass = 1ms});
+  bool slow = false;
+  probes all{timers, 50, 1ms, [&] {
+               if (slow) service.time.block(5ms);
+             }};
+  service.advance(2ms);
+  EXPECT_EQ(timers.stats().fired, 50U);
+  slow = true;
+  for (probe& each : all) each.arm(1ms);
+  service.time.block(2ms);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(timers.stats().fired, 52U);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(timers.stats().fired, 53U);
+}
+
+TEST_F(work_per_pass, handler_that_asks_why_does_not_hide_that_it_is_slow) {
+  reopen({.time_per_pass = 1ms});
+  int ran = 0;
+  probes all{timers, 50, 1ms, [&] {
+               if (++ran > 1) service.time.block(100us);
+               static_cast<void>(timers.why());
+             }};
+  service.time.block(2ms);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(ran, 11);
+}
+
+TEST_F(work_per_pass, posts_are_cut_soon_after_they_become_slow) {
+  reopen({.time_per_pass = 1ms});
+  int ran = 0;
+  const auto post = timers.remote();
+  for (int i = 0; i < 50; ++i)
+    ASSERT_EQ(post.post([&]() noexcept {
+      if (++ran > 10) service.time.block(600us);
+    }),
+              0);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(ran, 12);
+}
+
+// The callables of cancelled posts are destroyed on the loop's thread, and may take their time.
+TEST_F(work_per_pass, destructors_of_posts_are_cut_soon_after_they_become_slow) {
+  struct slow_to_destroy {
+    slow_to_destroy(manual_service& s, int& count) : service{&s}, destroyed{count} {}
+    slow_to_destroy(slow_to_destroy&& from) noexcept
+        : service{std::exchange(from.service, nullptr)}, destroyed{from.destroyed} {}
+    ~slow_to_destroy() {
+      if (service == nullptr) return;
+      ++destroyed;
+      service->time.block(600us);
+    }
+    void operator()() const noexcept {}
+    manual_service* service;
+    int& destroyed;
+  };
+  int destroyed = 0;
+  reopen({.time_per_pass = 1ms});
+  const auto remote = timers.remote();
+  for (int i = 0; i < 50; ++i) {
+    tickwheel::remote_timer cancelled;
+    ASSERT_EQ(remote.arm(1h, slow_to_destroy{service, destroyed}, cancelled), 0);
+    EXPECT_EQ(cancelled.cancel(), tickwheel::remote_timer::outcome::cancelled);
+  }
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(destroyed, 2);
+  timers.close();  // destroys the others
+  EXPECT_EQ(destroyed, 50);
+}
+
+// A turn counts the visits that it has made, not those that it might have made.
+TEST_F(work_per_pass, few_zero_delays_leave_work_to_the_timers) {
+  reopen({.work_per_pass = 32, .io_wait = 0});
+  const probes zero{timers, 1, 0ms};
+  const probes all{timers, 31, 1ms};
+  service.time.block(2ms);
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(timers.stats().fired, 32U);
+  EXPECT_EQ(timers.stats().carried, 0U);
+}
+
+TEST_F(work_per_pass, zero_delays_are_cut_soon_after_they_become_slow) {
+  reopen({.time_per_pass = 1ms});
+  int ran = 0;
+  probes all{timers, 50, 0ms, [&] {
+               if (++ran > 10) service.time.block(600us);
+             }};
+  EXPECT_TRUE(service.turn());
+  EXPECT_EQ(ran, 12);
 }
 
 TEST_F(work_per_pass, quick_pass_is_not_cut) {

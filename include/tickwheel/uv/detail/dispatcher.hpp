@@ -89,7 +89,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
   void begin_verdicts(clock::time_point stamp, clock::time_point now) noexcept;
   bool has_work(turn_of) const noexcept;
   bool find_next_turn() noexcept;
-  void run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
+  std::size_t run_turn(std::size_t visits, clock::time_point stamp, const binding_watch&) noexcept;
   void begin_handler(expiry_report::handler_id, clock::time_point due, std::chrono::nanoseconds rounding) noexcept;
   void end_handlers(clock::time_point now) noexcept;
   clock::time_point take_poll_end(clock::time_point polled, std::chrono::nanoseconds error) noexcept;
@@ -121,6 +121,7 @@ class TICKWHEEL_API dispatcher final : public driver::client {
 
   std::size_t work_per_pass_ = 0;
   std::chrono::nanoseconds time_per_pass_{};
+  bool handlers_are_short_ = false;  // as many as a stretch may have fit into a pass, as the last ones have shown
   std::chrono::nanoseconds stall_grace_{};
 
   post_delivery posts_;

@@ -43,6 +43,7 @@ class TICKWHEEL_API handler_log {
     times_ = {};
     slow_handlers_ = 0;
     in_stretch_ = false;
+    must_look_ = false;
     unsettled_count_ = 0;
     untold_count_ = 0;
   }
@@ -60,12 +61,21 @@ class TICKWHEEL_API handler_log {
     context_ = context;
   }
 
-  /// Handlers run from `now` on, the true time. At most `visits` of them begin or end. Requires: no stretch is under way (checked).
-  void begin_stretch(clock::time_point now, std::size_t visits) noexcept {
+  /// Handlers run from `now` on, the true time, until `must_look_at_clock`: once `handlers` have begun, or one has begun after
+  /// about `time`. Requires: no stretch is under way (checked), and `handlers` is in 1..`capacity`.
+  void begin_stretch(clock::time_point now, std::size_t handlers, std::chrono::nanoseconds time) noexcept {
     require(!in_stretch_, "timer_service: a handler ran the loop; uv_run must not be called from a callback");
     in_stretch_ = true;
-    clock_.begin(now, visits == 1);
+    must_look_ = false;
+    handlers_left_ = handlers;
+    clock_.begin(now);
+    look_at_ = clock_.moment_after(time);
   }
+
+  /// Returns true if the stretch should end after the handler that has begun last.
+  bool must_look_at_clock() const noexcept { return must_look_; }
+  /// Returns how many more handlers may begin in this stretch.
+  std::size_t handlers_left() const noexcept { return handlers_left_; }
 
   /// A handler is called, and the one before it, if any, has returned. The parameters are those of
   /// `lateness_account::begin_handler`.
@@ -84,7 +94,7 @@ class TICKWHEEL_API handler_log {
   /// The handler that has begun last is not called after all, and something else runs. The handler before it has returned.
   void take_back() noexcept;
 
-  /// The handler that ran, if any, has returned, and something else runs.
+  /// The handler that ran, if any, has returned, and something else runs, which may take as long as a handler.
   void end() noexcept;
 
   /// The stretch ends at `now`, the true time. The handler that ran, if any, has returned.
@@ -135,6 +145,7 @@ class TICKWHEEL_API handler_log {
     m.due = due;
     m.rounding = rounding;
     m.begins = begins;
+    must_look_ = --handlers_left_ == 0 || static_cast<std::uint64_t>(m.at) >= look_at_;
   }
   void record_stretch(clock::time_point now) noexcept;
   void record_unsettled() noexcept;
@@ -143,6 +154,9 @@ class TICKWHEEL_API handler_log {
 
   handler_clock clock_;
   bool in_stretch_ = false;
+  bool must_look_ = false;
+  std::size_t handlers_left_ = 0;  // that may begin, or end alone, in this stretch
+  std::uint64_t look_at_ = 0;
   std::array<moment, capacity> unsettled_{};  // of this stretch, in the order of time
   std::size_t unsettled_count_ = 0;
 

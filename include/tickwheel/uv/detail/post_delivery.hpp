@@ -78,10 +78,11 @@ class TICKWHEEL_API post_delivery {
   /// Returns true if the loop is needed for what was taken, or for holds.
   bool needs_loop() const noexcept { return has_holds_ || any_left(); }
 
-  /// Delivers up to `visits` operations. An operation that is due at `as_of` runs at once, and is reported as due no earlier than
-  /// `stamp`. Touches nothing once the binding has ended.
-  void deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
-               const binding_watch& binding) noexcept;
+  /// Delivers up to `visits` operations, and returns how many it has delivered. An operation that is due at `as_of` runs at once,
+  /// and is reported as due no earlier than `stamp`. Stops when it is time to look at the clock. Touches nothing once the binding
+  /// has ended.
+  std::size_t deliver(std::size_t visits, clock::time_point as_of, clock::time_point stamp,
+                      const binding_watch& binding) noexcept;
 
   /// A hold was made.
   void expect_holds() noexcept { has_holds_ = true; }
