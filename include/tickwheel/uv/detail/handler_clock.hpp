@@ -32,7 +32,7 @@ class counted_stretch {
   /// Returns the count that the counter shows when about `time` of the stretch has passed. It is judged by the stretch before, so
   /// it only tells when to read the clock. If nothing is known, it is as good as never. Requires: the stretch has begun.
   std::uint64_t moment_after(std::chrono::nanoseconds time) const noexcept {
-    const double counts = std::min(static_cast<double>(time.count() + 1) / per_count_, 0x1p62);
+    const double counts = std::min((static_cast<double>(time.count()) + 1) / per_count_, 0x1p62);
     return static_cast<std::uint64_t>(first_) + static_cast<std::uint64_t>(static_cast<count>(counts));
   }
 
