@@ -48,6 +48,29 @@ class emptying : public testing::Test, protected crowded<probe> {
   }
 };
 
+// Callbacks and moves together, in each call, and as the calls tell it.
+TEST_F(emptying, makes_no_more_moves_than_the_work_bound_allows) {
+  std::size_t moves = 0;
+  timers.on_move(
+      [](void* moved, wheel_entry& e) noexcept {
+        ++*static_cast<std::size_t*>(moved);
+        return e.deadline();
+      },
+      &moves);
+  std::size_t calls = 0;
+  for (tick now = begin - 100; timers.armed() != 0; ++now) {
+    std::size_t work = 7;
+    for (advance_result result{}; !result.done; ++calls) {
+      moves = 0;
+      result = timers.advance_within(now, work = 7);
+      ASSERT_LE(result.ran + moves, 7 - work);
+    }
+  }
+  EXPECT_GE(calls, 2 * count / 7);
+  EXPECT_EQ(all.fired_once(), count);
+  EXPECT_EQ(timers.lateness().max(), 0U);
+}
+
 // Cancelled entries are dropped in the first steps, so that only those are linked that are left in the slot that is emptied.
 TEST_F(emptying, wheel_is_not_empty_while_a_timer_is_armed) {
   for (std::size_t i = 0; i < count; ++i)
