@@ -51,12 +51,7 @@ class emptying : public testing::Test, protected crowded<probe> {
 // Callbacks and moves together, in each call, and as the calls tell it.
 TEST_F(emptying, makes_no_more_moves_than_the_work_bound_allows) {
   std::size_t moves = 0;
-  timers.on_move(
-      [](void* moved, wheel_entry& e) noexcept {
-        ++*static_cast<std::size_t*>(moved);
-        return e.deadline();
-      },
-      &moves);
+  count_moves(timers, moves);
   std::size_t calls = 0;
   for (tick now = begin - 100; timers.armed() != 0; ++now) {
     std::size_t work = 7;

@@ -88,12 +88,7 @@ TEST(pace, moves_no_more_entries_of_a_sparse_slot_than_the_work_bound_allows) {
     probes some{timers, 8};
     some.arm(5 * width_1, {500, 500, 510, 520});
     std::size_t moves = 0;
-    timers.on_move(
-        [](void* count, wheel_entry& e) noexcept {
-          ++*static_cast<std::size_t*>(count);
-          return e.deadline();
-        },
-        &moves);
+    count_moves(timers, moves);
     for (advance_result result{}; !result.done;) {
       moves = 0;
       result = timers.advance(5 * width_1 + 500, work);

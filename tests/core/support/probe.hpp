@@ -181,6 +181,16 @@ inline std::size_t visits(wheel& timers, tick now) {
   return count;
 }
 
+/// Counts in `moves` each armed entry that is about to move to a finer slot.
+inline void count_moves(wheel& timers, std::size_t& moves) {
+  timers.on_move(
+      [](void* count, wheel_entry& e) noexcept {
+        ++*static_cast<std::size_t*>(count);
+        return e.deadline();
+      },
+      &moves);
+}
+
 /// Advances to the tick before `deadline`, and to it: `timer` fires for the first time, at its deadline.
 inline void expect_fires_at(wheel& timers, const probe& timer, tick deadline) {
   timers.advance(deadline - 1);

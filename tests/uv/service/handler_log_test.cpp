@@ -131,7 +131,7 @@ TEST_F(handler_log_test, clock_is_looked_at_after_the_last_handler_that_was_gran
   end_stretch();
 }
 
-TEST_F(handler_log_test, clock_is_looked_at_once_a_handler_begins_after_the_time_that_was_granted) {
+TEST_F(handler_log_test, clock_is_looked_at_once_a_handler_begins_late) {
   begin_stretch(handler_log::capacity, 1ms);
   begin();
   loop.time += 1ms - 1ns;

@@ -131,7 +131,7 @@ TEST_F(work_per_pass, pass_is_cut_soon_after_handlers_become_slow) {
   }
 }
 
-TEST_F(work_per_pass, pass_is_cut_after_two_slow_handlers_if_those_of_the_last_pass_were_quick) {
+TEST_F(work_per_pass, pass_after_a_quick_one_is_cut_after_two_slow_handlers) {
   reopen({.time_per_pass = 1ms});
   bool slow = false;
   probes all{timers, 50, 1ms, [&] {
