@@ -49,6 +49,14 @@ TEST(counted_stretch, clock_that_goes_back_counts_nothing) {
   EXPECT_EQ(stretch_of(-1ms, 5'000, 9'000).time_of(7'000), start);
 }
 
+TEST(counted_stretch, times_of_the_longest_are_within_it) {
+  constexpr auto end = tickwheel::clock::time_point::max();
+  const counted_stretch s = stretch_of(end - start, 0, 1'000);
+  EXPECT_EQ(s.time_of(0), start);
+  EXPECT_GT(s.time_of(1'000), start + 24h * 365 * 100);
+  EXPECT_LE(s.time_of(1'000), end);
+}
+
 constexpr std::uint64_t as_good_as_never = std::uint64_t{1} << 62;
 
 TEST(counted_stretch, tells_by_the_stretch_before_when_time_will_have_passed) {

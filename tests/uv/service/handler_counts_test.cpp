@@ -41,6 +41,16 @@ TEST_F(handler_counts, lateness_is_added_to_its_handler) {
   EXPECT_EQ(counts_of(timers, in_time.handler()).late, 0ns);
 }
 
+TEST_F(handler_counts, lateness_of_many_calls_saturates) {
+  reopen({.count_handlers = true, .time_per_pass = 1h});
+  const probes late{timers, 3, 1ms};
+  service.time.block(24h * 365 * 150);
+  service.advance(0ns);
+  const tickwheel::handler_stats counts = counts_of(timers, late.front().timeout.handler());
+  EXPECT_EQ(counts.calls, 3U);
+  EXPECT_EQ(counts.late, std::chrono::nanoseconds::max());
+}
+
 TEST_F(handler_counts, slow_call_makes_later_calls_late) {
   reopen({.count_handlers = true, .time_per_pass = 1h});
   const probes all{timers, 8, 1ms, [&] { service.time.block(5ms); }};
