@@ -51,6 +51,7 @@ inline void armed_timers::trace_arm(wheel_entry& entry, tick deadline, const voi
   wake_ = never;
   refused_ = 0;
   driver_ = &on;
+  on_steady_clock_ = on.on_steady_clock();
   clock_.open(on, options.stall_grace);
   timeline_ = {clock_.stamp(), tick_length::at_most(options.tick)};
 }
@@ -61,11 +62,11 @@ void armed_timers::close() noexcept {
   clock_.close();
 }
 
-int armed_timers::arm_after(wheel_entry& entry, std::chrono::nanoseconds after,
+int armed_timers::arm_after(wheel_entry& entry, clock::time_point steady, std::chrono::nanoseconds after,
                             std::chrono::nanoseconds slack) noexcept {
   if (!is_open()) return refuse_when_closed();
   armed_after_ = true;
-  const clock::time_point now = driver_->now();
+  const clock::time_point now = on_steady_clock_ ? steady : driver_->now();
   if (after.count() <= 0 && slack.count() <= 0) return arm_immediate(entry, now);
   const auto due = add_saturating(now, after);
   tick deadline = timeline_.ceil(due);

@@ -27,7 +27,7 @@ struct armed_timers_test : ::testing::Test {
   still_driver::time_point rounded(std::chrono::nanoseconds after) const {
     return timers.ticks().begin_of(timers.ticks().ceil(loop.time + after));
   }
-  int arm(wheel_entry& entry, std::chrono::nanoseconds after) { return timers.arm_after(entry, after, 0ns); }
+  int arm(wheel_entry& entry, std::chrono::nanoseconds after) { return timers.arm_after(entry, {}, after, 0ns); }
 
   still_driver loop;
   tickwheel::timer_service never_opened;

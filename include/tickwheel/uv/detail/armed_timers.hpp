@@ -82,9 +82,10 @@ class TICKWHEEL_API armed_timers {
       "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
       "(use_on_this_thread hands it over)";
 
-  /// Arms a timer for a delay from now. With a `slack`, it may be due up to that much later. Reads the clock. Returns 0,
-  /// UV_ENOBUFS or UV_ECANCELED, as `arm_at` and `arm_tick` do.
-  [[nodiscard]] int arm_after(wheel_entry&, std::chrono::nanoseconds after, std::chrono::nanoseconds slack) noexcept;
+  /// Arms a timer for a delay from now. With a `slack`, it may be due up to that much later. `steady` is `clock::now()`, which was
+  /// just read; a driver on another clock is asked for its time. Returns 0, UV_ENOBUFS or UV_ECANCELED, as `arm_at` and `arm_tick` do.
+  [[nodiscard]] int arm_after(wheel_entry&, clock::time_point steady, std::chrono::nanoseconds after,
+                              std::chrono::nanoseconds slack) noexcept;
   /// Arms a timer for a time.
   [[nodiscard]] int arm_at(wheel_entry&, clock::time_point when, past_time = past_time::zero_delay) noexcept;
   /// Arms `entry` for a tick. The fast path. Requires: `entry` has a reference.
@@ -152,6 +153,7 @@ class TICKWHEEL_API armed_timers {
   tick wake_ = never;             // 0: see begin_pass
   timeline timeline_;
   bool armed_after_ = false;
+  bool on_steady_clock_ = false;
   bool open_expected_ = false;
   bool forwards_ = false;
   alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of a service in three bits
