@@ -124,6 +124,28 @@ TEST(service_open, longest_and_shortest_tick_work) {
   }
 }
 
+TEST(service_open, delay_counts_by_clock_of_present_driver) {
+  using tickwheel::clock;
+  constexpr clock::time_point far{24h * 365 * 100};
+  live_loop loop;
+  manual_driver time{far};
+  timer_service timers;
+  tickwheel::timer timeout{timers, [](tickwheel::wheel_entry&) noexcept {}};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(timers.open(loop), 0);
+    const clock::time_point before = clock::now();
+    ASSERT_EQ(timeout.arm(1s), 0);
+    EXPECT_GE(timeout.deadline(), before + 1s);
+    EXPECT_LT(timeout.deadline(), clock::now() + 1s + timers.tick_duration());
+    timers.close();
+    ASSERT_EQ(timers.open(time), 0);
+    ASSERT_EQ(timeout.arm(1s), 0);
+    EXPECT_GE(timeout.deadline(), far + 1s);
+    EXPECT_LT(timeout.deadline(), far + 1s + timers.tick_duration());
+    timers.close();
+  }
+}
+
 TEST(service_open, closed_loop_is_refused) {
   uv_loop_t loop;
   ASSERT_EQ(uv_loop_init(&loop), 0);
