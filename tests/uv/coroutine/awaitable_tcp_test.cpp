@@ -95,15 +95,14 @@ TEST(awaitable_tcp_write, refuses_literal_whose_null_would_be_sent) {
 
 TEST_F(awaitable_tcp, write_beyond_buffers_waits_until_all_is_taken) {
   connect();
-  std::string bytes(8 << 20, '\0');
-  std::iota(bytes.begin(), bytes.end(), '\1');
-  const routine w = write_into(result, ours, bytes);
+  std::iota(beyond_buffers.begin(), beyond_buffers.end(), '\1');
+  const routine w = write_into(result, ours, beyond_buffers);
   turn();
   EXPECT_EQ(result, unset);
   std::string received;
   const auto receive = [&]() -> routine {
     std::vector<char> part(100'000);
-    while (received.size() < bytes.size()) {
+    while (received.size() < beyond_buffers.size()) {
       const ssize_t size = co_await theirs.read(part);
       if (size < 0) co_return;
       received.append(part.data(), static_cast<std::size_t>(size));
@@ -112,7 +111,7 @@ TEST_F(awaitable_tcp, write_beyond_buffers_waits_until_all_is_taken) {
   const routine r = receive();
   turn_until([&] { return r.done() && w.done(); });
   EXPECT_EQ(result, 0);
-  EXPECT_TRUE(received == bytes);
+  EXPECT_TRUE(received == beyond_buffers);
 }
 
 TEST_F(awaitable_tcp, read_after_last_byte_results_in_eof_each_time) {
@@ -144,8 +143,7 @@ TEST_F(awaitable_tcp, reset_by_peer_ends_read_and_later_write) {
 
 TEST_F(awaitable_tcp, reset_by_peer_ends_write_that_waits) {
   connect();
-  fill_buffers();
-  const routine w = write_into(result, ours, std::string_view{"hello"});
+  const routine w = write_into(result, ours, beyond_buffers);
   EXPECT_EQ(result, unset);
   reset(theirs);
   turn_until([&] { return w.done(); });
@@ -199,10 +197,9 @@ TEST_F(awaitable_tcp, second_reader_is_refused) {
 
 TEST_F(awaitable_tcp, second_writer_is_refused) {
   connect();
-  fill_buffers();
   int second = unset;
-  const routine w = write_into(result, ours, std::string_view{"hello"});
-  const routine s = write_into(second, ours, std::string_view{"hello"});
+  const routine w = write_into(result, ours, beyond_buffers);
+  const routine s = write_into(second, ours, beyond_buffers);
   EXPECT_EQ(second, UV_EBUSY);
   EXPECT_EQ(result, unset);
 }
@@ -239,8 +236,7 @@ TEST_F(awaitable_tcp, second_acceptor_is_refused) {
 
 TEST_F(awaitable_tcp, reader_and_writer_wait_at_the_same_time) {
   connect();
-  fill_buffers();
-  const routine w = write_into(result, ours, std::string_view{"hello"});
+  const routine w = write_into(result, ours, beyond_buffers);
   const routine r = read_into(got, ours, buffer);
   peer_sends("x");
   turn_until([&] { return r.done(); });
@@ -284,11 +280,10 @@ TEST_F(awaitable_tcp, closed_socket_can_be_opened_and_connected_again) {
 
 TEST_F(awaitable_tcp, close_resumes_waiting_coroutines_from_the_loop) {
   connect();
-  fill_buffers();
   int accepted = unset;
   tcp_socket next;
   const routine r = read_into(got, ours, buffer);
-  const routine w = write_into(result, ours, std::string_view{"hello"});
+  const routine w = write_into(result, ours, beyond_buffers);
   const routine a = accept_into(accepted, listener, next);
   ours.close();
   listener.close();
@@ -354,14 +349,13 @@ TEST_F(awaitable_tcp, coroutine_resumed_by_close_may_destroy_everything) {
   connect();
   std::optional<tcp_socket> socket{std::move(ours)};
   std::optional<routine> writer;
-  fill_buffers_of(*socket);
   const auto read = [&]() -> routine {
     got = co_await socket->read(buffer);
     writer.reset();
     socket.reset();
   };
   const routine r = read();
-  writer.emplace(write_into(result, *socket, std::string_view{"x"}));
+  writer.emplace(write_into(result, *socket, beyond_buffers));
   socket->close();
   turn();
   EXPECT_EQ(got, UV_ECANCELED);
@@ -399,8 +393,7 @@ TEST_F(awaitable_tcp, destroyed_reader_leaves_bytes_to_the_next) {
 
 TEST_F(awaitable_tcp, destroyed_writer_closes_socket) {
   connect();
-  fill_buffers();
-  auto bytes = std::make_unique<std::string>("hello");
+  auto bytes = std::make_unique<std::string>(beyond_buffers);
   routine w = write_into(result, ours, *bytes);
   const routine r = read_into(got, ours, buffer);
   w.destroy();
@@ -468,10 +461,9 @@ TEST_F(awaitable_tcp, with_timeout_ends_read_and_socket_stays_open) {
 
 TEST_F(awaitable_tcp, with_timeout_ends_write_and_closes_socket) {
   connect();
-  fill_buffers();
   timed_result<int> written{unset, {}};
   const auto write = [&]() -> routine {
-    written = co_await with_timeout(timers, ours.write(std::string_view{"hello"}), 10ms);
+    written = co_await with_timeout(timers, ours.write(beyond_buffers), 10ms);
   };
   const routine w = write();
   service.advance(20ms);
@@ -522,10 +514,9 @@ TEST_F(awaitable_tcp, reads_and_writes_allocate_nothing_besides_frame) {
 
 TEST_F(awaitable_tcp, write_that_waits_allocates_nothing_besides_frame) {
   connect();
-  fill_buffers();
   const count_libuv counting;
   const std::size_t before = allocations::count();
-  const routine w = write_into(result, ours, std::string_view{"hello"}, 1s);
+  const routine w = write_into(result, ours, beyond_buffers, 1s);
   EXPECT_EQ(allocations::count(), before + 1);
   service.advance(2s);
   EXPECT_EQ(result, UV_ETIMEDOUT);

@@ -36,8 +36,7 @@ TEST_F(tcp_limit, of_read_leaves_socket_open_and_bytes_to_the_next) {
 
 TEST_F(tcp_limit, ends_write_to_peer_that_never_reads) {
   connect();
-  fill_buffers();
-  const routine w = write_into(result, ours, std::string_view{"hello"}, 10ms);
+  const routine w = write_into(result, ours, beyond_buffers, 10ms);
   const routine r = read_into(got, ours, buffer);
   turn();
   service.advance(10ms - 1ns);

@@ -56,6 +56,7 @@ class tcp_test : private leak_check, public manual_test {
     address = listen_anywhere(listener);
   }
 
+  /// Connects `ours` with `theirs`. Their buffers get sizes that do not grow, so that `beyond_buffers` never fits.
   void connect() {
     int connected = unset, accepted = unset;
     const routine a = accept_into(accepted, listener, theirs);
@@ -63,19 +64,17 @@ class tcp_test : private leak_check, public manual_test {
     turn_until([&] { return connected != unset && accepted != unset; });
     ASSERT_EQ(connected, 0);
     ASSERT_EQ(accepted, 0);
+    for (const tickwheel::tcp_socket* socket : {&ours, &theirs}) {
+      int sent = 64 << 10, received = sent;
+      ASSERT_EQ(uv_send_buffer_size(reinterpret_cast<uv_handle_t*>(socket->handle()), &sent), 0);
+      ASSERT_EQ(uv_recv_buffer_size(reinterpret_cast<uv_handle_t*>(socket->handle()), &received), 0);
+    }
   }
   /// The peer sends `bytes`, which the kernel takes at once.
   void peer_sends(std::string_view bytes) {
     int sent = unset;
     const routine w = write_into(sent, theirs, bytes);
     ASSERT_EQ(sent, 0);
-  }
-  /// Sends bytes until the peer's and our buffers are full, so that a write waits.
-  void fill_buffers() { fill_buffers_of(ours); }
-  static void fill_buffers_of(const tickwheel::tcp_socket& socket) {
-    const std::string bytes(1 << 20, 'x');
-    uv_buf_t all = uv_buf_init(const_cast<char*>(bytes.data()), static_cast<unsigned>(bytes.size()));
-    while (uv_try_write(reinterpret_cast<uv_stream_t*>(socket.handle()), &all, 1) != UV_EAGAIN) continue;
   }
   template <class Done>
   void turn_until(Done done) {
@@ -91,6 +90,9 @@ class tcp_test : private leak_check, public manual_test {
   }
 
   std::array<char, 64> buffer{};
+  /// More than the buffers of a connection hold: a write of it waits until the peer reads. To fill the buffers before a short
+  /// write would not do: on a busy machine the kernel moves bytes to the peer later, and then takes the short write.
+  std::string beyond_buffers = std::string(1 << 20, 'x');
   sockaddr_in address{};
   live_loop loop;
   tickwheel::tcp_listener listener;
