@@ -24,8 +24,6 @@ namespace tickwheel::c {
 
 namespace {
 
-std::uint64_t to_ns(std::chrono::nanoseconds d) noexcept { return static_cast<std::uint64_t>(d.count()); }
-
 tw_why_t to_c(const expiry_report& from) noexcept {
   tw_why_t to{};
   to.late_ns = to_ns(from.late);

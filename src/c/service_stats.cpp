@@ -18,8 +18,6 @@ namespace tickwheel::c {
 
 namespace {
 
-std::uint64_t to_ns(std::chrono::nanoseconds d) noexcept { return static_cast<std::uint64_t>(d.count()); }
-
 tw_service_stats_t to_c(const service_stats& from) noexcept {
   tw_service_stats_t to{};
   to.armed = from.armed;

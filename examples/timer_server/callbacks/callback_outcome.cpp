@@ -1,5 +1,7 @@
 #include "callback_outcome.hpp"
 
+#include "../text/characters.hpp"
+
 #include <boost/beast/http/status.hpp>
 
 #include <algorithm>
@@ -40,7 +42,6 @@ std::string said(unsigned status) {
 
 std::optional<seconds> wait_of(std::string_view retry_after, system_clock::time_point now) {
   if (retry_after.empty()) return std::nullopt;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (std::all_of(retry_after.begin(), retry_after.end(), is_digit)) {
     seconds wait{};
     for (const char digit : retry_after) wait = std::min(most_wait, wait * 10 + seconds{digit - '0'});

@@ -1,6 +1,7 @@
 #include "times.hpp"
 
 #include "../../support/plain_duration.hpp"
+#include "characters.hpp"
 
 #include <array>
 #include <charconv>
@@ -15,8 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 // Takes text from its front.
 class reader {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr unsigned polls_per_round = 10;  // at least, until all has been looked at from the beginning, and recovered
 constexpr int pause_after_wake = 3;       // the same of a look that other programs ask for
-constexpr auto longest_look = 2s;         // that counts: this process may have been stopped meanwhile
 constexpr std::size_t most_reserved = 1 << 20;  // a table that grows later holds the loop for long
 constexpr auto least_between_looks = 10ms;      // that other programs ask for
 
@@ -287,7 +286,7 @@ void engine::purge_flight::answer_arrived(store_call& call) noexcept {
 }
 
 void engine::on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept {
-  look_took_ = std::min<std::chrono::nanoseconds>(took, longest_look);
+  look_took_ = std::min(took, longest_look);
 }
 
 // The store has just made a task pending. It need not wait for the next look.

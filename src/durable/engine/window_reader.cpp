@@ -13,13 +13,6 @@
 
 namespace tickwheel::durable::detail {
 
-namespace {
-
-// A pause counts at most this time of a look from the beginning, or of all steps of a round. The process may have been stopped meanwhile.
-constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2};
-
-}  // namespace
-
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
                              const membership& members, task_window& window, client& of) noexcept
     : timers_{timers},

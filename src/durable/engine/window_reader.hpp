@@ -16,6 +16,10 @@
 
 namespace tickwheel::durable::detail {
 
+/// A pause counts at most this time of a look from the beginning, or of all steps of a round. The process may have been stopped
+/// meanwhile.
+inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2};
+
 /// A look reads the pending tasks of all own partitions that are due within `window`, page after page. It starts at the low-water mark
 /// of each partition: two windows before the end of what was read of it, and before the oldest task in memory. Tasks before the mark
 /// are late comers. A look ends early if it fails or the window is full. The next one goes on where it ended.

@@ -11,7 +11,6 @@
 
 namespace tickwheel::durable::move {
 
-using sqlite::failure;
 using sqlite::query;
 using sqlite::statement;
 
@@ -22,7 +21,7 @@ constexpr std::size_t cache_bytes = 8 << 20;
 std::string existing(const std::string& path) {
   std::string file = sqlite::resolved(path);
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) throw failure::final(UV_ENOENT, "there is no such file");
+  if (!std::filesystem::exists(file, error)) throw sqlite::failure::final(UV_ENOENT, "there is no such file");
   return file;
 }
 
@@ -41,7 +40,7 @@ state_counts task_file::count() const {
   statement by_state{file_->get(), "select state, count(*) from tasks group by state"};
   for (query q{by_state}; q.next();) {
     const auto state = static_cast<std::size_t>(q.integer(0));
-    if (state >= counts.size()) throw failure{SQLITE_CORRUPT, 0, "a row has an unknown state"};
+    if (state >= counts.size()) throw sqlite::failure{SQLITE_CORRUPT, 0, "a row has an unknown state"};
     counts[state] = q.integer(1);
   }
   return counts;
@@ -79,9 +78,9 @@ std::string task_file::retire() {
   file_.reset();
   std::string retired = path_ + ".moved";
   std::error_code error;
-  if (std::filesystem::exists(retired, error)) throw failure::final(UV_EEXIST, "there is a file " + retired);
+  if (std::filesystem::exists(retired, error)) throw sqlite::failure::final(UV_EEXIST, "there is a file " + retired);
   std::filesystem::rename(path_, retired, error);
-  if (error) throw failure::final(UV_EIO, "cannot rename it to " + retired + ": " + error.message());
+  if (error) throw sqlite::failure::final(UV_EIO, "cannot rename it to " + retired + ": " + error.message());
   return retired;
 }
 

@@ -1,5 +1,6 @@
 #include "url.hpp"
 
+#include "../../text/characters.hpp"
 #include "../callback_caller.hpp"
 
 #include <arpa/inet.h>
@@ -19,7 +20,6 @@ constexpr std::size_t max_name = 253;  // of a host, by DNS
 constexpr std::size_t max_label = 63;  // of each of its parts
 constexpr std::uint16_t http_port = 80;
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool is_letter(char c) noexcept { return lower(c) >= 'a' && lower(c) <= 'z'; }
 bool is_hex_digit(char c) noexcept { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f'); }
