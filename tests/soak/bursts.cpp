@@ -25,7 +25,7 @@ constexpr nanoseconds limit = 700ms;  // of a peer's silence
 constexpr std::uint64_t block_ms = 500;
 constexpr std::uint64_t block_each_ms = 2'000;
 constexpr nanoseconds call_each = 5ms;
-constexpr nanoseconds call_limit = 150ms;
+constexpr nanoseconds burst_call_limit = 150ms;
 constexpr std::size_t calls = 100;
 constexpr int hops_in_a_row = 50;
 
@@ -176,8 +176,8 @@ class loop_under_bursts {
     if (c.deadline.armed() || c.asked || c.is_being_answered) return;
     ++counts_.calls;
     c.posted = 0;
-    c.due = clock::now() + call_limit;
-    if (c.deadline.arm(call_limit) == 0) c.asked = true;
+    c.due = clock::now() + burst_call_limit;
+    if (c.deadline.arm(burst_call_limit) == 0) c.asked = true;
   }
 
   void expire(call& c) noexcept {

@@ -16,10 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-durable::task due_now(std::string id, std::string payload = "data") {
-  return {.id = std::move(id), .due = durable::clock::time_point{1s}, .payload = std::move(payload)};
-}
-
 /// Waits until another connection reads this.
 void wait_for(const std::string& file, const std::string& sql, const std::string& expected) {
   const shell other{file};

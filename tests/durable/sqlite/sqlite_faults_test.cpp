@@ -119,15 +119,11 @@ extern "C" int fsync(int file) {
 
 namespace {
 
-constexpr std::size_t count = 600;  // of a call that does not fit into the smallest cache
+constexpr std::size_t most_items = 600;  // of a call that does not fit into the smallest cache
 constexpr std::size_t few = 60;
 constexpr std::size_t frame = 4096 + 24;
 
 std::string id_of(std::size_t i) { return "t" + std::to_string(100 + i); }
-
-durable::task due_now(std::string id, std::string payload) {
-  return {.id = std::move(id), .due = durable::clock::time_point{1s}, .payload = std::move(payload)};
-}
 
 /// No file of this process may grow beyond `bytes`. A write beyond it ends like one to a full disk. No value: no limit.
 void limit_files(std::optional<std::uintmax_t> bytes) {
@@ -220,7 +216,7 @@ void run_on_a_full_disk(faulty& f, const std::function<void(asked<Call>&)>& prep
 std::vector<durable::begin_call::item> all_pending(node& own) {
   std::vector<durable::begin_call::item> items;
   for (const durable::pending_row& r : own.load()) items.push_back({r.id, r.rev});
-  EXPECT_EQ(items.size(), count);
+  EXPECT_EQ(items.size(), most_items);
   return items;
 }
 
@@ -234,11 +230,11 @@ int fill_the_disk_in_each_verb(const std::string& file) {
     c.session = own.session();
     c.items = items;
     own.run(c);
-    EXPECT_EQ(c.starts.size(), count);
+    EXPECT_EQ(c.starts.size(), most_items);
     return c.starts;
   };
   run_on_a_full_disk<durable::put_call>(f, [](auto& c) {
-    for (std::size_t i = 0; i != count; ++i) c.items.push_back({due_now(id_of(i), std::string(500, 'x')), {}});
+    for (std::size_t i = 0; i != most_items; ++i) c.items.push_back({due_now(id_of(i), std::string(500, 'x')), {}});
   });
   const auto items = all_pending(own);
   run_on_a_full_disk<durable::begin_call>(f, [&](auto& c) {
@@ -260,10 +256,10 @@ int fill_the_disk_in_each_verb(const std::string& file) {
   finish(durable::outcome::dead);
   own.lose();  // after a start, requests are carried out in parts
   run_on_a_full_disk<durable::revive_call>(f, [](auto& c) {
-    for (std::size_t i = 0; i != count; ++i) c.ids.push_back(id_of(i));
+    for (std::size_t i = 0; i != most_items; ++i) c.ids.push_back(id_of(i));
   });
   run_on_a_full_disk<durable::cancel_call>(f, [](auto& c) {
-    for (std::size_t i = 0; i != count; ++i) c.ids.push_back(id_of(i));
+    for (std::size_t i = 0; i != most_items; ++i) c.ids.push_back(id_of(i));
   });
   f.on.advance(2h);
   run_on_a_full_disk<durable::purge_call>(f, [](auto& c) { c.limit = 1000; });

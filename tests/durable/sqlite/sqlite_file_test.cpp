@@ -22,11 +22,6 @@ constexpr uid_t nobody = 65'534;
 
 void write_file(const std::string& path, const std::string& text) { std::ofstream{path} << text; }
 
-std::string text_of(const std::string& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-
 /// `path` cannot be joined, for this reason and with these words.
 void expect_refused(const join_answer& a, int error, const std::string& words) {
   EXPECT_EQ(a.status, store_status::ok);

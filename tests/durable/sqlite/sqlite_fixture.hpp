@@ -17,10 +17,23 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace conformance {
+
+inline durable::task due_now(std::string id, std::string payload = "data") {
+  return {
+      .id = std::move(id), .due = durable::clock::time_point{std::chrono::seconds{1}}, .payload = std::move(payload)};
+}
+
+inline std::string text_of(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
 
 /// A folder that is removed with all its files.
 class test_folder {

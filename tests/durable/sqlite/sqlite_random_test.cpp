@@ -25,10 +25,6 @@ namespace {
 constexpr std::size_t batch = durable::detail::limits.elements;
 constexpr std::array<std::size_t, 8> sizes{0, 1, 2, batch / 2, batch - 1, batch, batch + 1, 2 * batch};
 
-durable::task due_now(std::string id, std::string payload) {
-  return {.id = std::move(id), .due = durable::clock::time_point{1s}, .payload = std::move(payload)};
-}
-
 struct known {
   task_state state{};
   std::string payload;

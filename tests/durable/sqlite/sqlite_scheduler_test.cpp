@@ -17,11 +17,6 @@ using durable::schedule_result;
 
 namespace {
 
-std::string text_of(const std::string& file) {
-  std::ifstream in{file, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-
 /// A scheduler on a live loop.
 class sqlite_scheduler : public testing::Test {
  protected:

@@ -16,10 +16,6 @@ using durable::task_state;
 
 namespace {
 
-durable::task due_now(std::string id, std::string payload = "data") {
-  return {.id = std::move(id), .due = durable::clock::time_point{1s}, .payload = std::move(payload)};
-}
-
 class sqlite_threads : public testing::Test {
  protected:
   void SetUp() override { own.start(); }

@@ -14,8 +14,6 @@ using namespace conformance;
 
 namespace {
 
-durable::task due_now(std::string id) { return {.id = std::move(id), .due = durable::clock::time_point{1s}}; }
-
 /// Lets no descriptor be opened as long as it lives.
 class no_descriptors {
  public:

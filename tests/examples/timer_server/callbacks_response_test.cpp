@@ -111,7 +111,7 @@ std::string problem_of(std::string_view bytes, std::size_t piece) {
 }
 
 TEST(response_reader, refuses_garbage_and_floods_with_a_reason) {
-  const std::string ok = "HTTP/1.1 200 OK\r\n", chunked = ok + "Transfer-Encoding: chunked\r\n\r\n";
+  const std::string begin = "HTTP/1.1 200 OK\r\n", chunked = begin + "Transfer-Encoding: chunked\r\n\r\n";
   std::string interim, fields;
   for (int i = 0; i < 4; ++i) interim += "HTTP/1.1 100 Continue\r\n\r\n";
   for (int i = 0; i < 100; ++i) fields += "X: abcdef\r\n";
@@ -124,14 +124,14 @@ TEST(response_reader, refuses_garbage_and_floods_with_a_reason) {
       {"HTTP/1.1 2x0 OK\r\n\r\n", "no valid HTTP/1"},
       {"HTTP/1.1 20 OK\r\n\r\n", "no valid HTTP/1"},
       {"HTTP/1.7 200 OK\r\n\r\n", "no valid HTTP/1"},
-      {ok + "no colon\r\n\r\n", "no valid HTTP/1"},
-      {ok + "Content-Length: -1\r\n\r\n", "no valid HTTP/1"},
-      {ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", "no valid HTTP/1"},
-      {ok + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "no valid HTTP/1"},
-      {ok + fields + "\r\n", "header of the response is too large"},
-      {ok + std::string(600, 'x'), "header of the response is too large"},
-      {ok + "Content-Length: 1025\r\n\r\n", "body of the response is too large"},
-      {ok + "\r\n" + std::string(1025, 'x'), "body of the response is too large"},
+      {begin + "no colon\r\n\r\n", "no valid HTTP/1"},
+      {begin + "Content-Length: -1\r\n\r\n", "no valid HTTP/1"},
+      {begin + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", "no valid HTTP/1"},
+      {begin + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "no valid HTTP/1"},
+      {begin + fields + "\r\n", "header of the response is too large"},
+      {begin + std::string(600, 'x'), "header of the response is too large"},
+      {begin + "Content-Length: 1025\r\n\r\n", "body of the response is too large"},
+      {begin + "\r\n" + std::string(1025, 'x'), "body of the response is too large"},
       {chunked + "401\r\n", "body of the response is too large"},
       {chunked + "300\r\n" + std::string(0x300, 'x') + "\r\n300\r\n", "body of the response is too large"},
       {chunked + "zz\r\n", "no valid HTTP/1"},

@@ -462,9 +462,7 @@ TEST_F(awaitable_tcp, with_timeout_ends_read_and_socket_stays_open) {
 TEST_F(awaitable_tcp, with_timeout_ends_write_and_closes_socket) {
   connect();
   timed_result<int> written{unset, {}};
-  const auto write = [&]() -> routine {
-    written = co_await with_timeout(timers, ours.write(beyond_buffers), 10ms);
-  };
+  const auto write = [&]() -> routine { written = co_await with_timeout(timers, ours.write(beyond_buffers), 10ms); };
   const routine w = write();
   service.advance(20ms);
   EXPECT_TRUE(written.timed_out());

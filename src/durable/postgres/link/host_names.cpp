@@ -16,10 +16,10 @@ namespace {
 struct free_options {
   void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
 };
-using options = std::unique_ptr<PQconninfoOption, free_options>;
+using connection_options = std::unique_ptr<PQconninfoOption, free_options>;
 
 // Empty: there is no such option, or it has no value.
-std::string value_of(const options& of, std::string_view keyword) {
+std::string value_of(const connection_options& of, std::string_view keyword) {
   for (const PQconninfoOption* o = of.get(); o != nullptr && o->keyword != nullptr; ++o)
     if (o->keyword == keyword && o->val != nullptr) return o->val;
   return {};
@@ -60,8 +60,8 @@ void host_names::stop() noexcept {
 
 void host_names::read_hosts(const std::string& conninfo) {
   hosts_.clear();
-  const options given{PQconninfoParse(conninfo.c_str(), nullptr)};
-  const options defaults{PQconndefaults()};  // of the environment
+  const connection_options given{PQconninfoParse(conninfo.c_str(), nullptr)};
+  const connection_options defaults{PQconndefaults()};  // of the environment
   const auto value = [&](std::string_view keyword) {
     const std::string own = value_of(given, keyword);
     return own.empty() ? value_of(defaults, keyword) : own;

@@ -51,12 +51,12 @@ std::string_view field(const PGresult& of, int which) noexcept {
 
 }  // namespace
 
-failure failure::of(const PGresult& result) {
-  std::string text{field(result, PG_DIAG_MESSAGE_PRIMARY)};
-  if (text.empty()) text = PQresultErrorMessage(&result);
+failure failure::of(const PGresult& from) {
+  std::string text{field(from, PG_DIAG_MESSAGE_PRIMARY)};
+  if (text.empty()) text = PQresultErrorMessage(&from);
   for (const char more : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT})
-    if (const auto said = field(result, more); !said.empty()) append_line(text, said);
-  return {field(result, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
+    if (const auto said = field(from, more); !said.empty()) append_line(text, said);
+  return {field(from, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
 }
 
 failure failure::of(const PGconn& connection) {
