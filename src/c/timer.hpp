@@ -25,7 +25,7 @@ inline constexpr nanoseconds for_ever = std::numeric_limits<nanoseconds>::max();
 constexpr nanoseconds from_ms(std::uint64_t ms) noexcept {
   return ms > for_ever / 1'000'000 ? for_ever : ms * 1'000'000;
 }
-constexpr std::uint64_t to_ns(std::chrono::nanoseconds d) noexcept { return static_cast<std::uint64_t>(d.count()); }
+constexpr nanoseconds to_ns(std::chrono::nanoseconds d) noexcept { return static_cast<std::uint64_t>(d.count()); }
 constexpr std::uint64_t to_ms(nanoseconds ns) noexcept {
   return ns == for_ever ? for_ever : ns / 1'000'000 + (ns % 1'000'000 != 0);
 }

@@ -21,14 +21,8 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <utility>
 
 namespace conformance {
-
-inline durable::task due_now(std::string id, std::string payload = "data") {
-  return {
-      .id = std::move(id), .due = durable::clock::time_point{std::chrono::seconds{1}}, .payload = std::move(payload)};
-}
 
 inline std::string text_of(const std::string& path) {
   std::ifstream in{path, std::ios::binary};

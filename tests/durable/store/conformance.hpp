@@ -349,6 +349,14 @@ inline std::string described(const std::optional<durable::task_info>& i) {
          "'";
 }
 
+/// A time in the past of the store's clock.
+inline constexpr durable::clock::time_point past{1s};
+
+/// A task that is due.
+inline durable::task due_now(std::string id = "t", std::string payload = "data") {
+  return {.id = std::move(id), .due = past, .payload = std::move(payload)};
+}
+
 /// A test of a store: a database, and a node that has joined it and owns all partitions.
 class store_test : public testing::TestWithParam<store_kind> {
  protected:
@@ -361,13 +369,6 @@ class store_test : public testing::TestWithParam<store_kind> {
     EXPECT_TRUE(fixture->validate(&why)) << why;
   }
 
-  /// A time in the past of the store's clock.
-  static constexpr time past{1s};
-
-  /// A task that is due.
-  static durable::task due_now(std::string id = "t", std::string payload = "data") {
-    return {.id = std::move(id), .due = past, .payload = std::move(payload)};
-  }
   /// A task that is due in an hour.
   durable::task due_later(std::string id = "t") const {
     return {.id = std::move(id), .due = own.now() + 1h, .payload = "data"};
