@@ -59,6 +59,11 @@ def timers_of(service):
     return pointed_to(int(service.address) + gdb.lookup_type("void").pointer().sizeof, "tickwheel::detail::armed_timers")
 
 
+def value_of(count):
+    """The value of a watched_count."""
+    return int(count["watched_"]) - int(count["left_"])
+
+
 def is_complete(value):
     return bool(value.type.strip_typedefs().fields())
 
@@ -81,12 +86,13 @@ class Wheel(Printer):
     def text(self):
         wheel = self.value
         levels, slots = (int(wheel["geometry_"][field]) for field in ("levels", "slots"))
-        armed = int(wheel["arms_"]) - int(wheel["ended_"])
+        arms, ended = (value_of(wheel[count]) for count in ("arms_", "ended_"))
+        armed = arms - ended
         fired = int(wheel["lateness_"]["count_"])
         running = ", in a pass" if int(wheel["pass_"]) else ""
         expiry = f"next visit at {int(wheel['expiry_'])}" if armed else "nothing is due"
-        return (f"{levels} x {slots} slots, now {tick_of(wheel)}{running}, {armed} armed ({int(wheel['arms_'])} armed, "
-                f"{int(wheel['ended_']) - fired} cancelled, {fired} fired in all), {expiry}")
+        return (f"{levels} x {slots} slots, now {tick_of(wheel)}{running}, {armed} armed ({arms} armed, "
+                f"{ended - fired} cancelled, {fired} fired in all), {expiry}")
 
 
 class Service(Printer):

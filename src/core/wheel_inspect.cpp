@@ -36,7 +36,7 @@ bool wheel::validate(std::string* why) const {
 
   if (expiry_ + at_end_of_time_ < now() || expiry_ > last_tick)
     return say(why, "next expiry %, expected now % or later", {expiry_, now()});
-  if (ended_ > arms_ || lateness_.count() > ended_) return say(why, "more entries ended than were armed");
+  if (ended() > arms() || lateness_.count() > ended()) return say(why, "more entries ended than were armed");
 
   std::size_t armed_seen = 0;
   tick earliest = never;  // earliest deadline of all armed entries

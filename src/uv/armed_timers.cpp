@@ -46,19 +46,19 @@ inline void armed_timers::trace_arm(wheel_entry& entry, tick deadline, const voi
 }
 
 [[gnu::cold]] void armed_timers::open(driver& on, const service_options& options) noexcept {
-  thread_ = this_thread();
-  alive_.restart(options.max_armed);
+  alive_.restart(options.max_armed, *wheel_);
   wake_ = never;
   refused_ = 0;
   driver_ = &on;
   on_steady_clock_ = on.on_steady_clock();
   clock_.open(on, options.stall_grace);
   timeline_ = {clock_.stamp(), tick_length::at_most(options.tick)};
+  use_on_this_thread();
 }
 
 void armed_timers::close() noexcept {
   driver_ = nullptr;
-  thread_ = nullptr;
+  thread_and_shift_ = 0;
   clock_.close();
 }
 
@@ -189,7 +189,7 @@ void armed_timers::wake_sooner() noexcept {
   if (!is_open()) return;
   const bool changed = alive_.update(*wheel_);
   if (probes::traced()) [[unlikely]]
-    alive_.check_every_arm();
+    liveness::check_every_arm(*wheel_);
   if (changed) driver_->hold_loop(alive_.held());
 }
 

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <tickwheel/core/export.h>
+#include <tickwheel/core/detail/watched_count.hpp>
 #include <tickwheel/core/log_histogram.hpp>
 #include <tickwheel/core/ticks.hpp>
 #include <tickwheel/core/wheel_entry.hpp>
@@ -97,10 +98,10 @@ class TICKWHEEL_API wheel {
   ///
   /// O(1), allocates nothing. Moving an armed entry later writes only to the entry.
   bool arm(wheel_entry& entry, tick deadline) noexcept {
-    const std::uint64_t arms_before = arms_;
+    const std::uint64_t arms_before = arms();
     const bool sooner = arm_beside_others(entry, deadline);
     // checked last, so that it costs nothing if the caller ignores the result
-    return sooner || (arms_ != arms_before && armed() == 1);
+    return sooner || (arms() != arms_before && armed() == 1);
   }
 
   /// Same as `arm`, but may return false if `entry` becomes the only armed one. Saves a few instructions.
@@ -199,19 +200,25 @@ class TICKWHEEL_API wheel {
   tick now() const noexcept { return earliest_ - !at_end_of_time_; }
 
   /// Returns the number of armed entries.
-  std::size_t armed() const noexcept { return static_cast<std::size_t>(arms_ - ended_); }
+  std::size_t armed() const noexcept { return static_cast<std::size_t>(arms() - ended()); }
 
   /// Returns true if no entry is linked, armed or not. O(slots that may hold entries).
   bool empty() const noexcept;
 
   /// Returns how many entries were ever armed. `armed()` is the difference of `arms()` and `ended()`, which both only
   /// grow. So a caller that waits until `armed()` reaches a bound can exclude it by one of them.
-  std::uint64_t arms() const noexcept { return arms_; }
+  std::uint64_t arms() const noexcept { return arms_.value(); }
   /// Returns how many of the entries that were ever armed are no longer armed.
-  std::uint64_t ended() const noexcept { return ended_; }
+  std::uint64_t ended() const noexcept { return ended_.value(); }
+
+  /// The counts behind `arms()` and `ended()`, for a caller that watches them. The wheel does not ask what is watched.
+  detail::watched_count& watched_arms() noexcept { return arms_; }
+  const detail::watched_count& watched_arms() const noexcept { return arms_; }
+  detail::watched_count& watched_ends() noexcept { return ended_; }
+  const detail::watched_count& watched_ends() const noexcept { return ended_; }
 
   /// Returns the totals of armed, cancelled and fired entries.
-  wheel_counts counts() const noexcept { return {arms_, ended_ - lateness_.count(), lateness_.count()}; }
+  wheel_counts counts() const noexcept { return {arms(), ended() - lateness_.count(), lateness_.count()}; }
   /// Returns the geometry that the constructor was given.
   wheel_geometry geometry() const noexcept { return geometry_; }
 
@@ -328,8 +335,8 @@ class TICKWHEEL_API wheel {
   bool at_end_of_time_ = false;      // now() is the last tick
   mutable bool expiry_is_bound_ = false;  // next_expiry() can find a later tick by a search of all slots
   bool has_immediates_ = false;           // immediates are linked, armed or not
-  std::uint64_t arms_ = 0;                // times an unarmed entry was armed
-  std::uint64_t ended_ = 0;               // of those, how many fired or were cancelled
+  detail::watched_count arms_;            // times an unarmed entry was armed
+  detail::watched_count ended_;           // of those, how many fired or were cancelled
 
   // A deadline so many ticks after `earliest_` goes to a coarse level: `coarse_from_`, less how far the cursor is
   // behind now(). The cursor is kept as this difference. So an advance over an empty tick stores one word instead of

@@ -85,10 +85,9 @@ class timer : private wheel_entry {
   /// armed.
   [[nodiscard]] int arm_at(clock::time_point when) noexcept {
     detail::armed_timers* const plain = timers_of_plain();
-    if (plain == nullptr || when <= plain->time().stamp()) [[unlikely]]
+    if (plain == nullptr) [[unlikely]]
       return timers().arm_at(*this, when);
-    // a stamp is not before the origin of the ticks
-    return plain->arm_tick(*this, plain->ticks().ceil_after_origin(when));
+    return plain->arm_plain_at(*this, when);
   }
 
   /// Returns true if the timer was armed. Its handler does not run until it is armed again, even if the running pass had already

@@ -193,7 +193,8 @@ class TICKWHEEL_API timer_service final {
   void after_fork() noexcept;
 
   /// Makes the calling thread the loop thread. For a loop that changes threads before it has run there: to arm before its first
-  /// poll, or to destroy armed timers after its thread was joined. Requires: open, and no other thread uses the service.
+  /// poll, or to destroy armed timers after its thread was joined. Does nothing if the service is closed. Requires: no other thread
+  /// uses the service.
   void use_on_this_thread() noexcept { timers().use_on_this_thread(); }
 
   /// Stops the process with the line `violated` if another thread runs the loop, or if the service is closed.

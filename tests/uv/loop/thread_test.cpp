@@ -34,6 +34,18 @@ TEST_F(threads, loop_may_be_handed_over_before_it_polled) {
   EXPECT_TRUE(p.timeout.cancel());
 }
 
+TEST_F(threads, closed_service_stays_closed_when_handed_over) {
+  open();
+  p.arm(1h);
+  timers.close();
+  std::thread{[&] {
+    timers.use_on_this_thread();
+    EXPECT_EQ(p.timeout.arm(1ms), UV_ECANCELED);
+    EXPECT_EQ(p.timeout.arm_at(tickwheel::clock::now() + 1h), UV_ECANCELED);
+    EXPECT_FALSE(p.timeout.cancel());
+  }}.join();
+}
+
 TEST_F(threads, two_loops_run_on_two_threads) {
   const auto serve = [] {
     live_loop own;

@@ -11,17 +11,17 @@ namespace {
 constexpr std::size_t limit = 3;
 
 struct liveness_test : ::testing::Test {
-  liveness_test() { alive.restart(limit); }
+  liveness_test() { alive.restart(limit, timers); }
 
   /// As a service does: asks only when it is to check.
   void arm(std::size_t i) {
-    const bool check = alive.is_to_check_arm(timers);
+    const bool check = liveness::is_to_check_arm(timers);
     timers.arm(entries[i], 10);
     if (check) changes += alive.update(timers);
   }
   void cancel(std::size_t i) {
     timers.cancel(entries[i]);
-    if (alive.is_to_check_end(timers)) changes += alive.update(timers);
+    if (liveness::is_to_check_end(timers)) changes += alive.update(timers);
   }
   void update() { changes += alive.update(timers); }
 
@@ -46,18 +46,18 @@ TEST_F(liveness_test, holds_loop_from_first_arm_to_last_cancel) {
 
 TEST_F(liveness_test, is_to_check_only_while_an_answer_may_change) {
   arm(0);
-  EXPECT_FALSE(alive.is_to_check_arm(timers));
+  EXPECT_FALSE(liveness::is_to_check_arm(timers));
   arm(1);
   arm(2);
-  EXPECT_TRUE(alive.is_to_check_arm(timers));  // the limit is reached
-  EXPECT_FALSE(alive.is_to_check_end(timers));
+  EXPECT_TRUE(liveness::is_to_check_arm(timers));  // the limit is reached
+  EXPECT_FALSE(liveness::is_to_check_end(timers));
 }
 
 TEST_F(liveness_test, checks_the_first_arm_and_the_last_end) {
-  EXPECT_TRUE(alive.is_to_check_arm(timers));
+  EXPECT_TRUE(liveness::is_to_check_arm(timers));
   arm(0);
   timers.cancel(entries[0]);
-  EXPECT_TRUE(alive.is_to_check_end(timers));
+  EXPECT_TRUE(liveness::is_to_check_end(timers));
 }
 
 TEST_F(liveness_test, counts_places_down) {
@@ -80,7 +80,7 @@ TEST_F(liveness_test, kept_place_is_nobody_elses) {
   EXPECT_TRUE(alive.keeps_place(some));
   EXPECT_FALSE(alive.keeps_place(other));
   EXPECT_EQ(alive.places_left(timers), 0U);
-  EXPECT_TRUE(alive.is_to_check_arm(timers));
+  EXPECT_TRUE(liveness::is_to_check_arm(timers));
   alive.give_up_place();
   EXPECT_EQ(alive.places_left(timers), 1U);
 }
@@ -100,7 +100,7 @@ TEST_F(liveness_test, restart_keeps_reference_of_service) {
   alive.add_unref();
   alive.set_others(true);
   update();
-  alive.restart(1);
+  alive.restart(1, timers);
   EXPECT_FALSE(alive.has_ref());
   EXPECT_FALSE(alive.held());
   EXPECT_EQ(alive.unref_armed(), 0U);

@@ -25,6 +25,31 @@ TEST_F(timer, is_never_early_and_at_most_a_tick_late) {
   }
 }
 
+// The length of a tick and the thread that runs the loop share a word.
+TEST(timer_of_any_tick, is_due_as_its_service_rounds) {
+  for (int shift = 0; shift < 63; ++shift) {
+    const std::chrono::nanoseconds tick{std::int64_t{1} << shift};
+    tickwheel::manual_driver time{time_point{1h}};
+    tickwheel::timer_service timers;
+    ASSERT_EQ(timers.open(time, {.tick = tick}), 0);
+    ASSERT_EQ(timers.tick_duration(), tick);
+    tickwheel::callback_timer other{timers, []() noexcept {}};
+    tickwheel::callback_timer t{timers, []() noexcept {}};
+    ASSERT_EQ(other.arm(1h), 0);  // the first takes a slower path
+    for (const std::chrono::nanoseconds after :
+         {std::chrono::nanoseconds{1}, tick - 1ns, tick, tick + 1ns, tick + tick / 2}) {
+      if (after <= 0ns || after >= time_point::max() - timers.now()) continue;
+      ASSERT_EQ(t.arm_at(timers.now() + after), 0);
+      const std::int64_t ticks = (after - 1ns) / tick + 1;
+      const bool representable = ticks <= (time_point::max() - timers.now()) / tick;
+      EXPECT_EQ(t.deadline(), representable ? timers.now() + ticks * tick : time_point::max())
+          << shift << ", " << after.count();
+    }
+    EXPECT_TRUE(t.cancel());
+    EXPECT_TRUE(timers.validate());
+  }
+}
+
 TEST_F(timer, times_beyond_the_clock_never_fire) {
   service.advance(5h);
   const std::function<int()> arms[] = {[&] { return p.timeout.arm(std::chrono::hours::max()); },

@@ -69,9 +69,14 @@ class TICKWHEEL_API armed_timers {
   /// Conversions between the driver's clock and the wheel's ticks.
   const timeline& ticks() const noexcept { return timeline_; }
 
-  void use_on_this_thread() noexcept { thread_ = this_thread(); }
+  /// The calling thread runs the loop. Does nothing if it is closed.
+  void use_on_this_thread() noexcept {
+    if (is_open()) thread_and_shift_ = reinterpret_cast<std::uintptr_t>(this_thread()) ^ timeline_.length().shift();
+  }
   /// Stops the process with the line `violated` if another thread runs the loop, or if it is closed.
-  void check_thread(const char* violated = wrong_thread) const noexcept { require(thread_ == this_thread(), violated); }
+  void check_thread(const char* violated = wrong_thread) const noexcept {
+    require(shift_on_this_thread() < no_shift, violated);
+  }
   /// As `check_thread` in a debug build; nothing in a release build, or if it is closed.
   void check_thread_in_debug() const noexcept {
 #ifndef NDEBUG
@@ -88,16 +93,19 @@ class TICKWHEEL_API armed_timers {
                               std::chrono::nanoseconds slack) noexcept;
   /// Arms a timer for a time.
   [[nodiscard]] int arm_at(wheel_entry&, clock::time_point when, past_time = past_time::zero_delay) noexcept;
+  /// As `arm_at`. The fast path. Requires: `entry` has a reference.
+  [[nodiscard]] int arm_plain_at(wheel_entry& entry, clock::time_point when) noexcept {
+    const std::uintptr_t shift = shift_on_this_thread();
+    if (shift >= no_shift || when <= clock_.stamp()) [[unlikely]]
+      return arm_at(entry, when);
+    // a stamp is not before the origin of the ticks
+    return arm_plain(entry, timeline_.ceil_after_origin(when, static_cast<unsigned>(shift)));
+  }
   /// Arms `entry` for a tick. The fast path. Requires: `entry` has a reference.
   [[nodiscard]] int arm_tick(wheel_entry& entry, tick deadline) noexcept {
-    if (thread_ != this_thread()) [[unlikely]]
+    if (shift_on_this_thread() >= no_shift) [[unlikely]]
       return arm_slow_path(entry, deadline);
-    // in this order: moving an armed timer then reads no count
-    if (!entry.armed() && alive_.is_to_check_arm(*wheel_)) [[unlikely]]
-      return arm_slow_path(entry, deadline);
-    if (wheel_->arm_beside_others(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
-      wake_sooner();
-    return 0;
+    return arm_plain(entry, deadline);
   }
   /// Arms a timer that is armed, or has just expired, before its handler is called. It cannot be refused, so more than `max_armed`
   /// may be armed meanwhile. Requires: open.
@@ -107,7 +115,7 @@ class TICKWHEEL_API armed_timers {
   void cancel(wheel_entry& entry) noexcept {
     check_thread();
     wheel_->cancel(entry);
-    if (alive_.is_to_check_end(*wheel_)) [[unlikely]]
+    if (liveness::is_to_check_end(*wheel_)) [[unlikely]]
       update_hold();
   }
   /// Cancels any armed timer.
@@ -136,6 +144,22 @@ class TICKWHEEL_API armed_timers {
   std::uint64_t refused() const noexcept { return refused_; }
 
  private:
+  // Returns the shift of a tick's length on the thread that runs the loop, and `no_shift` or more on any other. The addresses that
+  // `this_thread` returns are at least so far apart.
+  std::uintptr_t shift_on_this_thread() const noexcept {
+    return thread_and_shift_ ^ reinterpret_cast<std::uintptr_t>(this_thread());
+  }
+  static constexpr std::uintptr_t no_shift = 64;
+
+  // the end of the fast paths, on the right thread
+  [[nodiscard]] int arm_plain(wheel_entry& entry, tick deadline) noexcept {
+    // in this order: moving an armed timer then reads no count
+    if (!entry.armed() && liveness::is_to_check_arm(*wheel_)) [[unlikely]]
+      return arm_slow_path(entry, deadline);
+    if (wheel_->arm_beside_others(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
+      wake_sooner();
+    return 0;
+  }
   [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;  // as `arm_tick`, for any timer in any state
   [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
   [[nodiscard]] int admit(wheel_entry&) noexcept;
@@ -148,9 +172,9 @@ class TICKWHEEL_API armed_timers {
   // In this order, so that what arm, cancel and touch use is close together.
   loop_clock clock_;
   liveness alive_;
-  driver* driver_ = nullptr;      // null: closed
-  const void* thread_ = nullptr;  // null: closed
-  tick wake_ = never;             // 0: see begin_pass
+  driver* driver_ = nullptr;             // null: closed
+  std::uintptr_t thread_and_shift_ = 0;  // `this_thread` xor the shift of a tick, which is one load for both; 0: closed
+  tick wake_ = never;                    // 0: see begin_pass
   timeline timeline_;
   bool armed_after_ = false;
   bool on_steady_clock_ = false;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 namespace tickwheel::detail {
 
@@ -13,15 +12,15 @@ namespace tickwheel::detail {
 /// or holds need it. At most `max_armed` timers may be armed.
 ///
 /// These conditions are not computed at each arm and cancel. The wheel's counts of arms and of ends only grow. Until they reach
-/// certain numbers, neither condition can change.
+/// certain numbers, neither condition can change. The counts are watched for these numbers.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1).
 class liveness {
  public:
   /// Starts again without armed timers. Keeps `has_ref`.
-  void restart(std::size_t max_armed) noexcept {
-    arms_to_check_ = 0;
-    ends_to_check_ = 0;
+  void restart(std::size_t max_armed, wheel& timers) noexcept {
+    timers.watched_arms().watch(0);
+    timers.watched_ends().watch(0);
     unref_armed_ = 0;
     max_armed_ = max_armed;
     keeps_place_ = nullptr;
@@ -30,9 +29,9 @@ class liveness {
   }
 
   /// Returns false if one more timer with a reference may be armed, and the loop is held. Returns true if that is not certain.
-  bool is_to_check_arm(const wheel& timers) const noexcept { return timers.arms() >= arms_to_check_; }
+  static bool is_to_check_arm(const wheel& timers) noexcept { return timers.watched_arms().reached(); }
   /// Returns false if the loop is rightly held although a timer was cancelled or has fired. Returns true if that is not certain.
-  bool is_to_check_end(const wheel& timers) const noexcept { return timers.ended() >= ends_to_check_; }
+  static bool is_to_check_end(const wheel& timers) noexcept { return timers.watched_ends().reached(); }
 
   /// Returns whether armed timers hold the loop.
   bool has_ref() const noexcept { return ref_; }
@@ -58,9 +57,9 @@ class liveness {
   }
 
   /// The handler of `t`, which is no longer armed, is running. No other timer gets the place of `t` until `give_up_place`.
-  void keep_place(const wheel_entry& t, const wheel& timers) noexcept {
+  void keep_place(const wheel_entry& t, wheel& timers) noexcept {
     keeps_place_ = &t;
-    arms_to_check_ = std::min(arms_to_check_, add_saturating(timers.arms(), places_left(timers)));
+    timers.watched_arms().watch_within(places_left(timers));
   }
   bool keeps_place(const wheel_entry& t) const noexcept { return keeps_place_ == &t; }
   void give_up_place() noexcept { keeps_place_ = nullptr; }
@@ -72,43 +71,35 @@ class liveness {
 
   /// Call it when `is_to_check_arm` or `is_to_check_end` returned true, and when a reference or `set_others` has changed. Returns
   /// true if `held` has changed.
-  bool update(const wheel& timers) noexcept {
+  bool update(wheel& timers) noexcept {
     const std::size_t holding = timers.armed() - unref_armed_;
-    arms_to_check_ = holding != 0 ? add_saturating(timers.arms(), places_left(timers)) : 0;
-    ends_to_check_ = timers.ended() + std::max<std::size_t>(holding, 1);
+    timers.watched_arms().watch(holding != 0 ? places_left(timers) : 0);
+    timers.watched_ends().watch(std::max<std::size_t>(holding, 1));
     const bool was_held = held_;
     held_ = is_to_be_held(timers);
     return held_ != was_held;
   }
 
   /// Until the next `update`, `is_to_check_arm` returns true.
-  void check_every_arm() noexcept { arms_to_check_ = 0; }
+  static void check_every_arm(wheel& timers) noexcept { timers.watched_arms().watch(0); }
 
   /// Returns a message that describes an inconsistency, or null. For `timer_service::validate`.
   const char* problem(const wheel& timers) const noexcept {
     const std::size_t holding = timers.armed() - unref_armed_;
-    if (ends_to_check_ > timers.ended() && ends_to_check_ - timers.ended() > std::max<std::size_t>(holding, 1))
+    if (!is_to_check_end(timers) && timers.watched_ends().left() > std::max<std::size_t>(holding, 1))
       return "the last timer may end unnoticed";
-    if (arms_to_check_ > timers.arms() && arms_to_check_ - timers.arms() > places_left(timers))
+    if (!is_to_check_arm(timers) && timers.watched_arms().left() > places_left(timers))
       return "more timers than max_armed may be armed unnoticed";
     return nullptr;
   }
 
  private:
-  static std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept {
-    return b > ~a ? ~std::uint64_t{0} : a + b;
-  }
-
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   std::size_t max_armed_ = 0;
   const wheel_entry* keeps_place_ = nullptr;  // only compared: it may be gone
   bool held_ = false;
   bool ref_ = true;
   bool others_ = false;
-
-  // These are the last members, so that a service has them next to other data that an arm reads.
-  std::uint64_t arms_to_check_ = 0;
-  std::uint64_t ends_to_check_ = 0;
 };
 
 }  // namespace tickwheel::detail

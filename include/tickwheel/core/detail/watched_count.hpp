@@ -1,0 +1,46 @@
+// A count that tells when it has reached a number.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tickwheel::detail {
+
+/// Counts up from 0, and is watched until it has grown by a number that somebody named. It is kept as the distance to that number: a
+/// count and a bound beside it would be two loads.
+///
+/// *Thread safety:* none. *Complexity:* O(1).
+class watched_count {
+ public:
+  /// Returns how often it was counted.
+  std::uint64_t value() const noexcept { return watched_ - static_cast<std::uint64_t>(left_); }
+
+  void operator++() noexcept { --left_; }
+
+  /// From the next `more` counts on, `reached` returns true; 0: at once. A number that is never reached in practice may count as a
+  /// smaller one.
+  void watch(std::uint64_t more) noexcept {
+    const std::uint64_t now = value();
+    left_ = static_cast<std::int64_t>(std::min(more, most));
+    watched_ = now + static_cast<std::uint64_t>(left_);
+  }
+
+  /// As `watch`, unless an earlier number is watched.
+  void watch_within(std::uint64_t more) noexcept {
+    if (!reached() && more < left()) watch(more);
+  }
+
+  /// Returns true once it has grown as `watch` said.
+  bool reached() const noexcept { return left_ <= 0; }
+
+  /// Returns how many more counts it takes until `reached`. Requires: not reached.
+  std::uint64_t left() const noexcept { return static_cast<std::uint64_t>(left_); }
+
+ private:
+  static constexpr std::uint64_t most = std::uint64_t{1} << 62;
+
+  std::int64_t left_ = most;  // below 0: it has grown further
+  std::uint64_t watched_ = most;
+};
+
+}  // namespace tickwheel::detail
