@@ -211,10 +211,13 @@ class TICKWHEEL_API wheel {
   /// Returns how many of the entries that were ever armed are no longer armed.
   std::uint64_t ended() const noexcept { return ended_.value(); }
 
-  /// The counts behind `arms()` and `ended()`, for a caller that watches them. The wheel does not ask what is watched.
+  /// Returns the count behind `arms()`, for a caller that watches it. The wheel does not ask what is watched.
   detail::watched_count& watched_arms() noexcept { return arms_; }
+  /// As above.
   const detail::watched_count& watched_arms() const noexcept { return arms_; }
+  /// Returns the count behind `ended()`, for a caller that watches it.
   detail::watched_count& watched_ends() noexcept { return ended_; }
+  /// As above.
   const detail::watched_count& watched_ends() const noexcept { return ended_; }
 
   /// Returns the totals of armed, cancelled and fired entries.
