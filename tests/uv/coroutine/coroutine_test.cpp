@@ -62,7 +62,7 @@ class subroutine {
   std::coroutine_handle<promise_type> frame_;
 };
 
-constexpr int unset = 1;  // no libuv code, which are negative, and not 0
+constexpr int not_set = 1;  // no libuv code, which are negative, and not 0
 
 template <class Awaitable>
 routine await_into(int& result, Awaitable awaitable) {
@@ -84,10 +84,10 @@ routine limit_into(timed_result<int>& result, timer_service& timers, event& e, s
 /// A service, and the result of a wait.
 class coroutine_test : public manual_test {
  protected:
-  /// True if that becomes `wanted` after so long, and was `unset` until then.
+  /// True if that becomes `wanted` after so long, and was `not_set` until then.
   testing::AssertionResult comes_in(std::chrono::nanoseconds after, const int& it, int wanted = 0) {
     service.advance(after - 1ns);
-    if (it != unset) return testing::AssertionFailure() << "it was " << it << " early";
+    if (it != not_set) return testing::AssertionFailure() << "it was " << it << " early";
     service.advance(1ns + service.tick());
     if (it != wanted) return testing::AssertionFailure() << "it is " << it;
     return testing::AssertionSuccess();
@@ -95,7 +95,7 @@ class coroutine_test : public manual_test {
   /// True if a coroutine that awaits it goes on after so long, and not before.
   template <class Awaitable>
   testing::AssertionResult ends_in(std::chrono::nanoseconds after, Awaitable awaitable) {
-    int got = unset;
+    int got = not_set;
     const routine r = await_into(got, awaitable);
     const testing::AssertionResult came = comes_in(after, got);
     EXPECT_TRUE(r.done());
@@ -116,7 +116,7 @@ class coroutine_test : public manual_test {
     return count;
   }
 
-  int result = unset;
+  int result = not_set;
   mortal_service own;
 };
 using coroutine_sleep = coroutine_test;
@@ -127,7 +127,7 @@ using coroutine_stop = coroutine_test;
 class coroutine_timeout : public coroutine_test {
  protected:
   event e;
-  timed_result<int> timed{unset, {}};
+  timed_result<int> timed{not_set, {}};
 };
 
 // --- what all waits have in common -----------------------------------------------------------------------------------
@@ -181,9 +181,9 @@ TYPED_TEST(coroutine_wait, ends_on_time_and_not_early) {
 
 TYPED_TEST(coroutine_wait, past_time_resumes_in_next_pass) {
   for (const auto after : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
-    this->result = unset;
+    this->result = not_set;
     const routine r = this->start(after);
-    EXPECT_EQ(this->result, unset);
+    EXPECT_EQ(this->result, not_set);
     this->service.advance(this->service.tick());
     EXPECT_EQ(this->result, this->ended);
   }
@@ -192,7 +192,7 @@ TYPED_TEST(coroutine_wait, past_time_resumes_in_next_pass) {
 TYPED_TEST(coroutine_wait, beyond_clock_never_ends) {
   const routine r = this->start(std::chrono::nanoseconds::max());
   this->service.advance(24h * 365);
-  EXPECT_EQ(this->result, unset);
+  EXPECT_EQ(this->result, not_set);
   EXPECT_EQ(this->timers.stats().pending, 1U);
 }
 
@@ -202,7 +202,7 @@ TYPED_TEST(coroutine_wait, is_cancelled_by_destroying_frame) {
   EXPECT_EQ(this->timers.stats().cancelled, 1U);
   EXPECT_FALSE(this->service.time.alive());
   this->service.advance(1h);
-  EXPECT_EQ(this->result, unset);
+  EXPECT_EQ(this->result, not_set);
 }
 
 TYPED_TEST(coroutine_wait, is_refused_by_closed_service) {
@@ -221,7 +221,7 @@ TYPED_TEST(coroutine_wait, is_refused_by_service_that_failed_to_open) {
 
 TYPED_TEST(coroutine_wait, is_refused_at_max_armed) {
   this->reopen({.max_armed = 1});
-  int refused = unset;
+  int refused = not_set;
   const routine a = this->start(10ms);
   const routine b = this->start(refused, this->timers, 10ms);
   EXPECT_EQ(refused, UV_ENOBUFS);
@@ -233,7 +233,7 @@ TYPED_TEST(coroutine_wait, stays_suspended_when_service_closes) {
   const routine r = this->start(10ms);
   this->timers.close();
   this->service.time.advance(1h);
-  EXPECT_EQ(this->result, unset);
+  EXPECT_EQ(this->result, not_set);
   EXPECT_FALSE(r.done());
 }
 
@@ -247,17 +247,17 @@ TYPED_TEST(coroutine_wait, made_while_service_is_closed_counts_from_await) {
   const auto await = [&](auto& awaitable) -> routine { this->result = error_of(co_await std::move(awaitable)); };
   const routine r = await(made);
   EXPECT_TRUE(this->comes_in(500ms, this->result, this->ended));
-  this->result = unset;
+  this->result = not_set;
   const routine never = await(longest);
   this->service.advance(24h);
-  EXPECT_EQ(this->result, unset);
+  EXPECT_EQ(this->result, not_set);
 }
 
 TYPED_TEST(coroutine_wait, may_be_destroyed_after_service) {
   routine r = this->start(this->result, *this->own.timers, 10ms);
   this->own.timers.reset();
   r.destroy();
-  EXPECT_EQ(this->result, unset);
+  EXPECT_EQ(this->result, not_set);
 }
 
 TYPED_TEST(coroutine_wait, resumed_coroutine_may_destroy_service) {
@@ -305,7 +305,7 @@ TEST_F(coroutine_sleep, counts_from_call_not_from_await) {
 
 TEST_F(coroutine_sleep, until_a_past_time_resumes_in_next_pass) {
   const routine r = await_into(result, sleep_until(timers, service.time.now() - 1h));
-  EXPECT_EQ(result, unset);
+  EXPECT_EQ(result, not_set);
   service.advance(service.tick());
   EXPECT_EQ(result, 0);
 }
@@ -327,7 +327,7 @@ TEST_F(coroutine_sleep, zero_in_a_loop_lets_each_pass_end) {
 TEST_F(coroutine_sleep, ends_each_of_many_at_its_own_time) {
   std::deque<int> results;
   std::deque<routine> all;
-  for (int i = 0; i < 100; ++i) all.push_back(sleep_into(results.emplace_back(unset), timers, i * 1ms));
+  for (int i = 0; i < 100; ++i) all.push_back(sleep_into(results.emplace_back(not_set), timers, i * 1ms));
   for (std::size_t i = 0; i < 100; ++i) {
     service.advance(i == 0 ? service.tick() : 1ms);
     EXPECT_TRUE(all[i].done());
@@ -433,7 +433,7 @@ TEST_F(resumed_coroutine, may_destroy_another_due_in_same_pass) {
 }
 
 TEST_F(resumed_coroutine, may_begin_others_which_resume_in_later_pass) {
-  int inner = unset;
+  int inner = not_set;
   std::optional<routine> begun;
   const auto outer = [&]() -> routine {
     co_await sleep_for(timers, 10ms);
@@ -443,17 +443,17 @@ TEST_F(resumed_coroutine, may_begin_others_which_resume_in_later_pass) {
   service.time.block(20ms);
   service.advance(0s);
   EXPECT_TRUE(begun.has_value());
-  EXPECT_EQ(inner, unset);
+  EXPECT_EQ(inner, not_set);
   service.advance(service.tick());
   EXPECT_EQ(inner, 0);
 }
 
 TEST_F(resumed_coroutine, resumes_its_caller_when_it_returns) {
-  const auto inner = [](timer_service& by) -> subroutine { co_return co_await sleep_for(by, 10ms) == 0 ? 7 : unset; };
+  const auto inner = [](timer_service& by) -> subroutine { co_return co_await sleep_for(by, 10ms) == 0 ? 7 : not_set; };
   const auto outer = [&]() -> routine { result = co_await inner(timers); };
   const routine r = outer();
   service.advance(9ms);
-  EXPECT_EQ(result, unset);
+  EXPECT_EQ(result, not_set);
   service.advance(2ms);
   EXPECT_EQ(result, 7);
 }
@@ -482,7 +482,7 @@ TEST_F(coroutine_stop, request_resumes_sleep_in_next_pass) {
   const routine r = sleep_into(result, timers, 1h, stop.get_token());
   service.advance(1s);
   stop.request_stop();
-  EXPECT_EQ(result, unset);
+  EXPECT_EQ(result, not_set);
   service.advance(service.tick());
   EXPECT_EQ(result, UV_ECANCELED);
   EXPECT_FALSE(service.time.alive());
@@ -497,14 +497,14 @@ TEST_F(coroutine_stop, request_after_service_is_gone_resumes_nobody) {
   const routine r = sleep_into(result, *own.timers, 10ms, stop.get_token());
   own.timers.reset();
   stop.request_stop();
-  EXPECT_EQ(result, unset);
+  EXPECT_EQ(result, not_set);
 }
 
 TEST_F(coroutine_stop, request_ends_all_sleeps_that_share_it) {
   std::stop_source stop;
   std::deque<int> results;
   std::deque<routine> all;
-  for (int i = 0; i < 100; ++i) all.push_back(sleep_into(results.emplace_back(unset), timers, 1h, stop.get_token()));
+  for (int i = 0; i < 100; ++i) all.push_back(sleep_into(results.emplace_back(not_set), timers, 1h, stop.get_token()));
   stop.request_stop();
   service.advance(service.tick());
   for (const int each : results) EXPECT_EQ(each, UV_ECANCELED);
@@ -529,7 +529,7 @@ TEST_F(coroutine_stop, request_by_due_sleep_stops_another_due_one) {
 
 TEST_F(coroutine_stop, may_be_requested_by_coroutine_that_slept_with_it) {
   std::stop_source stop;
-  int first = unset, second = unset;
+  int first = not_set, second = not_set;
   const auto stop_myself = [&]() -> routine {
     // within the expression, while what was awaited still is there
     first = co_await sleep_for(timers, 10ms, stop.get_token()), stop.request_stop();
@@ -547,7 +547,7 @@ TEST_F(coroutine_stop, request_after_frame_was_destroyed_has_no_effect) {
   r.destroy();
   stop.request_stop();
   service.advance(1s);
-  EXPECT_EQ(result, unset);
+  EXPECT_EQ(result, not_set);
 }
 
 TEST_F(coroutine_stop, request_ends_detached_coroutines_before_close) {
@@ -579,7 +579,7 @@ TEST_F(coroutine_timeout, returns_value_in_time_and_cancels_its_timer) {
 TEST_F(coroutine_timeout, ends_awaited_at_its_limit_and_not_before) {
   const routine r = limit_into(timed, timers, e, 10ms);
   service.advance(10ms - 1ns);
-  EXPECT_EQ(timed.error, unset);
+  EXPECT_EQ(timed.error, not_set);
   EXPECT_TRUE(e.is_awaited());
   service.advance(1ns + service.tick());
   EXPECT_TRUE(timed.timed_out());
@@ -662,12 +662,12 @@ TEST_F(coroutine_timeout, may_await_what_resumes_within_await_suspend) {
 
 TEST_F(coroutine_timeout, of_zero_lasts_until_next_pass) {
   event in_time, late;
-  timed_result<int> first{unset, {}}, second{unset, {}};
+  timed_result<int> first{not_set, {}}, second{not_set, {}};
   const routine a = limit_into(first, timers, in_time, 0ns);
   const routine b = limit_into(second, timers, late, 0ns);
   in_time.come(42);
   EXPECT_TRUE(first);
-  EXPECT_EQ(second.error, unset);
+  EXPECT_EQ(second.error, not_set);
   service.advance(service.tick());
   EXPECT_TRUE(second.timed_out());
 }
@@ -677,7 +677,7 @@ void race(std::chrono::nanoseconds comes, int& values, int& timeouts) {
   manual_service service;
   event e;
   probe sender{service.timers, [&] { e.come(42); }};
-  timed_result<int> result{unset, {}};
+  timed_result<int> result{not_set, {}};
   ASSERT_EQ(sender.timeout.arm(comes), 0);
   const routine r = limit_into(result, service.timers, e, 10ms);
   service.time.block(1s);
@@ -705,7 +705,7 @@ TEST_F(coroutine_timeout, has_one_winner_if_both_come_in_same_pass) {
 
 TEST_F(coroutine_timeout, begins_nothing_if_limit_is_refused) {
   reopen({.max_armed = 1});
-  int asleep = unset;
+  int asleep = not_set;
   const routine other = sleep_into(asleep, timers, 1h);
   const routine r = limit_into(timed, timers, e, 10ms);
   EXPECT_EQ(timed.error, UV_ENOBUFS);
@@ -730,7 +730,7 @@ TEST_F(coroutine_timeout, begins_no_subroutine_if_limit_is_refused) {
     begun = true;
     co_return 7;
   };
-  int error = unset;
+  int error = not_set;
   const auto outer = [&]() -> routine { error = (co_await with_timeout(timers, inner(), 10ms)).error; };
   const routine r = outer();
   EXPECT_EQ(error, UV_ECANCELED);
@@ -741,7 +741,7 @@ TEST_F(coroutine_timeout, loses_its_limit_when_service_closes) {
   const routine r = limit_into(timed, timers, e, 10ms);
   timers.close();
   service.time.advance(1h);
-  EXPECT_EQ(timed.error, unset);
+  EXPECT_EQ(timed.error, not_set);
   e.come(42);
   ASSERT_TRUE(timed);
   EXPECT_EQ(*timed, 42);
@@ -753,7 +753,7 @@ TEST_F(coroutine_timeout, is_cancelled_by_destroying_frame) {
   EXPECT_FALSE(e.is_awaited());
   EXPECT_FALSE(service.time.alive());
   service.advance(1h);
-  EXPECT_EQ(timed.error, unset);
+  EXPECT_EQ(timed.error, not_set);
 }
 
 TEST_F(coroutine_timeout, destroys_subroutine_at_its_limit) {
@@ -762,7 +762,7 @@ TEST_F(coroutine_timeout, destroys_subroutine_at_its_limit) {
     co_await sleep_for(timers, 1h);
     co_return *held;
   };
-  int error = unset;
+  int error = not_set;
   const auto outer = [&]() -> routine {
     const auto got = co_await with_timeout(timers, inner(alive), 10ms);
     error = got.error;
@@ -808,7 +808,7 @@ TEST_F(coroutine_timeout, passes_on_exception_of_awaited) {
 }
 
 TEST_F(coroutine_timeout, bounds_sleep) {
-  int longer = unset, shorter = unset;
+  int longer = not_set, shorter = not_set;
   const auto outer = [&]() -> routine {
     longer = (co_await with_timeout(timers, sleep_for(timers, 1h), 10ms)).error;
     shorter = *co_await with_timeout(timers, sleep_for(timers, 10ms), 1h);
@@ -821,7 +821,7 @@ TEST_F(coroutine_timeout, bounds_sleep) {
 
 TEST_F(coroutine_timeout, nested_ends_at_shorter_limit) {
   for (const bool outer_is_shorter : {true, false}) {
-    timed_result<timed_result<int>> both{unset, {}};
+    timed_result<timed_result<int>> both{not_set, {}};
     const auto wait = [&]() -> routine {
       auto inner = with_timeout(timers, e.wait(), outer_is_shorter ? 1h : 10ms);
       both = co_await with_timeout(timers, std::move(inner), outer_is_shorter ? 10ms : 1h);
@@ -843,7 +843,7 @@ struct nothing_at_once {
 };
 
 TEST_F(coroutine_timeout, may_await_void) {
-  int never = unset, ready = unset;
+  int never = not_set, ready = not_set;
   const auto wait = [&]() -> routine {
     timed_result<void> got = co_await with_timeout(timers, nothing_at_once{}, 10ms);
     ready = got.error;

@@ -6,7 +6,6 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-using tickwheel::remote_timer;
 using tickwheel::timer_service;
 using handle = tickwheel::remote_handle;
 
@@ -15,8 +14,10 @@ namespace {
 // handles and timers are values that never fail
 static_assert(std::is_nothrow_copy_constructible_v<handle> && std::is_nothrow_copy_assignable_v<handle>);
 static_assert(std::is_nothrow_move_constructible_v<handle> && std::is_nothrow_move_assignable_v<handle>);
-static_assert(std::is_nothrow_move_constructible_v<remote_timer> && std::is_nothrow_move_assignable_v<remote_timer>);
-static_assert(!std::is_copy_constructible_v<remote_timer> && !std::is_copy_assignable_v<remote_timer>);
+static_assert(std::is_nothrow_move_constructible_v<tickwheel::remote_timer> &&
+              std::is_nothrow_move_assignable_v<tickwheel::remote_timer>);
+static_assert(!std::is_copy_constructible_v<tickwheel::remote_timer> &&
+              !std::is_copy_assignable_v<tickwheel::remote_timer>);
 static_assert(noexcept(std::declval<const timer_service&>().remote()));
 
 /// A service, a handle of it, and callables that count.
@@ -97,14 +98,14 @@ TEST_F(remote_handle, time_beyond_clock_stays_armed) {
 }
 
 TEST_F(remote_handle, arm_at_can_be_cancelled_until_then) {
-  remote_timer first, second;
+  tickwheel::remote_timer first, second;
   const auto when = timers.now() + 10ms;
   ASSERT_EQ(remote.arm_at(when, note(1), first), 0);
   ASSERT_EQ(remote.arm_at(when, note(2), second), 0);
-  EXPECT_EQ(first.cancel(), remote_timer::outcome::cancelled);
+  EXPECT_EQ(first.cancel(), tickwheel::remote_timer::outcome::cancelled);
   service.advance(10ms + service.tick());
   EXPECT_EQ(order, std::vector{2});
-  EXPECT_EQ(second.cancel(), remote_timer::outcome::too_late);
+  EXPECT_EQ(second.cancel(), tickwheel::remote_timer::outcome::too_late);
 }
 
 TEST_F(remote_handle, post_in_handler_runs_in_later_pass) {
@@ -231,9 +232,9 @@ TEST_F(remote_limits, full_queue_refuses_until_delivered) {
   open({.max_queued = 3});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(remote.post(count()), 0);
   EXPECT_EQ(remote.post(count()), UV_EAGAIN);
-  remote_timer timer;
+  tickwheel::remote_timer timer;
   EXPECT_EQ(remote.arm(0s, count(), timer), UV_EAGAIN);
-  EXPECT_EQ(timer.cancel(), remote_timer::outcome::too_late) << "it was not touched";
+  EXPECT_EQ(timer.cancel(), tickwheel::remote_timer::outcome::too_late) << "it was not touched";
   EXPECT_EQ(stats().remote_queued, 3U);
   service.turn();
   EXPECT_EQ(stats().remote_queued, 0U);
@@ -277,13 +278,13 @@ TEST_F(remote_limits, max_queued_of_zero_refuses_all_and_unlimited_none) {
 
 TEST_F(remote_limits, max_armed_bounds_operations_until_they_end) {
   open({.max_armed = 3});
-  std::array<remote_timer, 3> three;
-  for (remote_timer& t : three) ASSERT_EQ(remote.arm(1s, nothing, t), 0);
+  std::array<tickwheel::remote_timer, 3> three;
+  for (tickwheel::remote_timer& t : three) ASSERT_EQ(remote.arm(1s, nothing, t), 0);
   EXPECT_EQ(remote.post(1s, nothing), UV_EAGAIN);
   service.turn();
   EXPECT_EQ(stats().pending, 3U);
   EXPECT_EQ(remote.post(1s, nothing), UV_EAGAIN) << "armed is not ended";
-  EXPECT_EQ(three[0].cancel(), remote_timer::outcome::cancelled);
+  EXPECT_EQ(three[0].cancel(), tickwheel::remote_timer::outcome::cancelled);
   service.turn();
   EXPECT_EQ(remote.post(1s, nothing), 0) << "cancelled is";
   EXPECT_EQ(remote.post(1s, nothing), UV_EAGAIN);
@@ -327,14 +328,14 @@ TEST_F(remote_handle, handle_of_closed_service_refuses) {
 
 TEST_F(remote_handle, handle_outlives_service_and_driver) {
   handle left;
-  remote_timer timer;
+  tickwheel::remote_timer timer;
   {
     manual_service gone;
     left = gone.timers.remote();
     ASSERT_EQ(left.arm(1s, nothing, timer), 0);
   }
   EXPECT_EQ(left.post(1s, nothing), UV_ECANCELED);
-  EXPECT_EQ(timer.cancel(), remote_timer::outcome::closed);
+  EXPECT_EQ(timer.cancel(), tickwheel::remote_timer::outcome::closed);
 }
 
 TEST_F(remote_handle, handle_stays_closed_when_service_opens_again) {
@@ -350,12 +351,12 @@ TEST_F(remote_handle, handle_stays_closed_when_service_opens_again) {
 
 TEST_F(remote_close, counts_operations_wherever_they_are) {
   open({.work_per_pass = 4});
-  std::array<remote_timer, 6> six;
-  for (remote_timer& t : six) ASSERT_EQ(remote.arm(1s, count(), t), 0);
-  service.turn();                                                  // four in the wheel, two wait
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(remote.post(count()), 0);  // three in the inbox
-  EXPECT_EQ(six[0].cancel(), remote_timer::outcome::cancelled);    // a notice in the inbox
-  EXPECT_EQ(six[5].cancel(), remote_timer::outcome::cancelled);    // one that waits
+  std::array<tickwheel::remote_timer, 6> six;
+  for (tickwheel::remote_timer& t : six) ASSERT_EQ(remote.arm(1s, count(), t), 0);
+  service.turn();                                                           // four in the wheel, two wait
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(remote.post(count()), 0);           // three in the inbox
+  EXPECT_EQ(six[0].cancel(), tickwheel::remote_timer::outcome::cancelled);  // a notice in the inbox
+  EXPECT_EQ(six[5].cancel(), tickwheel::remote_timer::outcome::cancelled);  // one that waits
   timers.close();
   EXPECT_EQ(ran, 0);
   EXPECT_EQ(stats().remote_cancelled, 7U);
@@ -363,9 +364,9 @@ TEST_F(remote_close, counts_operations_wherever_they_are) {
   EXPECT_EQ(stats().remote_accepted, 9U);
   EXPECT_EQ(stats().pending, 0U);
   EXPECT_TRUE(remote_adds_up(timers));
-  EXPECT_EQ(six[0].cancel(), remote_timer::outcome::cancelled) << "the answer stays the same";
-  EXPECT_EQ(six[1].cancel(), remote_timer::outcome::closed);
-  EXPECT_EQ(six[5].cancel(), remote_timer::outcome::cancelled);
+  EXPECT_EQ(six[0].cancel(), tickwheel::remote_timer::outcome::cancelled) << "the answer stays the same";
+  EXPECT_EQ(six[1].cancel(), tickwheel::remote_timer::outcome::closed);
+  EXPECT_EQ(six[5].cancel(), tickwheel::remote_timer::outcome::cancelled);
 }
 
 TEST_F(remote_close, frees_nodes_and_last_handle_frees_queue) {
@@ -373,7 +374,7 @@ TEST_F(remote_close, frees_nodes_and_last_handle_frees_queue) {
   {
     std::optional<manual_service> own{std::in_place};
     const handle to = own->timers.remote();
-    remote_timer timer;
+    tickwheel::remote_timer timer;
     for (int i = 0; i < 10; ++i) ASSERT_EQ(to.post(std::chrono::milliseconds{i}, nothing), 0);
     ASSERT_EQ(to.arm(1s, nothing, timer), 0);
     own->advance(5ms);

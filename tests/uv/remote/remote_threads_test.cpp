@@ -9,9 +9,7 @@
 
 #include <tickwheel/uv/remote.hpp>
 
-using tickwheel::remote_handle;
 using tickwheel::remote_hold;
-using tickwheel::remote_timer;
 using tickwheel::timer_service;
 using outcome = tickwheel::remote_timer::outcome;
 
@@ -76,10 +74,11 @@ struct noted_run {
 };
 
 // Only this producer uses `at` of the ledger.
-accounts produce(const remote_handle& handle, unsigned char* at, callable_log& log, std::size_t count, unsigned seed) {
+accounts produce(const tickwheel::remote_handle& handle, unsigned char* at, callable_log& log, std::size_t count,
+                 unsigned seed) {
   accounts mine;
   std::minstd_rand random{seed};
-  std::array<remote_timer, 16> timers;
+  std::array<tickwheel::remote_timer, 16> timers;
   for (std::size_t i = 0; i < count;) {
     unsigned char* const note = at + i;
     const auto delay = std::chrono::microseconds{random() % 3 == 0 ? 0 : random() % 400};
@@ -90,7 +89,7 @@ accounts produce(const remote_handle& handle, unsigned char* at, callable_log& l
         if (timers[k].cancel() == outcome::cancelled) ++mine.cancelled;
         answer = handle.arm(delay, std::move(run), timers[k]);
         // a timer that was cancelled above and not replaced must not be counted again
-        if (answer != 0) timers[k] = remote_timer{};
+        if (answer != 0) timers[k] = tickwheel::remote_timer{};
       } else {
         answer = handle.post(delay, std::move(run));
       }
@@ -113,7 +112,7 @@ accounts produce(const remote_handle& handle, unsigned char* at, callable_log& l
       std::this_thread::yield();
     }
   }
-  for (remote_timer& t : timers)
+  for (tickwheel::remote_timer& t : timers)
     if (t.cancel() == outcome::cancelled) ++mine.cancelled;
   return mine;
 }
@@ -170,7 +169,7 @@ TEST_F(remote_threads, cancels_of_two_threads_against_loop_have_one_winner) {
   live_loop loop;
   timer_service timers;
   ASSERT_EQ(timers.open(loop), 0);
-  std::vector<remote_timer> all(count);
+  std::vector<tickwheel::remote_timer> all(count);
   std::vector<int> ran(count);
   std::array<std::vector<outcome>, 2> answers;
   std::atomic<std::size_t> round{0};
@@ -186,7 +185,7 @@ TEST_F(remote_threads, cancels_of_two_threads_against_loop_have_one_winner) {
       }
     });
   }
-  const remote_handle handle = timers.remote();
+  const tickwheel::remote_handle handle = timers.remote();
   const remote_hold hold = timers.hold();  // else the loop is not alive, and does not turn
   std::size_t fired = 0;
   for (std::size_t r = 1; r <= rounds; ++r) {
@@ -220,9 +219,9 @@ TEST_F(remote_threads, cancel_against_close_frees_each_timer_once) {
   constexpr std::size_t count = 32;
   for (std::size_t r = 0; r < rounds; ++r) {
     manual_service service;
-    std::vector<remote_timer> all(count);
+    std::vector<tickwheel::remote_timer> all(count);
     callable_log log;
-    const remote_handle handle = service.timers.remote();
+    const tickwheel::remote_handle handle = service.timers.remote();
     for (std::size_t i = 0; i < count; ++i)
       ASSERT_EQ(handle.arm(std::chrono::milliseconds{1 + i}, counted_callable<>{log}, all[i]), 0);
     service.turn();
@@ -233,7 +232,7 @@ TEST_F(remote_threads, cancel_against_close_frees_each_timer_once) {
     std::thread other{[&] {
       while (!go) {
       }
-      for (remote_timer& t : all) {
+      for (tickwheel::remote_timer& t : all) {
         const outcome o = t.cancel();
         (o == outcome::cancelled ? cancelled : o == outcome::closed ? closed : late)++;
       }
@@ -260,9 +259,9 @@ TEST_F(remote_threads, handles_holds_timers_may_be_dropped_on_any_thread) {
     for (unsigned p = 0; p < producers; ++p)
       threads.emplace_back([handle = service->timers.remote(), hold = service->timers.hold()]() mutable {
         for (int i = 0; i < 20; ++i) {
-          const remote_handle copy = handle;
+          const tickwheel::remote_handle copy = handle;
           remote_hold another = hold;
-          remote_timer t;
+          tickwheel::remote_timer t;
           if (copy.arm(1ms, nothing, t) != 0) break;
           if (i % 2 == 0) t.release();
           hold = std::move(another);

@@ -4,21 +4,19 @@
 
 #include "../../support/prelude.hpp"
 
-using tickwheel::manual_service;
-
 namespace {
 
 std::string reported;
 void report(const char* why) noexcept { reported = why; }
 
 TEST(manual_service, starts_an_hour_after_the_clocks_epoch) {
-  manual_service manual;
+  tickwheel::manual_service manual;
   EXPECT_TRUE(manual.timers.is_open());
   EXPECT_EQ(manual.time.now().time_since_epoch(), 1h);
 }
 
 TEST(manual_service, advance_runs_each_timer_at_its_time) {
-  manual_service manual;
+  tickwheel::manual_service manual;
   tickwheel::clock::time_point at{};
   tickwheel::callback_timer timeout{manual.timers, [&]() noexcept { at = manual.timers.now(); }};
   const auto began = manual.time.now();
@@ -31,7 +29,7 @@ TEST(manual_service, advance_runs_each_timer_at_its_time) {
 }
 
 TEST(manual_service, turn_runs_what_is_due_without_moving_the_clock) {
-  manual_service manual;
+  tickwheel::manual_service manual;
   int ran = 0;
   tickwheel::callback_timer timeout{manual.timers, [&ran]() noexcept { ++ran; }};
   ASSERT_EQ(timeout.arm(0s), 0);
@@ -44,13 +42,13 @@ TEST(manual_service, turn_runs_what_is_due_without_moving_the_clock) {
 
 TEST(manual_service, reports_why_it_could_not_open) {
   reported.clear();
-  manual_service manual{{.tick = -1ns}, report};
+  tickwheel::manual_service manual{{.tick = -1ns}, report};
   EXPECT_EQ(reported, "service_options::tick is not positive");
   EXPECT_FALSE(manual.timers.is_open());
 }
 
 TEST(manual_service, stops_the_process_when_it_could_not_open) {
-  EXPECT_DEATH(manual_service{{.tick = -1ns}}, "tickwheel: service_options::tick is not positive");
+  EXPECT_DEATH(tickwheel::manual_service{{.tick = -1ns}}, "tickwheel: service_options::tick is not positive");
 }
 
 // Private members: an explicit instantiation may name them.
@@ -69,13 +67,13 @@ struct expiry_member {
 template struct exposed<dispatcher_member, &tickwheel::timer_service::dispatcher_>;
 template struct exposed<expiry_member, &tickwheel::wheel::expiry_>;
 
-tickwheel::tick& expiry_of(manual_service& manual) {
+tickwheel::tick& expiry_of(tickwheel::manual_service& manual) {
   return (manual.timers.*pointer_to(dispatcher_member{})).timers().entries().*pointer_to(expiry_member{});
 }
 
 TEST(manual_service, each_step_reports_a_broken_invariant) {
   reported.clear();
-  manual_service manual{{}, report};
+  tickwheel::manual_service manual{{}, report};
   tickwheel::callback_timer timeout{manual.timers, []() noexcept {}};
   ASSERT_EQ(timeout.arm(1h), 0);
   tickwheel::tick& expiry = expiry_of(manual);
@@ -93,7 +91,7 @@ TEST(manual_service, each_step_reports_a_broken_invariant) {
 
 TEST(manual_service, destructor_reports_a_broken_invariant) {
   reported.clear();
-  std::optional<manual_service> manual{std::in_place, tickwheel::service_options{}, report};
+  std::optional<tickwheel::manual_service> manual{std::in_place, tickwheel::service_options{}, report};
   tickwheel::callback_timer timeout{manual->timers, []() noexcept {}};
   ASSERT_EQ(timeout.arm(1h), 0);
   expiry_of(*manual) = tickwheel::never;
