@@ -4,8 +4,9 @@
 namespace tickwheel::detail {
 
 const void* this_thread() noexcept {
-  alignas(64) static thread_local char here;  // two are at least 64 bytes apart, as of any two threads
-  return &here;
+  static thread_local char
+      here[64];  // those of two threads do not overlap, so their addresses are at least 64 bytes apart
+  return here;
 }
 
 }  // namespace tickwheel::detail

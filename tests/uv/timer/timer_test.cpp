@@ -27,10 +27,10 @@ TEST_F(timer, is_never_early_and_at_most_a_tick_late) {
 
 // The length of a tick and the thread that runs the loop share a word.
 TEST(timer_of_any_tick, is_due_as_its_service_rounds) {
+  tickwheel::timer_service timers;
   for (int shift = 0; shift < 63; ++shift) {
     const std::chrono::nanoseconds tick{std::int64_t{1} << shift};
     tickwheel::manual_driver time{time_point{1h}};
-    tickwheel::timer_service timers;
     ASSERT_EQ(timers.open(time, {.tick = tick}), 0);
     ASSERT_EQ(timers.tick_duration(), tick);
     tickwheel::callback_timer other{timers, []() noexcept {}};
@@ -47,6 +47,7 @@ TEST(timer_of_any_tick, is_due_as_its_service_rounds) {
     }
     EXPECT_TRUE(t.cancel());
     EXPECT_TRUE(timers.validate());
+    timers.close();
   }
 }
 

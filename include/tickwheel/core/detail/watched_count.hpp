@@ -6,7 +6,7 @@
 
 namespace tickwheel::detail {
 
-/// Counts up from 0, and is watched until it has grown by a number that somebody named. It is kept as the distance to that number: a
+/// Counts up from 0. Somebody may watch it until it has grown by a number; at first nobody does. It is kept as the distance to that number: a
 /// count and a bound beside it would be two loads.
 ///
 /// *Thread safety:* none. *Complexity:* O(1).
@@ -17,8 +17,7 @@ class watched_count {
 
   void operator++() noexcept { --left_; }
 
-  /// From the next `more` counts on, `reached` returns true; 0: at once. A number that is never reached in practice may count as a
-  /// smaller one.
+  /// `reached` returns true after `more` further counts; 0: at once. More than 2^62 count as 2^62, which is never reached in practice.
   void watch(std::uint64_t more) noexcept {
     const std::uint64_t now = value();
     left_ = static_cast<std::int64_t>(std::min(more, most));

@@ -144,8 +144,8 @@ class TICKWHEEL_API armed_timers {
   std::uint64_t refused() const noexcept { return refused_; }
 
  private:
-  // Returns the shift of a tick's length on the thread that runs the loop, and `no_shift` or more on any other. The addresses that
-  // `this_thread` returns are at least so far apart.
+  // Returns the shift of a tick's length on the thread that runs the loop, and `no_shift` or more on any other, or if it is closed.
+  // The addresses of two threads are at least 64 bytes apart, so they differ above the lowest six bits, which hold the shift.
   std::uintptr_t shift_on_this_thread() const noexcept {
     return thread_and_shift_ ^ reinterpret_cast<std::uintptr_t>(this_thread());
   }
