@@ -4,8 +4,8 @@
 namespace tickwheel::detail {
 
 const void* this_thread() noexcept {
-  static thread_local char
-      here[64];  // those of two threads do not overlap, so their addresses are at least 64 bytes apart
+  // Those of two threads do not overlap, so their addresses are at least 64 bytes apart.
+  static thread_local char here[64];
   return here;
 }
 

@@ -6,18 +6,19 @@
 
 namespace tickwheel::detail {
 
-/// Counts up from 0. Somebody may watch it until it has grown by a number; at first nobody does. It is kept as the distance to that number: a
-/// count and a bound beside it would be two loads.
+/// Counts up from 0. A caller may watch it until it has grown by a given number; at first nobody does. The object stores
+/// how far it is from there. A count and a bound beside it would be two loads.
 ///
 /// *Thread safety:* none. *Complexity:* O(1).
 class watched_count {
  public:
-  /// Returns how often it was counted.
+  /// Returns the count.
   std::uint64_t value() const noexcept { return watched_ - static_cast<std::uint64_t>(left_); }
 
   void operator++() noexcept { --left_; }
 
-  /// `reached` returns true after `more` further counts; 0: at once. More than 2^62 count as 2^62, which is never reached in practice.
+  /// From now on, `reached` returns true once it has grown by `more`; 0: at once. More than 2^62 count as 2^62, which is
+  /// never reached in practice.
   void watch(std::uint64_t more) noexcept {
     const std::uint64_t now = value();
     left_ = static_cast<std::int64_t>(std::min(more, most));
