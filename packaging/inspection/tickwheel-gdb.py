@@ -61,7 +61,7 @@ def timers_of(service):
 
 def value_of(count):
     """The value of a watched_count."""
-    return int(count["watched_"]) - int(count["left_"])
+    return int(count["watched_"]) - int(count["before_"]) - 1
 
 
 def is_complete(value):

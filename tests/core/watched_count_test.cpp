@@ -54,6 +54,11 @@ TEST(watched_count, agrees_with_a_number_and_a_bound_beside_it) {
         count.watch_within(more);
         bound = std::min(bound, number + more);
         break;
+      case 2:
+        if (number == 0) break;
+        --count;
+        --number;
+        break;
       default:
         ++count;
         ++number;

@@ -106,15 +106,32 @@ class TICKWHEEL_API wheel {
 
   /// Same as `arm`, but may return false if `entry` becomes the only armed one. Saves a few instructions.
   bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
-    if (!entry.armed()) ++arms_;
-    const tick earliest = earliest_;
-    // Both a deadline before `earliest` and `never`, for which the sum wraps.
-    if (deadline + 1 <= earliest) [[unlikely]]
+    // Both a deadline before `earliest_` and `never`, for which the sum wraps.
+    if (deadline + 1 <= earliest_) [[unlikely]]
       return arm_in_range(entry, deadline);
+    if (!entry.armed())
+      ++arms_;
+    else if (postpone(entry, deadline))
+      return false;
+    return place(entry, deadline);
+  }
+
+  /// Moves an armed entry to `deadline` if it may stay in its slot. Otherwise changes nothing and returns false: `place` it.
+  /// Requires: it is armed, and `deadline` is as for `place`. O(1).
+  static bool postpone(wheel_entry& entry, tick deadline) noexcept {
+    if (entry.visit_ > deadline) return false;
+    entry.deadline_ = deadline;
+    return true;
+  }
+
+  /// Same as `arm_beside_others`, for a caller that has counted the entry in `watched_arms` if it is not armed. Requires:
+  /// `earliest_deadline() <= deadline <= last_tick`.
+  bool place(wheel_entry& entry, tick deadline) noexcept {
+    const tick earliest = earliest_;
     const tick ahead = deadline - earliest;
     entry.deadline_ = deadline;
-    // One compare for the fast path: earliest <= visit_ <= deadline. An unlinked entry has visit_ == never. For a
-    // cancelled entry whose visit time has passed, the difference wraps to a large number. Both are placed.
+    // One compare finds out whether the entry may stay where it is: earliest <= visit_ <= deadline. One that is in no slot
+    // has visit_ == never. For a cancelled entry whose visit time has passed, the difference wraps to a large number.
     return entry.visit_ - earliest > ahead && relink(entry, deadline, ahead);
   }
 
@@ -195,6 +212,9 @@ class TICKWHEEL_API wheel {
   /// Returns a lower bound of `next_expiry()` if that is ahead of `now()`, and otherwise a tick at or before `now()`.
   /// Needs one load. The bound may not move while nothing is armed.
   tick expiry_bound() const noexcept { return has_immediates_ ? now() : expiry_; }
+
+  /// Returns the earliest deadline that an entry can have: `now() + 1`, except at the end of time.
+  tick earliest_deadline() const noexcept { return earliest_; }
 
   /// Returns the tick that was passed to the running or last `advance`.
   tick now() const noexcept { return earliest_ - !at_end_of_time_; }
@@ -333,9 +353,9 @@ class TICKWHEEL_API wheel {
   void walk_armed(void (*visit)(void*, wheel_entry&), void* context) const;
 
   // the cache line that `arm`, `cancel` and an empty `advance` use
-  tick earliest_ = 1;                // the earliest deadline that can be given: now() + 1, except at the end of time
-  mutable tick expiry_ = last_tick;  // no visit is needed before; at least now(), except at the end of time
-  bool at_end_of_time_ = false;      // now() is the last tick
+  tick earliest_ = 1;                     // see earliest_deadline
+  mutable tick expiry_ = last_tick;       // no visit is needed before; at least now(), except at the end of time
+  bool at_end_of_time_ = false;           // now() is the last tick
   mutable bool expiry_is_bound_ = false;  // next_expiry() can find a later tick by a search of all slots
   bool has_immediates_ = false;           // immediates are linked, armed or not
   detail::watched_count arms_;            // times an unarmed entry was armed

@@ -15,9 +15,18 @@ struct liveness_test : ::testing::Test {
 
   /// As a service does: asks only when it is to check.
   void arm(std::size_t i) {
-    const bool check = liveness::is_to_check_arm(timers);
+    if (liveness::count_plain_arm(timers)) {
+      timers.place(entries[i], 10);
+      return;
+    }
+    liveness::take_back_arm(timers);
     timers.arm(entries[i], 10);
-    if (check) changes += alive.update(timers);
+    changes += alive.update(timers);
+  }
+  bool next_arm_is_plain() {
+    const bool plain = liveness::count_plain_arm(timers);
+    liveness::take_back_arm(timers);
+    return plain;
   }
   void cancel(std::size_t i) {
     timers.cancel(entries[i]);
@@ -46,15 +55,15 @@ TEST_F(liveness_test, holds_loop_from_first_arm_to_last_cancel) {
 
 TEST_F(liveness_test, is_to_check_only_while_an_answer_may_change) {
   arm(0);
-  EXPECT_FALSE(liveness::is_to_check_arm(timers));
+  EXPECT_TRUE(next_arm_is_plain());
   arm(1);
   arm(2);
-  EXPECT_TRUE(liveness::is_to_check_arm(timers));  // the limit is reached
+  EXPECT_FALSE(next_arm_is_plain());  // the limit is reached
   EXPECT_FALSE(liveness::is_to_check_end(timers));
 }
 
 TEST_F(liveness_test, checks_the_first_arm_and_the_last_end) {
-  EXPECT_TRUE(liveness::is_to_check_arm(timers));
+  EXPECT_FALSE(next_arm_is_plain());
   arm(0);
   timers.cancel(entries[0]);
   EXPECT_TRUE(liveness::is_to_check_end(timers));
@@ -80,7 +89,7 @@ TEST_F(liveness_test, kept_place_is_nobody_elses) {
   EXPECT_TRUE(alive.keeps_place(some));
   EXPECT_FALSE(alive.keeps_place(other));
   EXPECT_EQ(alive.places_left(timers), 0U);
-  EXPECT_TRUE(liveness::is_to_check_arm(timers));
+  EXPECT_FALSE(next_arm_is_plain());
   alive.give_up_place();
   EXPECT_EQ(alive.places_left(timers), 1U);
 }

@@ -36,17 +36,22 @@ def assembly(address, options):
 
 def depends_on_timer(text):
     """Returns whether the load through the address, where the guess is right, needs the word of the timer, which is at (%rdi)."""
+    lines = [line.split("#")[0].strip() for line in text.splitlines()]
     from_timer = set()
-    for line in text.splitlines():
-        found = re.match(r"\s+(\w+)\s+(.*)", line.split("#")[0])
+    here, jumps = lines.index("load:"), 0
+    while here + 1 < len(lines) and jumps < 10:
+        here += 1
+        found = re.match(r"(\w+)\s+(.*)", lines[here])
         if not found:
             continue
         operation, operands = found.groups()
         if operation.startswith("cmov"):
             return True
-        if through := re.search(r"4096\((%\w+)", operands):
+        if operation == "jmp":
+            here, jumps = lines.index(operands + ":"), jumps + 1
+        elif through := re.search(r"4096\((%\w+)", operands):
             return through.group(1) in from_timer
-        if operation.startswith("mov") and "," in operands:
+        elif operation.startswith("mov") and "," in operands:
             source, target = operands.rsplit(",", 1)
             (from_timer.add if source == "(%rdi)" or source in from_timer else from_timer.discard)(target.strip())
     raise ValueError("no load through the address:\n" + text)

@@ -51,6 +51,29 @@ TEST(timer_of_any_tick, is_due_as_its_service_rounds) {
   }
 }
 
+// Nobody reads the clock while an iteration moves the wheel on.
+TEST_F(timer, time_between_the_last_now_and_that_of_the_wheel_is_due_in_the_next_pass) {
+  const probe other{timers, 1h};  // the first takes a slower path
+  const time_point last_now = timers.now();
+  service.time.block(10ms);
+  service.time.turn();
+  ASSERT_EQ(p.timeout.arm_at(last_now + 5ms), 0);
+  EXPECT_TRUE(timers.validate());
+  service.advance(service.tick());
+  EXPECT_EQ(p.fired, 1);
+}
+
+TEST_F(timer, time_between_the_last_now_and_the_pass_is_due_in_the_next_pass) {
+  const probe other{timers, 1h};
+  const time_point last_now = timers.now();
+  const probe early{timers, 10ms, [&] { ASSERT_EQ(p.timeout.arm_at(last_now + 5ms), 0); }};
+  service.advance(10ms + service.tick());
+  ASSERT_EQ(early.fired, 1);
+  EXPECT_TRUE(timers.validate());
+  service.advance(service.tick());
+  EXPECT_EQ(p.fired, 1);
+}
+
 TEST_F(timer, times_beyond_the_clock_never_fire) {
   service.advance(5h);
   const std::function<int()> arms[] = {[&] { return p.timeout.arm(std::chrono::hours::max()); },

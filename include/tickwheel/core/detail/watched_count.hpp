@@ -7,22 +7,24 @@
 namespace tickwheel::detail {
 
 /// Counts up from 0. A caller may watch it until it has grown by a given number; at first nobody does. The object stores
-/// how far it is from there. A count and a bound beside it would be two loads.
+/// how many more counts are possible before that. So counting and testing take one subtraction and its sign.
 ///
 /// *Thread safety:* none. *Complexity:* O(1).
 class watched_count {
  public:
   /// Returns the count.
-  std::uint64_t value() const noexcept { return watched_ - static_cast<std::uint64_t>(left_); }
+  std::uint64_t value() const noexcept { return watched_ - left(); }
 
-  void operator++() noexcept { --left_; }
+  void operator++() noexcept { --before_; }
+  /// Takes back one count.
+  void operator--() noexcept { ++before_; }
 
   /// From now on, `reached` returns true once it has grown by `more`; 0: at once. More than 2^62 count as 2^62, which is
   /// never reached in practice.
   void watch(std::uint64_t more) noexcept {
     const std::uint64_t now = value();
-    left_ = static_cast<std::int64_t>(std::min(more, most));
-    watched_ = now + static_cast<std::uint64_t>(left_);
+    before_ = static_cast<std::int64_t>(std::min(more, most)) - 1;
+    watched_ = now + left();
   }
 
   /// As `watch`, unless an earlier number is watched.
@@ -31,15 +33,15 @@ class watched_count {
   }
 
   /// Returns true once it has grown as `watch` said.
-  bool reached() const noexcept { return left_ <= 0; }
+  bool reached() const noexcept { return before_ < 0; }
 
   /// Returns how many more counts it takes until `reached`. Requires: not reached.
-  std::uint64_t left() const noexcept { return static_cast<std::uint64_t>(left_); }
+  std::uint64_t left() const noexcept { return static_cast<std::uint64_t>(before_) + 1; }
 
  private:
   static constexpr std::uint64_t most = std::uint64_t{1} << 62;
 
-  std::int64_t left_ = most;  // below 0: it has grown further
+  std::int64_t before_ = most - 1;  // so many counts do not reach it; below 0: reached
   std::uint64_t watched_ = most;
 };
 

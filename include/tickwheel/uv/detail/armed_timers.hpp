@@ -66,6 +66,13 @@ class TICKWHEEL_API armed_timers {
   const wheel& entries() const noexcept { return *wheel_; }
   wheel& entries() noexcept { return *wheel_; }
 
+  /// Returns the tick that is running at `now`. Call it before the wheel is advanced to that tick, so that arming for a time that the
+  /// wheel has passed takes the slow path.
+  tick reach(clock::time_point now) noexcept {
+    clock_.note(now);
+    return timeline_.floor(now);
+  }
+
   /// Conversions between the driver's clock and the wheel's ticks.
   const timeline& ticks() const noexcept { return timeline_; }
 
@@ -96,14 +103,14 @@ class TICKWHEEL_API armed_timers {
   /// As `arm_at`. The fast path. Requires: `entry` has a reference.
   [[nodiscard]] int arm_plain_at(wheel_entry& entry, clock::time_point when) noexcept {
     const std::uintptr_t shift = shift_on_this_thread();
-    if (shift >= no_shift || when <= clock_.stamp()) [[unlikely]]
+    if (shift >= no_shift || when <= clock_.latest()) [[unlikely]]
       return arm_at(entry, when);
-    // a stamp is not before the origin of the ticks
+    // neither the origin of the ticks nor the wheel's time is after `latest`, and nor is the stamp
     return arm_plain(entry, timeline_.ceil_after_origin(when, static_cast<unsigned>(shift)));
   }
   /// Arms `entry` for a tick. The fast path. Requires: `entry` has a reference.
   [[nodiscard]] int arm_tick(wheel_entry& entry, tick deadline) noexcept {
-    if (shift_on_this_thread() >= no_shift) [[unlikely]]
+    if (shift_on_this_thread() >= no_shift || deadline < wheel_->earliest_deadline()) [[unlikely]]
       return arm_slow_path(entry, deadline);
     return arm_plain(entry, deadline);
   }
@@ -151,16 +158,26 @@ class TICKWHEEL_API armed_timers {
   }
   static constexpr std::uintptr_t no_shift = 64;
 
-  // the end of the fast paths, on the right thread
+  // The end of the fast paths. Requires: the right thread, and a deadline that the wheel's time has not reached.
   [[nodiscard]] int arm_plain(wheel_entry& entry, tick deadline) noexcept {
-    // in this order: moving an armed timer then reads no count
-    if (!entry.armed() && liveness::is_to_check_arm(*wheel_)) [[unlikely]]
-      return arm_slow_path(entry, deadline);
-    if (wheel_->arm_beside_others(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
+#ifndef NDEBUG
+    require(deadline >= wheel_->earliest_deadline() && deadline <= last_tick,
+            "the wheel is ahead of the service's time");
+#endif
+    if (entry.armed()) {
+      if (wheel::postpone(entry, deadline)) [[likely]]
+        return 0;
+    } else if (!liveness::count_plain_arm(*wheel_)) [[unlikely]] {
+      return arm_if_admitted(entry, deadline);
+    }
+    if (wheel_->place(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
       wake_sooner();
     return 0;
   }
   [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;  // as `arm_tick`, for any timer in any state
+  [[nodiscard]] int arm_if_admitted(wheel_entry&,
+                                    tick deadline) noexcept;  // the same for one that the fast path has counted
+  [[nodiscard]] int arm_checked(wheel_entry&, tick deadline, const void* caller) noexcept;
   [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
   [[nodiscard]] int admit(wheel_entry&) noexcept;
   void place(wheel_entry&, tick deadline, const void* caller) noexcept;  // arms one that was admitted
@@ -169,13 +186,13 @@ class TICKWHEEL_API armed_timers {
   void wake_sooner() noexcept;
   bool find_next_wakeup() noexcept;
 
-  // In this order, so that what arm, cancel and touch use is close together.
-  loop_clock clock_;
+  // In this order, so that what arm, cancel and touch use is close together: the end of `clock_`, and the begin of `wheel_`.
   liveness alive_;
-  driver* driver_ = nullptr;             // null: closed
+  loop_clock clock_;
   std::uintptr_t thread_and_shift_ = 0;  // `this_thread` xor the shift of a tick, which is one load for both; 0: closed
-  tick wake_ = never;                    // 0: see begin_pass
   timeline timeline_;
+  driver* driver_ = nullptr;  // null: closed
+  tick wake_ = never;         // 0: see begin_pass
   bool armed_after_ = false;
   bool on_steady_clock_ = false;
   bool open_expected_ = false;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace tickwheel::detail {
 
@@ -28,8 +29,14 @@ class liveness {
     others_ = false;
   }
 
-  /// Returns false if one more timer with a reference may be armed, and the loop is held. Returns true if that is not certain.
-  static bool is_to_check_arm(const wheel& timers) noexcept { return timers.watched_arms().reached(); }
+  /// Counts the arm of a timer with a reference that is not armed. Returns true if it may be armed, and the loop is held. Returns
+  /// false if that is not certain: take the count back then.
+  static bool count_plain_arm(wheel& timers) noexcept {
+    ++timers.watched_arms();
+    return !timers.watched_arms().reached();
+  }
+  /// Takes back the last count.
+  static void take_back_arm(wheel& timers) noexcept { --timers.watched_arms(); }
   /// Returns false if the loop is rightly held although a timer was cancelled or has fired. Returns true if that is not certain.
   static bool is_to_check_end(const wheel& timers) noexcept { return timers.watched_ends().reached(); }
 
@@ -59,7 +66,7 @@ class liveness {
   /// The handler of `t`, which is no longer armed, is running. No other timer gets the place of `t` until `give_up_place`.
   void keep_place(const wheel_entry& t, wheel& timers) noexcept {
     keeps_place_ = &t;
-    timers.watched_arms().watch_within(places_left(timers));
+    timers.watched_arms().watch_within(next_refused(timers));
   }
   bool keeps_place(const wheel_entry& t) const noexcept { return keeps_place_ == &t; }
   void give_up_place() noexcept { keeps_place_ = nullptr; }
@@ -69,18 +76,18 @@ class liveness {
   /// Returns whether the loop was to be held at the last `update`.
   bool held() const noexcept { return held_; }
 
-  /// Call it when `is_to_check_arm` or `is_to_check_end` returned true, and when a reference or `set_others` has changed. Returns
-  /// true if `held` has changed.
+  /// Call it when `count_plain_arm` returned false, when `is_to_check_end` returned true, and when a reference or `set_others` has
+  /// changed. Returns true if `held` has changed.
   bool update(wheel& timers) noexcept {
     const std::size_t holding = timers.armed() - unref_armed_;
-    timers.watched_arms().watch(holding != 0 ? places_left(timers) : 0);
+    timers.watched_arms().watch(holding != 0 ? next_refused(timers) : 0);
     timers.watched_ends().watch(std::max<std::size_t>(holding, 1));
     const bool was_held = held_;
     held_ = is_to_be_held(timers);
     return held_ != was_held;
   }
 
-  /// Until the next `update`, `is_to_check_arm` returns true.
+  /// Until the next `update`, `count_plain_arm` returns false.
   static void check_every_arm(wheel& timers) noexcept { timers.watched_arms().watch(0); }
 
   /// Returns a message that describes an inconsistency, or null. For `timer_service::validate`.
@@ -88,12 +95,18 @@ class liveness {
     const std::size_t holding = timers.armed() - unref_armed_;
     if (!is_to_check_end(timers) && timers.watched_ends().left() > std::max<std::size_t>(holding, 1))
       return "the last timer may end unnoticed";
-    if (!is_to_check_arm(timers) && timers.watched_arms().left() > places_left(timers))
+    const watched_count& arms = timers.watched_arms();
+    if (!arms.reached() && arms.left() > next_refused(timers))
       return "more timers than max_armed may be armed unnoticed";
     return nullptr;
   }
 
  private:
+  // Returns which arm from now on is the first that must be refused, if none of the timers ends.
+  std::uint64_t next_refused(const wheel& timers) const noexcept {
+    return std::min(places_left(timers), unlimited - 1) + std::uint64_t{1};
+  }
+
   std::size_t unref_armed_ = 0;  // armed timers that do not hold the loop
   std::size_t max_armed_ = 0;
   const wheel_entry* keeps_place_ = nullptr;  // only compared: it may be gone

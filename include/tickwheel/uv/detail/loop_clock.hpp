@@ -32,6 +32,7 @@ class TICKWHEEL_API loop_clock {
     behind_ = {};
     epoch_ = on.epoch();
     keep_stamps();
+    latest_ = time_point::min();
     read();
     opened_ = stamp_;
     first_read_ = time_point::max();
@@ -57,6 +58,11 @@ class TICKWHEEL_API loop_clock {
 
   /// Returns the time that was read last, in whichever iteration.
   time_point stamp() const noexcept { return stamp_; }
+
+  /// Returns the latest time that was read, or that `note` was told.
+  time_point latest() const noexcept { return latest_; }
+  /// Makes `latest` return `t` from now on, unless that is earlier.
+  void note(time_point t) const noexcept { latest_ = std::max(latest_, t); }
 
   /// Reads the clock, and keeps the time for the rest of the iteration. Requires: open.
   time_point read() const noexcept;
@@ -129,6 +135,7 @@ class TICKWHEEL_API loop_clock {
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable time_point stamp_{};
   mutable time_point responsive_stamp_{};  // kept, because each touch of an idle timeout stores it
+  mutable time_point latest_{};
 };
 
 }  // namespace tickwheel::detail
