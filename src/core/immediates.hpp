@@ -17,8 +17,8 @@ namespace tickwheel {
 /// its own entry again.
 class immediates {
  public:
-  /// The visit of every linked entry: it is in no slot, so that `wheel::arm` places it.
-  static constexpr tick visit = never;
+  /// The visit of every linked entry. It lies before every visit of a slot, so that `wheel::arm` places the entry anew.
+  static constexpr tick visit = 0;
 
   bool empty() const noexcept { return waiting_.empty() && ready_.empty(); }
   bool has_ready() const noexcept { return !ready_.empty(); }
@@ -41,6 +41,7 @@ class immediates {
   /// Requires: `has_ready()`.
   wheel_entry& take() noexcept {
     wheel_entry& e = ready_.take_front();
+    e.visit_ = never;
     --ready_count_;
     if (left_of_round_ != 0) --left_of_round_;
     if (ready_.empty()) ready_count_ = 0;

@@ -50,13 +50,12 @@ const wheel_geometry& checked(const wheel_geometry& geometry) noexcept {
 
 // Arms `e` for the deadline that can be given and is nearest to `deadline`.
 [[gnu::cold]] bool wheel::arm_in_range(wheel_entry& e, tick deadline) noexcept {
-  if (!e.armed()) ++arms_;
-  return place(e, std::clamp(deadline, earliest_, last_tick));
+  return arm_counted(e, std::clamp(deadline, earliest_, last_tick));
 }
 
-// Takes an entry out of its slot or list, if it is in one, and links it.
+// Takes an entry out of its slot, if it is in one, and links it.
 bool wheel::relink(wheel_entry& e, tick deadline, tick ahead) noexcept {
-  e.link_.unlink();
+  if (e.visit_ != never) e.link_.unlink();
   return link(e, deadline, ahead);
 }
 

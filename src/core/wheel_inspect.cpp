@@ -50,7 +50,8 @@ bool wheel::validate(std::string* why) const {
     for (const wheel_entry& e : entries) {
       count_armed(e);
       if (!has_immediates_) return say(why, "an immediate is linked, expected none", {});
-      if (e.visit_ != immediates::visit) return say(why, "an immediate with visit %, expected none", {e.visit_});
+      if (e.visit_ != immediates::visit)
+        return say(why, "an immediate with visit %, expected %", {e.visit_, immediates::visit});
     }
     return true;
   });

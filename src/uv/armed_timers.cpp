@@ -84,16 +84,16 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 }
 
 [[gnu::noinline]] int armed_timers::arm_slow_path(wheel_entry& entry, tick deadline) noexcept {
-  return arm_checked(entry, deadline, __builtin_return_address(0));
+  return admit_and_place(entry, deadline, __builtin_return_address(0));
 }
 
-// The count is taken back here, because the fast path would keep it in a register for that.
-[[gnu::noinline]] int armed_timers::arm_if_admitted(wheel_entry& entry, tick deadline) noexcept {
+// Here and not in the fast path, which would otherwise keep the count in a register.
+[[gnu::noinline]] int armed_timers::arm_uncounted(wheel_entry& entry, tick deadline) noexcept {
   liveness::take_back_arm(*wheel_);
-  return arm_checked(entry, deadline, __builtin_return_address(0));
+  return admit_and_place(entry, deadline, __builtin_return_address(0));
 }
 
-[[gnu::noinline]] int armed_timers::arm_checked(wheel_entry& entry, tick deadline, const void* caller) noexcept {
+[[gnu::noinline]] int armed_timers::admit_and_place(wheel_entry& entry, tick deadline, const void* caller) noexcept {
   if (const int error = admit(entry)) return error;
   if (wheel_->armed() == 0) skip_idle_time();
   place(entry, deadline, caller);
@@ -171,7 +171,7 @@ void armed_timers::cancel_slow_path(wheel_entry& entry) noexcept {
 // While no timer is armed, the wheel's time stands still. It is brought up to date before the next timer is placed. A running or
 // pending pass does that itself.
 void armed_timers::skip_idle_time() noexcept {
-  if (!in_pass()) wheel_->advance(reach(clock_.now()), 0);
+  if (!in_pass()) wheel_->advance(tick_to_reach(clock_.now()), 0);
 }
 
 void armed_timers::schedule() noexcept {

@@ -165,7 +165,7 @@ bool dispatcher::on_iteration(clock::time_point now) noexcept {
   log_.lateness().polled(polled);
   wheel& entries = timers_.entries();
   immediates_left_ = entries.collect_immediates();
-  const tick present = timers_.reach(now);
+  const tick present = timers_.tick_to_reach(now);
   if (entries.armed() == 0) {
     entries.sweep(sweep_per_turn);
   } else if (entries.next_expiry() <= present) {
@@ -258,7 +258,7 @@ bool dispatcher::find_next_turn() noexcept {
 std::size_t dispatcher::run_turn(std::size_t visits, clock::time_point stamp, const binding_watch& binding) noexcept {
   judged_at_ = next_turn_ == turn_of::slots ? verdict_.judged()
                                             : verdict_stamp::moment{stamp, timers_.time().less_stalls(stamp)};
-  const tick present = timers_.reach(judged_at_.time);
+  const tick present = timers_.tick_to_reach(judged_at_.time);
   switch (next_turn_) {
     case turn_of::slots: {
       std::size_t left = visits;
@@ -298,7 +298,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   wheel& entries = timers_.entries();
   // advances to the present, where handlers arm; but not before posted calls that wait for input as timers do, because they are
   // due earlier
-  if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.reach(stamp), 0);
+  if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.tick_to_reach(stamp), 0);
   bool left = find_next_turn();
   const turn_of first = next_turn_;
   // Until the next clock read. One at first, unless the last ones of the pass before were short: all may be slow.

@@ -7,7 +7,7 @@ loop_clock::time_point loop_clock::read() const noexcept {
   stamp_epoch_ = *epoch_ == early_epoch_ ? ~*epoch_ : *epoch_;
   was_read_ = true;
   stamp_ = driver_->now();
-  note(stamp_);
+  note_reached(stamp_);
   if (has_now()) first_read_ = std::min(first_read_, stamp_);
   responsive_stamp_ = responsive(stamp_);
   return stamp_;

@@ -106,33 +106,25 @@ class TICKWHEEL_API wheel {
 
   /// Same as `arm`, but may return false if `entry` becomes the only armed one. Saves a few instructions.
   bool arm_beside_others(wheel_entry& entry, tick deadline) noexcept {
+    if (!entry.armed()) ++arms_;
     // Both a deadline before `earliest_` and `never`, for which the sum wraps.
     if (deadline + 1 <= earliest_) [[unlikely]]
       return arm_in_range(entry, deadline);
-    if (!entry.armed())
-      ++arms_;
-    else if (postpone(entry, deadline))
-      return false;
-    return place(entry, deadline);
+    return arm_counted(entry, deadline);
   }
 
-  /// Moves an armed entry to `deadline` if it may stay in its slot. Otherwise changes nothing and returns false: `place` it.
-  /// Requires: it is armed, and `deadline` is as for `place`. O(1).
-  static bool postpone(wheel_entry& entry, tick deadline) noexcept {
-    if (entry.visit_ > deadline) return false;
+  /// Same as `arm_beside_others`, for a caller that knows more. It has counted the entry, by `++watched_arms()`, if that is
+  /// not armed. Requires: `earliest_deadline() <= deadline <= last_tick`, checked in a debug build; the entry is in no
+  /// other wheel.
+  bool arm_counted(wheel_entry& entry, tick deadline) noexcept {
+#ifndef NDEBUG
+    detail::require(earliest_ <= deadline && deadline <= last_tick, "wheel::arm_counted: the deadline is out of range");
+#endif
     entry.deadline_ = deadline;
-    return true;
-  }
-
-  /// Same as `arm_beside_others`, for a caller that has counted the entry in `watched_arms` if it is not armed. Requires:
-  /// `earliest_deadline() <= deadline <= last_tick`.
-  bool place(wheel_entry& entry, tick deadline) noexcept {
-    const tick earliest = earliest_;
-    const tick ahead = deadline - earliest;
-    entry.deadline_ = deadline;
-    // One compare finds out whether the entry may stay where it is: earliest <= visit_ <= deadline. One that is in no slot
-    // has visit_ == never. For a cancelled entry whose visit time has passed, the difference wraps to a large number.
-    return entry.visit_ - earliest > ahead && relink(entry, deadline, ahead);
+    // It stays where it is if its slot is yet to be visited, and not after the deadline. One that is in no slot has
+    // visit_ == never. The visit of a cancelled one may have passed, or that of one that a late pass has not reached.
+    if (entry.visit_ > deadline || entry.visit_ < earliest_) return relink(entry, deadline, deadline - earliest_);
+    return false;
   }
 
   /// Disarms `entry`. Returns true if it was armed. Requires: it is in no other wheel. Its callback does not run until
@@ -213,7 +205,7 @@ class TICKWHEEL_API wheel {
   /// Needs one load. The bound may not move while nothing is armed.
   tick expiry_bound() const noexcept { return has_immediates_ ? now() : expiry_; }
 
-  /// Returns the earliest deadline that an entry can have: `now() + 1`, except at the end of time.
+  /// Returns the earliest deadline that `arm` gives: `now() + 1`, except at the end of time.
   tick earliest_deadline() const noexcept { return earliest_; }
 
   /// Returns the tick that was passed to the running or last `advance`.
@@ -231,7 +223,7 @@ class TICKWHEEL_API wheel {
   /// Returns how many of the entries that were ever armed are no longer armed.
   std::uint64_t ended() const noexcept { return ended_.value(); }
 
-  /// Returns the count behind `arms()`, for a caller that watches it. The wheel does not ask what is watched.
+  /// Returns the count behind `arms()`, for a caller that watches it, or counts before `arm_counted`. The wheel does not ask what is watched.
   detail::watched_count& watched_arms() noexcept { return arms_; }
   /// As above.
   const detail::watched_count& watched_arms() const noexcept { return arms_; }

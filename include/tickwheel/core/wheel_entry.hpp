@@ -67,7 +67,7 @@ class wheel_entry {
 
   hook link_;
   tick deadline_ = never;
-  tick visit_ = never;  // tick of the visit of its slot, not after the deadline; `never`: in no slot
+  tick visit_ = never;  // tick of the visit of its slot, not after the deadline; `never`: not linked
   callback run_;
 };
 

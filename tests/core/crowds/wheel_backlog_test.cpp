@@ -47,6 +47,17 @@ TEST_F(backlog, cut_by_small_bounds_does_not_delay_a_slot) {
   EXPECT_LE(calls_until_fired(timers, next, due + 1, small), 2 * work / small + 2);
 }
 
+TEST_F(backlog, does_not_keep_a_timer_that_is_moved_later) {
+  probes crowd{timers, 20 * work};
+  crowd.arm(due);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(timers.advance(due, work).done);
+  for (const std::size_t i : {std::size_t{0}, crowd.size() / 2, crowd.size() - 1}) {
+    if (crowd[i].fired() != 0) continue;
+    timers.arm(crowd[i], timers.now() + 1);
+    EXPECT_LE(calls_until_fired(timers, crowd[i], timers.now() + 1), 2U) << i;
+  }
+}
+
 // It was not visited at all, so it is no crowd.
 TEST_F(backlog, does_not_get_a_slot_because_a_callback_before_it_stopped) {
   all.arm(5000);

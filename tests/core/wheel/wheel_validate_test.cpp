@@ -109,7 +109,7 @@ TEST_F(validate, reports_counts_that_do_not_add_up) {
 TEST_F(validate, reports_an_immediate_out_of_place) {
   timers.arm_immediate(entry, 0);
   expect_complaint(get(has_immediates{}), false, "an immediate is linked, expected none");
-  expect_complaint(entry_visit, 7U, "an immediate with visit 7, expected none");
+  expect_complaint(entry_visit, 7U, "an immediate with visit 7, expected 0");
   timers.cancel(entry);
   timers.collect_immediates();
   timers.run_immediates(0);

@@ -16,7 +16,7 @@ struct liveness_test : ::testing::Test {
   /// As a service does: asks only when it is to check.
   void arm(std::size_t i) {
     if (liveness::count_plain_arm(timers)) {
-      timers.place(entries[i], 10);
+      timers.arm_counted(entries[i], 10);
       return;
     }
     liveness::take_back_arm(timers);

@@ -52,7 +52,7 @@ TEST(timer_of_any_tick, is_due_as_its_service_rounds) {
 }
 
 // Nobody reads the clock while an iteration moves the wheel on.
-TEST_F(timer, time_between_the_last_now_and_that_of_the_wheel_is_due_in_the_next_pass) {
+TEST_F(timer, time_before_that_of_the_wheel_is_due_in_next_pass) {
   const probe other{timers, 1h};  // the first takes a slower path
   const time_point last_now = timers.now();
   service.time.block(10ms);
@@ -63,7 +63,7 @@ TEST_F(timer, time_between_the_last_now_and_that_of_the_wheel_is_due_in_the_next
   EXPECT_EQ(p.fired, 1);
 }
 
-TEST_F(timer, time_between_the_last_now_and_the_pass_is_due_in_the_next_pass) {
+TEST_F(timer, time_before_that_of_the_pass_is_due_in_next_pass) {
   const probe other{timers, 1h};
   const time_point last_now = timers.now();
   const probe early{timers, 10ms, [&] { ASSERT_EQ(p.timeout.arm_at(last_now + 5ms), 0); }};

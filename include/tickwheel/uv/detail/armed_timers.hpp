@@ -66,10 +66,10 @@ class TICKWHEEL_API armed_timers {
   const wheel& entries() const noexcept { return *wheel_; }
   wheel& entries() noexcept { return *wheel_; }
 
-  /// Returns the tick that is running at `now`. Call it before the wheel is advanced to that tick, so that arming for a time that the
-  /// wheel has passed takes the slow path.
-  tick reach(clock::time_point now) noexcept {
-    clock_.note(now);
+  /// Returns the tick that runs at `now`, and notes `now` as a time that the wheel may reach. Call it before each advance: arming for
+  /// a time up to `now` then takes the slow path.
+  tick tick_to_reach(clock::time_point now) noexcept {
+    clock_.note_reached(now);
     return timeline_.floor(now);
   }
 
@@ -103,9 +103,9 @@ class TICKWHEEL_API armed_timers {
   /// As `arm_at`. The fast path. Requires: `entry` has a reference.
   [[nodiscard]] int arm_plain_at(wheel_entry& entry, clock::time_point when) noexcept {
     const std::uintptr_t shift = shift_on_this_thread();
-    if (shift >= no_shift || when <= clock_.latest()) [[unlikely]]
+    if (shift >= no_shift || when <= clock_.latest_reached()) [[unlikely]]
       return arm_at(entry, when);
-    // neither the origin of the ticks nor the wheel's time is after `latest`, and nor is the stamp
+    // That time is not before the stamp, the origin of the ticks or the wheel's time.
     return arm_plain(entry, timeline_.ceil_after_origin(when, static_cast<unsigned>(shift)));
   }
   /// Arms `entry` for a tick. The fast path. Requires: `entry` has a reference.
@@ -160,24 +160,19 @@ class TICKWHEEL_API armed_timers {
 
   // The end of the fast paths. Requires: the right thread, and a deadline that the wheel's time has not reached.
   [[nodiscard]] int arm_plain(wheel_entry& entry, tick deadline) noexcept {
-#ifndef NDEBUG
-    require(deadline >= wheel_->earliest_deadline() && deadline <= last_tick,
-            "the wheel is ahead of the service's time");
-#endif
-    if (entry.armed()) {
-      if (wheel::postpone(entry, deadline)) [[likely]]
-        return 0;
-    } else if (!liveness::count_plain_arm(*wheel_)) [[unlikely]] {
-      return arm_if_admitted(entry, deadline);
-    }
-    if (wheel_->place(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
+    // in this order: moving an armed timer then uses no count
+    if (!entry.armed() && !liveness::count_plain_arm(*wheel_)) [[unlikely]]
+      return arm_uncounted(entry, deadline);
+    if (wheel_->arm_counted(entry, deadline)) [[unlikely]]  // the first one armed takes the slow path
       wake_sooner();
     return 0;
   }
-  [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;  // as `arm_tick`, for any timer in any state
-  [[nodiscard]] int arm_if_admitted(wheel_entry&,
-                                    tick deadline) noexcept;  // the same for one that the fast path has counted
-  [[nodiscard]] int arm_checked(wheel_entry&, tick deadline, const void* caller) noexcept;
+  // as `arm_tick`, for any timer in any state
+  [[nodiscard]] int arm_slow_path(wheel_entry&, tick deadline) noexcept;
+  // as `arm_slow_path`, for a timer that the fast path has counted
+  [[nodiscard]] int arm_uncounted(wheel_entry&, tick deadline) noexcept;
+  // what both do; `caller` is for the probe
+  [[nodiscard]] int admit_and_place(wheel_entry&, tick deadline, const void* caller) noexcept;
   [[nodiscard]] int arm_immediate(wheel_entry&, clock::time_point since) noexcept;
   [[nodiscard]] int admit(wheel_entry&) noexcept;
   void place(wheel_entry&, tick deadline, const void* caller) noexcept;  // arms one that was admitted
@@ -186,7 +181,7 @@ class TICKWHEEL_API armed_timers {
   void wake_sooner() noexcept;
   bool find_next_wakeup() noexcept;
 
-  // In this order, so that what arm, cancel and touch use is close together: the end of `clock_`, and the begin of `wheel_`.
+  // In this order, so that what arm, cancel and touch use is close together: from the end of `clock_` to the start of `wheel_`.
   liveness alive_;
   loop_clock clock_;
   std::uintptr_t thread_and_shift_ = 0;  // `this_thread` xor the shift of a tick, which is one load for both; 0: closed

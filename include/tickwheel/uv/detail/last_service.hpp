@@ -23,11 +23,11 @@ TICKWHEEL_LOCAL inline constinit thread_local std::uintptr_t last_service [[gnu:
 /// address that the thread used last. A wrong guess costs a mispredicted branch. Returns 0 for a `service` with one of the bits
 /// `tags`. No guess has one, so a right guess needs no look at them. Requires: `service` is not 0.
 ///
-/// A compiler that knew that the two are equal would use the one that comes late. So the comparison is hidden from it.
+/// A compiler that knew that the two are equal would use the one that comes late. So the comparison is in assembly.
 inline std::uintptr_t guessed_service(const std::uintptr_t& service, std::uintptr_t tags) noexcept {
   std::uintptr_t guess = last_service;
 #ifdef __x86_64__
-  // one instruction reads the timer and compares
+  // one instruction reads the timer and compares it
   __asm__ goto("cmp %0, %1\n\tjne %l2" : : "r"(guess), "m"(service) : "cc" : wrong);
 #else
   // With one of these barriers, clang still selects instead of branching.

@@ -12,7 +12,7 @@ namespace tickwheel::detail {
 /// Holds the loop while a timer with a reference is armed, unless the service has no reference. Also holds it while posted calls
 /// or holds need it. At most `max_armed` timers may be armed.
 ///
-/// These conditions are not computed at each arm and cancel. The wheel's counts of arms and of ends only grow. Until they reach
+/// These conditions are not computed at each arm and cancel. The wheel's counts of arms and of ends grow by one each time. Until they reach
 /// certain numbers, neither condition can change. The counts are watched for these numbers.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1).
@@ -29,8 +29,8 @@ class liveness {
     others_ = false;
   }
 
-  /// Counts the arm of a timer with a reference that is not armed. Returns true if it may be armed, and the loop is held. Returns
-  /// false if that is not certain: take the count back then.
+  /// Counts the arm of an unarmed timer that has a reference. Returns true if it may be armed, and the loop is held. Returns false if
+  /// that is not certain. The caller then calls `take_back_arm`.
   static bool count_plain_arm(wheel& timers) noexcept {
     ++timers.watched_arms();
     return !timers.watched_arms().reached();
@@ -102,7 +102,7 @@ class liveness {
   }
 
  private:
-  // Returns which arm from now on is the first that must be refused, if none of the timers ends.
+  // Returns n: the n-th arm from now on must be refused if no timer ends before. No sum here exceeds a std::size_t of 64 bits.
   std::uint64_t next_refused(const wheel& timers) const noexcept {
     return std::min(places_left(timers), unlimited - 1) + std::uint64_t{1};
   }

@@ -32,7 +32,7 @@ class TICKWHEEL_API loop_clock {
     behind_ = {};
     epoch_ = on.epoch();
     keep_stamps();
-    latest_ = time_point::min();
+    latest_reached_ = time_point::min();
     read();
     opened_ = stamp_;
     first_read_ = time_point::max();
@@ -59,10 +59,10 @@ class TICKWHEEL_API loop_clock {
   /// Returns the time that was read last, in whichever iteration.
   time_point stamp() const noexcept { return stamp_; }
 
-  /// Returns the latest time that was read, or that `note` was told.
-  time_point latest() const noexcept { return latest_; }
-  /// Makes `latest` return `t` from now on, unless that is earlier.
-  void note(time_point t) const noexcept { latest_ = std::max(latest_, t); }
+  /// Returns the latest time that was read, or that `note_reached` was told.
+  time_point latest_reached() const noexcept { return latest_reached_; }
+  /// The service has reached `t`, perhaps without a read of the clock.
+  void note_reached(time_point t) const noexcept { latest_reached_ = std::max(latest_reached_, t); }
 
   /// Reads the clock, and keeps the time for the rest of the iteration. Requires: open.
   time_point read() const noexcept;
@@ -135,7 +135,7 @@ class TICKWHEEL_API loop_clock {
   mutable std::uint64_t stamp_epoch_ = 0;
   mutable time_point stamp_{};
   mutable time_point responsive_stamp_{};  // kept, because each touch of an idle timeout stores it
-  mutable time_point latest_{};
+  mutable time_point latest_reached_{};
 };
 
 }  // namespace tickwheel::detail
