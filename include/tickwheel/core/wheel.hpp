@@ -223,7 +223,8 @@ class TICKWHEEL_API wheel {
   /// Returns how many of the entries that were ever armed are no longer armed.
   std::uint64_t ended() const noexcept { return ended_.value(); }
 
-  /// Returns the count behind `arms()`, for a caller that watches it, or counts before `arm_counted`. The wheel does not ask what is watched.
+  /// Returns the count behind `arms()`, for a caller that watches it, or counts before `arm_counted`. The wheel does not
+  /// ask what is watched.
   detail::watched_count& watched_arms() noexcept { return arms_; }
   /// As above.
   const detail::watched_count& watched_arms() const noexcept { return arms_; }

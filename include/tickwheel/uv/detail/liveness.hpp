@@ -12,8 +12,8 @@ namespace tickwheel::detail {
 /// Holds the loop while a timer with a reference is armed, unless the service has no reference. Also holds it while posted calls
 /// or holds need it. At most `max_armed` timers may be armed.
 ///
-/// These conditions are not computed at each arm and cancel. The wheel's counts of arms and of ends grow by one each time. Until they reach
-/// certain numbers, neither condition can change. The counts are watched for these numbers.
+/// These conditions are not computed at each arm and cancel. The wheel's counts of arms and of ends grow by one each time. Until they
+/// reach certain numbers, neither condition can change. The counts are watched for these numbers.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1).
 class liveness {
