@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace crash {
@@ -35,6 +36,21 @@ class timeline {
   const std::vector<event>& events_;
   std::vector<std::size_t> clocks_;
 };
+
+// Returns the places of events that are the first one of their process after that was stopped or slow. Such a process may have read
+// the clock before, and go on with what it has decided then.
+std::unordered_set<std::size_t> after_standstills(const std::vector<event>& events) {
+  std::unordered_set<std::size_t> found;
+  std::unordered_set<unsigned> stood_still;
+  for (std::size_t i = 0; i != events.size(); ++i) {
+    const event& e = events[i];
+    if (e.kind == event_kind::trouble && (e.cause == "stopped" || e.cause == "slow"))
+      stood_still.insert(e.process);
+    else if (stood_still.erase(e.process) != 0)
+      found.insert(i);
+  }
+  return found;
+}
 
 struct judgement {
   std::string promise;
@@ -114,7 +130,8 @@ judgement of_answer(const event& e, const std::vector<possible_row>& rows) {
 
 class court {
  public:
-  court(const journal& j, judging how) : journal_{j}, how_{how}, times_{j} {}
+  court(const journal& j, judging how)
+      : journal_{j}, how_{how}, times_{j}, after_standstills_{after_standstills(j.events)} {}
 
   verdict run() {
     out_.tasks = journal_.ids;
@@ -239,9 +256,10 @@ class court {
           return accuse_answer(e, model, id, i);
         case event_kind::entered: {
           const row_model::start_seen seen{e.process, e.token, e.attempt, e.due, e.number};
-          // only a start that was recovered before its handler was entered may be older than another
+          // Only a start that was recovered before its handler was entered may be older than another. Without `sessions` the
+          // model does not tell of those, but then no process enters such a handler after it has written any other line.
           if (e.token <= last_token) {
-            if (model.enter_late(seen)) break;
+            if (model.enter_late(seen) || after_standstills_.contains(i)) break;
             return accuse({"D3", "its token does not grow"}, id, i);
           }
           last_token = e.token;
@@ -310,6 +328,7 @@ class court {
   const journal& journal_;
   judging how_;
   timeline times_;
+  std::unordered_set<std::size_t> after_standstills_;
   verdict out_;
   std::vector<std::size_t> turns_;
   std::optional<std::size_t> quiet_;

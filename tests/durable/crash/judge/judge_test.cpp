@@ -512,8 +512,24 @@ TEST(crash_judge, finds_a_start_of_another_process_without_trouble) {
   EXPECT_EQ(ended_by_second(repeated_by_second(s)).broken(), promises{"D3"});
 }
 
-TEST(crash_judge, finds_an_old_token_after_trouble) {
+// A process is stopped between its last look at the clock and the first line of a handler. Meanwhile the second one repeats the start.
+script stopped_before_a_handler() {
   script s = shared("cluster").parent("trouble 55000000 1 stopped");
+  return repeated_by_second(s).of(1);
+}
+
+TEST(crash_judge, accepts_an_old_token_in_the_first_line_after_a_stop) {
+  script s = stopped_before_a_handler().enter(91, "t", 7, 1, 50).finish(92, "t", 7, "done", "stale").of(2);
+  EXPECT_EQ(ended_by_second(s).broken(), promises{});
+}
+
+TEST(crash_judge, finds_an_old_token_after_another_line_since_a_stop) {
+  script s = stopped_before_a_handler().ask(90, "get u").enter(91, "t", 7, 1, 50);
+  EXPECT_EQ(s.broken(judging::events), promises{"D3"});
+}
+
+TEST(crash_judge, finds_an_old_token_after_other_trouble_than_a_stop) {
+  script s = shared("cluster").parent("trouble 55000000 1 network");
   repeated_by_second(s).of(1).enter(91, "t", 7, 1, 50);
   EXPECT_EQ(s.broken(judging::events), promises{"D3"});
 }
