@@ -112,16 +112,20 @@ class generator {
     const bool sleeps = what == act::sleep;
     nanoseconds by = blocks ? block() : sleeps ? up_to(random_() % 2 != 0 ? 3ms : 50us) : delay();
     if (what == act::post) by = std::min<nanoseconds>(by, 1s);
+    if (what == act::arm_at_unread && random_() % 2 != 0)
+      by = -up_to(random_() % 2 != 0 ? nanoseconds{3ms} : 2 * options.tick);
     return {what, random_() % timers, by.count()};
   }
   operation any_operation() {
-    constexpr std::array firsts{act::arm,    act::arm,   act::arm,  act::arm_slack, act::arm_at,  act::arm_at,
-                                act::cancel, act::post,  act::post, act::post,      act::destroy, act::block,
-                                act::sleep,  act::sleep, act::wait, act::wait,      act::wait,    act::turn,
-                                act::turn,   act::turn,  act::turn, act::turn,      act::turn,    act::turn,
-                                act::turn,   act::read,  act::ref,  act::unref,     act::unref};
-    constexpr std::array thens{act::none, act::none,  act::arm,  act::arm_at,  act::again, act::cancel,
-                               act::post, act::block, act::read, act::destroy, act::ref,   act::unref};
+    constexpr std::array firsts{
+        act::arm,           act::arm,    act::arm,  act::arm_slack, act::arm_at, act::arm_at,  act::arm_at_unread,
+        act::arm_at_unread, act::cancel, act::post, act::post,      act::post,   act::destroy, act::block,
+        act::sleep,         act::sleep,  act::wait, act::wait,      act::wait,   act::turn,    act::turn,
+        act::turn,          act::turn,   act::turn, act::turn,      act::turn,   act::turn,    act::read,
+        act::ref,           act::unref,  act::unref};
+    constexpr std::array thens{act::none,    act::none,   act::arm,  act::arm_at, act::arm_at_unread,
+                               act::again,   act::cancel, act::post, act::block,  act::read,
+                               act::destroy, act::ref,    act::unref};
     constexpr std::array rare{act::open,          act::open,    act::ref_service, act::ref_service,
                               act::unref_service, act::arm_all, act::cancel_all,  act::cancel_all};
     const act first = random_() % 150 == 0 ? act::close : random_() % 10 == 0 ? any_of(rare) : any_of(firsts);
@@ -162,10 +166,10 @@ operations shrunk(const generator& made, const std::string& kind) {
 }
 
 std::string text_of(const service_options& o, const operations& all) {
-  constexpr std::array names{"none",        "arm",           "arm_slack", "arm_at",    "again", "cancel",
-                             "destroy",     "post",          "block",     "sleep",     "wait",  "turn",
-                             "read",        "close",         "open",      "reopen",    "ref",   "unref",
-                             "ref_service", "unref_service", "arm_all",   "cancel_all"};
+  constexpr std::array names{"none",   "arm",         "arm_slack",     "arm_at",  "arm_at_unread", "again",
+                             "cancel", "destroy",     "post",          "block",   "sleep",         "wait",
+                             "turn",   "read",        "close",         "open",    "reopen",        "ref",
+                             "unref",  "ref_service", "unref_service", "arm_all", "cancel_all"};
   std::ostringstream out;
   const auto write = [&](const step& s) {
     out << "{act::" << names[static_cast<std::size_t>(s.what)] << ", " << s.id << ", " << s.by << '}';
@@ -190,7 +194,7 @@ TEST(service_model, agrees_about_what_has_failed_once) {
 
 TEST(service_model, agrees_about_random_operations) {
   const std::size_t seeds = by_run_length(1000, 20'000);
-  std::size_t fired = 0, waits = 0, refused = 0;
+  std::size_t fired = 0, waits = 0, refused = 0, unread_in_past = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const generator made{seed};
     comparison both{made.options, made.all, made.timers};
@@ -203,10 +207,12 @@ TEST(service_model, agrees_about_random_operations) {
     fired += both.fired();
     waits += both.waits();
     refused += both.refused();
+    unread_in_past += both.unread_in_past();
   }
   EXPECT_GT(fired, 10 * seeds);  // else it would test little
   EXPECT_GT(waits, seeds);
   EXPECT_GT(refused, seeds);
+  EXPECT_GT(unread_in_past, seeds / 2);
 }
 
 }  // namespace
