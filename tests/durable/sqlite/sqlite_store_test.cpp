@@ -180,7 +180,7 @@ TEST_F(sqlite_threads, close_amid_requests_tells_how_many_were_carried_out) {
 // A checkpoint has its turn between two lists, and the log is started anew between two others.
 TEST_F(sqlite_threads, lists_without_a_pause_leave_the_log_short) {
   constexpr std::size_t long_log = 160 * 4096;
-  constexpr int puts = 400;
+  constexpr int puts = 160;
   sqlite_fixture brief;
   brief.options.checkpoint_pages = 1;
   node other{brief};

@@ -69,7 +69,7 @@ TEST_F(answer_times_test, agrees_with_sorting_for_each_order) {
   expect_quantiles();
   for (int i = 0; i < 5000; ++i) {
     add(random.up_to(20) == 0 ? any(1'000'000) : any(1000));
-    expect_quantiles();
+    if (i % 7 == 0) expect_quantiles();  // the sorting takes long
   }
   add(nanoseconds::max());
   add(nanoseconds::zero());

@@ -4,8 +4,8 @@
 #include <tickwheel/net/pending_calls.hpp>
 
 #include "../../../examples/support/descriptor_limit.hpp"
+#include "../../support/long_runs.hpp"
 #include "../../uv/support/live_test.hpp"
-#include "../../uv/support/long_runs.hpp"
 
 #include <uv.h>
 

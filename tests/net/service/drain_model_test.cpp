@@ -5,7 +5,7 @@
 #include <tickwheel/core/detail/splitmix64.hpp>
 #include <tickwheel/net/drain.hpp>
 
-#include "../../uv/support/long_runs.hpp"
+#include "../../support/long_runs.hpp"
 #include "../../uv/support/probe.hpp"
 
 #include <map>

@@ -1,6 +1,6 @@
 // The live loop against the true clock: never early, whatever libuv's own time says.
+#include "../../support/long_runs.hpp"
 #include "../support/live_test.hpp"
-#include "../support/long_runs.hpp"
 #include "../support/signal_storm.hpp"
 
 using tickwheel::timer_service;

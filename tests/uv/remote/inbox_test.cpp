@@ -1,6 +1,6 @@
 // The inbox itself: which push requests a wakeup, what comes out in which order, and that nothing is lost between pushing, sleeping and
 // closing.
-#include "../support/long_runs.hpp"
+#include "../../support/long_runs.hpp"
 
 #include <tickwheel/uv/detail/inbox.hpp>
 

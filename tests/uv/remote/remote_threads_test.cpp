@@ -1,9 +1,9 @@
 // Several threads at once: posts against the loop and against close, and cancels against callables that run. Run them under
 // ThreadSanitizer as well: `./dev test --thread`.
+#include "../../support/long_runs.hpp"
 #include "../support/allocation_checks.hpp"
 #include "../support/counted_callable.hpp"
 #include "../support/live_loop.hpp"
-#include "../support/long_runs.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"
 

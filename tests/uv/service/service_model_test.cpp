@@ -3,7 +3,7 @@
 // Of a seed that fails, the message has its options, and those of its operations that are needed to fail. Put them into
 // `replays` to run them again.
 #include "service_model.hpp"
-#include "../support/long_runs.hpp"
+#include "../../support/long_runs.hpp"
 
 using std::chrono::nanoseconds;
 using tickwheel::service_options;

@@ -2,7 +2,7 @@
 // `./dev test --long` does.
 #pragma once
 
-#include "../../support/prelude.hpp"
+#include "prelude.hpp"
 
 inline std::size_t by_run_length(std::size_t by_default, std::size_t when_long) {
   // nothing sets the environment while tests run
