@@ -14,7 +14,7 @@ namespace {
 using namespace durable_model;
 
 TEST(durable_model, agrees_with_schedulers_on_memory) {
-  const seed_range seeds = seeds_of_this_run({1, 20, 5'000}, {1, 2'000, 5'000});
+  const seed_range seeds = seeds_of_this_run({1, 10, 5'000}, {1, 2'000, 5'000});
   std::uint64_t operations = 0;
   std::uint64_t starts = 0;
   for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
@@ -29,13 +29,11 @@ TEST(durable_model, agrees_with_schedulers_on_memory) {
 }
 
 TEST(durable_model, same_seed_gives_same_run) {
-  for (std::uint64_t seed = 1; seed != 3; ++seed) {
-    const comparison first = run_seed(seed, 2'000, memory_backend, true);
-    const comparison second = run_seed(seed, 2'000, memory_backend, true);
-    EXPECT_EQ(first.trace, second.trace);
-    EXPECT_GT(first.trace.size(), 50'000U);
-    EXPECT_NE(first.trace, run_seed(seed + 1, 2'000, memory_backend, true).trace);
-  }
+  const comparison first = run_seed(1, 2'000, memory_backend, true);
+  const comparison second = run_seed(1, 2'000, memory_backend, true);
+  EXPECT_EQ(first.trace, second.trace);
+  EXPECT_GT(first.trace.size(), 50'000U);
+  EXPECT_NE(first.trace, run_seed(2, 2'000, memory_backend, true).trace);
 }
 
 }  // namespace
