@@ -434,8 +434,8 @@ class comparison {
       return;
     }
     expect(!v_.waiting, "no pass follows though a stamp waits");
-    links_at_once_ -=
-        links_of_round_;  // those that were made since then are the next round, also if they were cancelled
+    // those that were made since the last round are the next one, also if they were cancelled
+    links_at_once_ -= links_of_round_;
     for (auto& m : model_) {
       if (is_due_at_once(m)) expect(bound_reached && m->passes_left-- != 0, "a zero delay has not run");
       // one that a handler has armed for a time that had passed may wait for the next pass
