@@ -11,7 +11,7 @@ namespace tickwheel::detail {
 /// are hidden.
 inline const void* this_thread() noexcept {
   const void* pointer;
-  __asm__("mov %%fs:0, %0" : "=r"(pointer));
+  __asm__("mov {%%fs:0, %0|%0, qword ptr fs:0}" : "=r"(pointer));  // for an assembler in AT&T's syntax, and in Intel's
   return pointer;
 }
 #else
