@@ -81,8 +81,8 @@ class closed_handles : leak_check, public testing::TestWithParam<std::tuple<stat
           break;
         case state::posted_armed:
         case state::posted_cancelled:
-          // a busy machine must not let it run before it is cancelled
-          EXPECT_EQ(handle.arm(s == state::posted_cancelled ? 1h : 5ms, count, cancellable), 0);
+          // on a busy machine a shorter one could run before it is seen to be pending
+          EXPECT_EQ(handle.arm(1h, count, cancellable), 0);
           EXPECT_EQ(handle.post(1h, count), 0);
           hold = timers.hold();
           loop.turn_until([&] { return timers.stats().pending == 2; });
