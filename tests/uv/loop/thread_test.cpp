@@ -1,5 +1,6 @@
 // One thread runs a loop and its timers. (Misuse from another: tests/net/conformance.)
 #include "../support/live_test.hpp"
+#include "../support/routine.hpp"
 
 using tickwheel::timer_service;
 
@@ -32,6 +33,27 @@ TEST_F(threads, loop_may_be_handed_over_before_it_polled) {
   }}.join();
   timers.use_on_this_thread();
   EXPECT_TRUE(p.timeout.cancel());
+}
+
+detached run_then_take_along(timer_service& timers, event& moved) {
+  timers.check_thread();
+  co_await moved.wait();
+  timers.use_on_this_thread();
+  timers.check_thread();
+}
+
+// A compiler that took the thread for a constant would use the one from before the suspension.
+TEST_F(threads, coroutine_takes_a_loop_along_to_another_thread) {
+  open();
+  event moved;
+  run_then_take_along(timers, moved);
+  std::thread{[&] {
+    moved.come(1);
+    p.arm(1ms);
+    uv_run(loop.get(), UV_RUN_DEFAULT);
+    EXPECT_EQ(p.fired, 1);
+  }}.join();
+  timers.close();
 }
 
 TEST_F(threads, closed_service_stays_closed_when_handed_over) {
