@@ -38,6 +38,19 @@ TEST_P(end_of_time, advance_to_an_earlier_tick_runs_due_timers) {
   }
 }
 
+// As above, with a crowd, which is armed while earlier work is left over.
+TEST_P(end_of_time, advance_to_an_earlier_tick_runs_a_late_timer_and_a_crowd) {
+  checked_wheel fresh{geometry, 0};
+  probe late{fresh};
+  probes crowd{fresh, 100};
+  fresh.arm(late, 5);
+  EXPECT_EQ(fresh.advance(last_tick, 0), cut_after(0U));
+  crowd.arm(last_tick);
+  std::size_t all = 0;
+  for (int passes = 0; passes < 200 && all < 101; ++passes) all += fresh.advance(last_tick - 1).ran;
+  EXPECT_EQ(all, 101U);
+}
+
 TEST_P(end_of_time, timer_that_arms_itself_runs_once_a_pass) {
   checked_wheel fresh{geometry, last_tick - 1};
   probe timer{fresh, [&](probe& self) { fresh.arm(self, fresh.now() + 1); }};

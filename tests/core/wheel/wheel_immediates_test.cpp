@@ -151,6 +151,38 @@ TEST_F(immediates, end_a_round_though_callbacks_arm_again) {
   }
 }
 
+// One that leaves without running no longer counts, whether later ones were collected before or after.
+TEST_F(immediates, destroyed_and_moved_leave_their_round) {
+  for (const bool moved : {false, true}) {
+    for (const bool while_round_runs : {false, true}) {
+      std::optional<probe> leaves{std::in_place, timers};
+      probes others{timers, 2};
+      timers.arm_immediate(one, start);
+      timers.arm_immediate(*leaves, start);
+      if (while_round_runs) timers.arm_immediate(other, start);
+      timers.collect_immediates();
+      timers.run_immediates(start, 1);
+      if (moved)
+        timers.arm(*leaves, start + 7);
+      else
+        leaves.reset();
+      arm(others);
+      timers.collect_immediates();
+      EXPECT_TRUE(timers.in_immediate_round());
+      if (while_round_runs) {
+        timers.run_immediates(start, 1);
+        EXPECT_FALSE(timers.in_immediate_round());
+        timers.collect_immediates();
+      }
+      timers.run_immediates(start, 1);
+      EXPECT_TRUE(timers.in_immediate_round());
+      EXPECT_EQ(timers.run_immediates(start, 1), ran(1U));
+      EXPECT_FALSE(timers.in_immediate_round());
+      EXPECT_EQ(others.fired(), 2U);
+    }
+  }
+}
+
 TEST_F(immediates, do_not_run_if_they_are_cancelled) {
   arm_and_collect(one);
   EXPECT_TRUE(timers.cancel(one));
