@@ -14,9 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// another program, such as the shell, may hold the file's write lock for so long
-constexpr std::chrono::milliseconds longest_wait = 1s;
-constexpr std::chrono::milliseconds one_wait = 1ms;
+constexpr auto longest_wait_for_lock = 1s;
 
 // steps of a read between two checks of `give_up`
 constexpr int steps_per_look = 10'000;
@@ -30,14 +28,15 @@ std::uint64_t inode_of(const std::string& path) noexcept {
 }  // namespace
 
 connection::connection(const std::string& path, access how, std::size_t cache_bytes, const std::atomic<bool>& give_up)
-    : log_{path + "-wal"} {
+    : lock_wait_{give_up, {}}, log_{path + "-wal"} {
   sqlite3* made = nullptr;
   const int create = how == access::create ? SQLITE_OPEN_CREATE : 0;
   const int error = sqlite3_open_v2(
       path.c_str(), &made, SQLITE_OPEN_READWRITE | create | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   handle_.reset(made);
   if (error != SQLITE_OK) throw failure::of(made);
-  sqlite3_busy_handler(made, &wait_for_lock, const_cast<std::atomic<bool>*>(&give_up));
+  sqlite3_busy_handler(
+      made, [](void* wait, int tries) { return static_cast<lock_wait*>(wait)->goes_on(tries) ? 1 : 0; }, &lock_wait_);
   sqlite3_progress_handler(
       made, steps_per_look, [](void* ending) { return static_cast<const std::atomic<bool>*>(ending)->load() ? 1 : 0; },
       const_cast<std::atomic<bool>*>(&give_up));
@@ -51,10 +50,13 @@ connection::connection(const std::string& path, access how, std::size_t cache_by
   run(settings.c_str());
 }
 
-int connection::wait_for_lock(void* give_up, int tries) noexcept {
-  if (tries >= longest_wait / one_wait || static_cast<const std::atomic<bool>*>(give_up)->load()) return 0;
-  std::this_thread::sleep_for(one_wait);
-  return 1;
+// By the clock: on a busy machine a sleep of a millisecond takes several.
+bool connection::lock_wait::goes_on(int tries) noexcept {
+  const auto now = std::chrono::steady_clock::now();
+  if (tries == 0) until = now + longest_wait_for_lock;
+  if (now >= until || give_up) return false;
+  std::this_thread::sleep_for(1ms);
+  return true;
 }
 
 void connection::run(const char* sql) const {

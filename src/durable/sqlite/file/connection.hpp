@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,7 @@ class connection {
  public:
   /// `give_up` turns true when waits and long reads shall end. It outlives the connection.
   connection(const std::string& path, access, std::size_t cache_bytes, const std::atomic<bool>& give_up);
+  connection(const connection&) = delete;
 
   sqlite3* get() const noexcept { return handle_.get(); }
 
@@ -47,11 +49,18 @@ class connection {
   bool is_read_only() const noexcept { return sqlite3_db_readonly(get(), "main") == 1; }
 
  private:
-  static int wait_for_lock(void* give_up, int tries) noexcept;
+  // Waits for the file's write lock, which another program, such as the shell, may hold.
+  struct lock_wait {
+    const std::atomic<bool>& give_up;
+    std::chrono::steady_clock::time_point until;
+
+    bool goes_on(int tries) noexcept;
+  };
 
   struct close {
     void operator()(sqlite3* database) const noexcept { sqlite3_close_v2(database); }
   };
+  lock_wait lock_wait_;
   std::unique_ptr<sqlite3, close> handle_;
   std::string log_;  // its path
   std::uint64_t log_inode_ = 0;
