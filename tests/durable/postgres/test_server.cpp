@@ -29,6 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr auto patience = 2min;  // for a server on a machine that is busy
 constexpr uid_t nobody = 65'534;
 constexpr gid_t nogroup = 65'534;
 
@@ -175,16 +176,16 @@ void test_server::start() {
 bool test_server::accepts_connections() const { return PQping(conninfo().c_str()) == PQPING_OK; }
 
 void test_server::wait_until_ready() const {
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!accepts_connections()) {
     if (std::chrono::steady_clock::now() > deadline) fail("the server does not start:\n" + log());
     std::this_thread::sleep_for(10ms);
   }
 }
 
-// Asks the server until the condition holds. Returns false if it does not within half a minute.
+// Asks the server until the condition holds. Returns false if it does not within two minutes.
 bool test_server::waits_for(const std::string& condition) const {
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   bool holds = false;
   while (!holds && std::chrono::steady_clock::now() < deadline) {
     PGconn* const connection = PQconnectdb(conninfo().c_str());
