@@ -17,7 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -38,9 +38,11 @@ constexpr gid_t nogroup = 65'534;
   std::exit(1);
 }
 
+// Empty if it cannot be read. A process may end after its file was opened: an iterator over the stream would then throw.
 std::string text_of(const std::string& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
+  std::ostringstream text;
+  text << std::ifstream{path, std::ios::binary}.rdbuf();
+  return text.str();
 }
 
 // 0: there is no such process
