@@ -1,9 +1,10 @@
-// A million simulated calls on a clock turned by hand, whose answers are late, doubled, lost or errors. Callers cancel, destroy
+// Half a million simulated calls on a clock turned by hand, whose answers are late, doubled, lost or errors. Callers cancel, destroy
 // and restart calls, and close the policy or the service, also in handlers. A ledger of its own checks each attempt, and that each
 // call has exactly one result.
 #include <tickwheel/core/detail/splitmix64.hpp>
 #include <tickwheel/net/call_policy.hpp>
 
+#include "../../support/long_runs.hpp"
 #include "../../uv/support/probe.hpp"
 
 #include <queue>
@@ -626,13 +627,11 @@ const scenario scenarios[]{
        o.budget.percent = 30;
      })},
 };
-constexpr std::uint64_t calls_of_each = 1'000'000 / std::size(scenarios);
-
 class call_policy_model : public testing::TestWithParam<scenario> {};
 
 TEST_P(call_policy_model, each_call_has_one_result_within_limits) {
   simulation s{GetParam()};
-  s.run(calls_of_each);
+  s.run(by_run_length(500'000, 10'000'000) / std::size(scenarios));
   const auto& o = GetParam().options;
   for (const std::uint64_t each : {s.answered, s.failed, s.cancelled, s.unmatched, s.closed}) EXPECT_GT(each, 5U);
   EXPECT_GT(s.most_answers, 1024U);

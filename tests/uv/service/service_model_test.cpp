@@ -193,7 +193,7 @@ TEST(service_model, agrees_about_what_has_failed_once) {
 }
 
 TEST(service_model, agrees_about_random_operations) {
-  const std::size_t seeds = by_run_length(1000, 20'000);
+  const std::size_t seeds = by_run_length(600, 20'000);
   std::size_t fired = 0, waits = 0, refused = 0, unread_in_past = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const generator made{seed};
