@@ -139,7 +139,7 @@ bool wheel::bring_forward(wheel_level& level, const wheel_entry& e) noexcept {
 }
 
 // A level must be visited at `start_by`. During a pass `expiry_` is not later than that. The end of the pass computes
-// it. `expiry_` never is before now(), and just before it at the end of time: see `note_expiry`.
+// it. `expiry_` is at least now(), except at the end of time, where it is one tick before: see `note_expiry`.
 inline bool wheel::expect_visit(tick start_by) noexcept {
   const bool sooner = start_by < expiry_;
   if (sooner) expiry_ = std::max(start_by, earliest_ - 1);

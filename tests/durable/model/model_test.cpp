@@ -29,12 +29,11 @@ TEST(durable_model, agrees_with_schedulers_on_memory) {
 }
 
 TEST(durable_model, same_seed_gives_same_run) {
-  constexpr std::uint64_t operations = 800;
-  const comparison first = run_seed(1, operations, memory_backend, true);
-  const comparison second = run_seed(1, operations, memory_backend, true);
+  const comparison first = run_seed(1, 2'000, memory_backend, true);
+  const comparison second = run_seed(1, 2'000, memory_backend, true);
   EXPECT_EQ(first.trace, second.trace);
-  EXPECT_GT(first.trace.size(), 20'000U);
-  EXPECT_NE(first.trace, run_seed(2, operations, memory_backend, true).trace);
+  EXPECT_GT(first.trace.size(), 50'000U);
+  EXPECT_NE(first.trace, run_seed(2, 2'000, memory_backend, true).trace);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace tickwheel::detail {
 /// are hidden.
 inline const void* this_thread() noexcept {
   const void* pointer;
-  // In AT&T's syntax and in Intel's. Volatile: a coroutine may go on on another thread.
+  // In AT&T's syntax and in Intel's. Volatile, because a coroutine may continue on another thread.
   __asm__ volatile("mov {%%fs:0, %0|%0, qword ptr fs:0}" : "=r"(pointer));
   return pointer;
 }

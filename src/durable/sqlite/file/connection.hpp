@@ -24,7 +24,7 @@ class connection {
  public:
   /// `give_up` turns true when waits and long reads shall end. It outlives the connection.
   connection(const std::string& path, access, std::size_t cache_bytes, const std::atomic<bool>& give_up);
-  connection(const connection&) = delete;
+  connection(const connection&) = delete;  // SQLite keeps the address of `lock_wait_`
 
   sqlite3* get() const noexcept { return handle_.get(); }
 
