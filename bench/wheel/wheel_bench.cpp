@@ -21,6 +21,7 @@
 #include "subjects/priority_queue.hpp"
 #include "subjects/timer.hpp"
 #include "subjects/wheel.hpp"
+#include "subjects/wheel_polled.hpp"
 #include "workloads/arm.hpp"
 #include "workloads/arm_cancel.hpp"
 #include "workloads/fire.hpp"
@@ -67,6 +68,8 @@ using installed_subjects = subjects<btree_subject>;
 #else
 using installed_subjects = subjects<>;
 #endif
+// The workloads with these do little else than arm, so an iteration of the loop is seen in them.
+using polled_subjects = subjects<wheel_polled_subject>;
 using touched_subjects = subjects<libevent_common_subject>;
 using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
 using renewable_subjects =
@@ -191,13 +194,18 @@ void add_benchmarks() {
   add_floor<floor_store_fenced>(sizes);
   add_floor<floor_fence>({1});
   add_with_plain<rearm>(sizes);
+  add_all<rearm>(polled_subjects{}, sizes);
   add_with_plain<arm_cancel>(sizes);
   add_with_plain<touch>(sizes);
+  add_all<touch>(polled_subjects{}, sizes);
   add_all<touch>(touched_subjects{}, sizes);
   add_with_plain<request>(up_to_a_million);
+  add_all<request>(polled_subjects{}, up_to_a_million);
   add_with_plain<touch_30s>(up_to_a_million);
+  add_all<touch_30s>(polled_subjects{}, up_to_a_million);
   add_all<touch_30s>(touched_subjects{}, up_to_a_million);
   add_with_plain<arm>(sizes);
+  add_all<arm>(polled_subjects{}, sizes);
   add_with_plain<fire>(sizes);
   add_with_plain<pause>(sizes);
   add_all<wait>(waiting_subjects{}, {100'000});
