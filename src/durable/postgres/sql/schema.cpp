@@ -216,7 +216,7 @@ std::string settings_script(const postgres_options& options, link_role role) {
          "pg_postmaster_start_time()) * "
          "1000000)::bigint, current_setting('fsync'), "
          "current_setting('full_page_writes'), current_setting('server_encoding') "
-         "from pg_stat_activity where pid = pg_backend_pid()";
+         "from pg_stat_get_activity(pg_backend_pid())";
 }
 
 std::string prepare_script(link_role role) {
