@@ -87,5 +87,8 @@ build() {
 core_only=(-Duv=disabled)
 checked=(-Dbuildtype=debugoptimized -Db_ndebug=false)
 tests_only=(-Dbench=disabled -Dexamples=disabled)
+# In CI each build is from nothing, and a unity build reads the headers once for many files.
+unity=()
+[[ ${CI:-} != true ]] || unity=(-Dunity=on -Dunity_size=8)
 # clang's check of vptr opens a pipe, and some tests leave no descriptor for it.
 sanitized=(-Db_lundef=false -Doptimization=1 '-Dcpp_args=-g1 -fno-sanitize=vptr')
