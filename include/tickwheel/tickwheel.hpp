@@ -1,4 +1,4 @@
-// tickwheel: timers for libuv servers. This header includes the whole library, except the three headers named below.
+// tickwheel: timers for libuv servers. This header includes all of it but what is named below.
 //
 //   core/  wheel            a timing wheel. It knows no clock, no thread and no libuv.
 //   uv/    timer_service    the timers of one loop: timer, member_timer, callback_timer, interval_timer
@@ -16,7 +16,8 @@
 //          drain            ends many connections gracefully
 //          expiring_map     a map whose entries expire: sessions, tokens
 //
-// Not included: uv/coroutine.hpp (coroutines), testing.hpp (tests on manual time) and tickwheel.h (C).
+// Not included: uv/coroutine.hpp, uv/awaitable_tcp.hpp and net/with_deadline.hpp (coroutines), testing.hpp (tests on manual time),
+// tickwheel.h (C), and durable/ (a library of its own).
 //
 // Unless a header says otherwise:
 //

@@ -67,7 +67,7 @@ void add_options(CLI::App& to, service_options& into) {
       ->check(CLI::Range(1, 1'000'000));
   to.add_option("--max-attempts", into.scheduler.max_attempts, "calls of a timer until it is dead")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(CLI::Range(1, 30'000));
   duration("--keep-finished", into.scheduler.keep_finished, "how long ended ids are remembered [5m]");
   duration("--lease", into.scheduler.lease, "after which time without a sign of life a node is given up [10s]");
 

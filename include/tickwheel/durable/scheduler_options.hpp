@@ -33,9 +33,9 @@ struct scheduler_options {
   std::size_t max_loaded = 100'000;   ///< tasks that wait in memory for their time
   std::size_t max_requests = 65'536;  ///< requests without an answer
   std::size_t max_request_bytes = 64 << 20;  ///< bytes of their ids and payloads; a single request always fits
-  std::size_t max_payload = 65'536;          ///< bytes of one payload
+  std::size_t max_payload = 65'536;          ///< bytes of one payload; at most 1 GiB
 
-  /// Starts of a task, or of one period, until it is dead. A start whose node was lost counts. At least 1.
+  /// Starts of a task, or of one period, until it is dead. A start whose node was lost counts. 1 to 30,000.
   unsigned max_attempts = 8;
   /// The delays between attempts.
   backoff_options retry{.base = std::chrono::seconds{1}, .cap = std::chrono::minutes{10}};

@@ -124,7 +124,8 @@ class retry_timer : private timer, private detail::member_call<retry_timer<Membe
   /// Reports that the attempt has failed, and schedules the next one after the backoff's delay. It waits for `at_least`, any
   /// std::chrono duration, if that is longer: for a server that says when to retry. Reads the clock.
   ///
-  /// On any answer except `scheduled` nothing has changed, and the caller gives up. When the handler is called, the deadline may
+  /// On any answer except `scheduled` nothing has changed. If `ends_retries` is true of it, the caller gives up; after
+  /// `already_waiting` it does nothing. When the handler is called, the deadline may
   /// be about to pass. If the loop was late, it may have passed. `pending_calls` and `deadline_timer` then refuse to start the
   /// attempt.
   template <class D = std::chrono::nanoseconds>

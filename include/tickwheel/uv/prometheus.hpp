@@ -28,8 +28,8 @@ struct labelled_stats {
 };
 
 /// Writes the text exposition format, version 0.0.4. Counters are named `tickwheel_..._total`. The gauges are
-/// `tickwheel_timers_pending`, its limit `tickwheel_timers_limit`, `tickwheel_remote_queue_limit`, and
-/// `tickwheel_loop_longest_iteration_seconds`. A limit that was not set is `+Inf`. The histograms are
+/// `tickwheel_timers_pending`, its limit `tickwheel_timers_limit`, `tickwheel_remote_queued`, its limit
+/// `tickwheel_remote_queue_limit`, and `tickwheel_loop_longest_iteration_seconds`. A limit that was not set is `+Inf`. The histograms are
 /// `tickwheel_lateness_seconds`, `tickwheel_handler_seconds` and `tickwheel_loop_iteration_seconds`. docs/operating.md lists all.
 ///
 /// The buckets end at 1, 2 and 5 of each power of ten, from a microsecond to ten seconds, whatever the tick. A duration just below
