@@ -102,16 +102,16 @@ TEST(sqlite_backup, of_a_running_store_has_what_was_confirmed) {
   node own{on};
   own.start();
   own.put(due_now("a"));
-  back_up(on.file, on.folder.file("backup.db"));
+  back_up(on.file, on.folder->file("backup.db"));
   own.put(due_now("b"));
   own.close();
-  EXPECT_EQ(shell{on.folder.file("backup.db")}.read("select id from tasks order by id"), "a");
+  EXPECT_EQ(shell{on.folder->file("backup.db")}.read("select id from tasks order by id"), "a");
   EXPECT_EQ(shell{on.file}.read("select id from tasks order by id"), "a\nb");
 }
 
 TEST(sqlite_backup, when_restored_repeats_no_token_and_no_session) {
   sqlite_fixture on;
-  const std::string backup = on.folder.file("backup.db");
+  const std::string backup = on.folder->file("backup.db");
   node own{on};
   own.start();
   own.put(due_now("t"));
@@ -130,7 +130,7 @@ TEST(sqlite_backup, when_restored_repeats_no_token_and_no_session) {
 // A process that is restarted at once again and again hands out few tokens: its file's counter stays near the clock.
 TEST(sqlite_backup, when_restored_after_many_openings_repeats_no_token) {
   sqlite_fixture on;
-  const std::string backup = on.folder.file("backup.db");
+  const std::string backup = on.folder->file("backup.db");
   node own{on};
   own.start();
   own.put(due_now("t"));
@@ -197,7 +197,7 @@ TEST(sqlite_file, that_was_moved_confirms_nothing_until_it_is_back) {
   node own{on};
   own.start();
   own.put(due_now("a"));
-  const std::string elsewhere = on.folder.file("elsewhere.db");
+  const std::string elsewhere = on.folder->file("elsewhere.db");
   fs::rename(on.file, elsewhere);
   const auto status_of_put = [&](const std::string& id) {
     asked<durable::put_call> put;

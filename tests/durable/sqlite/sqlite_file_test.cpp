@@ -101,12 +101,12 @@ TEST(sqlite_file, is_busy_although_its_lock_file_was_deleted) {
 
 TEST(sqlite_file, another_name_of_the_file_is_busy) {
   sqlite_fixture on;
-  const std::string link = on.folder.file("link.db");
+  const std::string link = on.folder->file("link.db");
   fs::create_symlink("tasks.db", link);  // to a file that is not there yet
   node first{on};
   first.start();
   expect_refused(try_to_join(on, link), UV_EBUSY, "link.db: another process or scheduler has it");
-  expect_refused(try_to_join(on, (on.folder.path() / "." / "tasks.db").string()), UV_EBUSY, "another process");
+  expect_refused(try_to_join(on, (on.folder->path() / "." / "tasks.db").string()), UV_EBUSY, "another process");
 }
 
 // SQLite names its log after the file, so two names mean two logs: the file is malformed, and confirmed tasks are lost.
@@ -115,7 +115,7 @@ TEST(sqlite_file, hard_link_to_an_open_file_is_busy) {
   node first{on};
   first.start();
   shell{on.file}.run("pragma wal_checkpoint(passive)");  // a file without pages cannot be joined under any other name
-  const std::string link = on.folder.file("link.db");
+  const std::string link = on.folder->file("link.db");
   fs::create_hard_link(on.file, link);
   const join_answer a = try_to_join(on, link);
   EXPECT_EQ(a.status, store_status::ok);
@@ -175,7 +175,7 @@ TEST(sqlite_file, no_descriptor_is_inherited_by_a_program) {
   for (const auto& entry : fs::directory_iterator{"/proc/self/fd"}) {
     std::error_code ignored;
     const fs::path target = fs::read_symlink(entry.path(), ignored);
-    if (target.parent_path() != fs::canonical(on.folder.path())) continue;
+    if (target.parent_path() != fs::canonical(on.folder->path())) continue;
     ++found;
     EXPECT_NE(::fcntl(std::stoi(entry.path().filename().string()), F_GETFD) & FD_CLOEXEC, 0) << target;
   }
@@ -220,7 +220,7 @@ TEST(sqlite_file, without_its_version_is_refused) {
 
 TEST(sqlite_file, in_a_missing_folder_is_refused) {
   sqlite_fixture on;
-  expect_refused(try_to_join(on, on.folder.file("missing/tasks.db")), UV_ENOENT, "No such file or directory");
+  expect_refused(try_to_join(on, on.folder->file("missing/tasks.db")), UV_ENOENT, "No such file or directory");
 }
 
 TEST(sqlite_file, that_is_a_folder_is_refused) {

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace conformance {
@@ -94,7 +95,7 @@ class sqlite_fixture final : public store_fixture {
  public:
   /// `path`: a file that is there already, or of another folder. Empty: a new one.
   explicit sqlite_fixture(const std::string& path = {}, const tickwheel::service_options& service = {})
-      : file{path.empty() ? folder.file("tasks.db") : path} {
+      : file{path.empty() ? folder.emplace().file("tasks.db") : path} {
     EXPECT_EQ(timers_.open(loop_, service), 0);
     hold_ = timers_.hold();  // a loop that nothing holds does not poll
   }
@@ -131,7 +132,7 @@ class sqlite_fixture final : public store_fixture {
     return *why == "ok";
   }
 
-  test_folder folder;
+  std::optional<test_folder> folder;  // of a new file; a child process that is killed would leave one
   const std::string file;
   durable::sqlite_options options;
 
