@@ -59,16 +59,18 @@ class start_handler {
 /// Requests for one id take effect in the order of the calls. Requests that are made before the scheduler has joined its store
 /// wait. On an error nothing was asked, and the callable is destroyed without a call:
 ///
-/// UV_EINVAL: an id, due time, period, payload or limit is invalid. UV_EAGAIN: `max_requests` or `max_request_bytes` is reached; try
-/// again later, or reject what caused the request. UV_ECANCELED: the scheduler or its timer_service is closed. UV_ENOMEM: there is no
-/// memory.
+/// UV_EINVAL: an id, due time, period, payload or limit is invalid. UV_EAGAIN: `max_requests`, `max_request_bytes` or the service's
+/// `max_armed` is reached, or `request_timeout` has passed already; try again later, or reject what caused the request. UV_ECANCELED:
+/// the scheduler or its timer_service is closed. UV_ENOMEM: there is no memory.
 ///
 /// *Callables* are nothrow-invocable and may be move-only. They may do anything: close and destroy the scheduler included.
 ///
 /// *Thread safety:* the loop thread, checked. Other threads post to the loop. *Complexity:* a request is O(1), and allocates. The
 /// loop never waits for the store, except in `close`. *Errors:* as above. *Lifetime:* neither copies nor moves. `service` outlives
-/// it. Closing the service closes the scheduler, unless `unref` was called: then the next call notices. Memory that runs out where
-/// no code can answer it stops the process, and a restart recovers.
+/// it. Closing the service closes the scheduler, unless `unref` was called: then the next call notices, and `event_loop::close` requires
+/// that the scheduler was closed before. While it is open it takes up to ten places among the service's `max_armed`, and one for each
+/// request and each loaded task. A task without a place is loaded later, and may start late. Memory that runs out where no code can
+/// answer it stops the process, and a restart recovers.
 class TICKWHEEL_API scheduler {
  public:
   /// A closed scheduler. Copies the options.
@@ -98,7 +100,7 @@ class TICKWHEEL_API scheduler {
   /// more. After these the scheduler is closed. UV_ECANCELED: it was closed first.
   ///
   /// Returns 0; UV_EINVAL (`scheduler_options::problem` or `problem` names the option, or there is no store), UV_EALREADY,
-  /// UV_ECANCELED (the service is closed), UV_ENOMEM. Then `ready` is not called.
+  /// UV_ECANCELED (the service is closed), UV_ENOMEM (no memory, or `max_armed` is reached). Then `ready` is not called.
   template <class F>
   requires detail::answers_with<F, int>
   [[nodiscard]] int open(F&& ready) { return open_with(detail::completion<int>{std::forward<F>(ready)}); }

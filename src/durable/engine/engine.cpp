@@ -2,6 +2,7 @@
 
 #include "../batch_limits.hpp"
 #include "../utf8.hpp"
+#include "present.hpp"
 
 #include <algorithm>
 #include <array>
@@ -71,11 +72,7 @@ engine::engine(timer_service& timers, std::unique_ptr<store> tasks, scheduler_op
       window_{timers, options_.max_loaded, [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
       desk_{timers, options_, pause_, *this},
       starter_{timers, options_, clock_, members_, window_, pause_, *this},
-      reader_{timers, options_, clock_, members_, window_, *this} {
-  turn_.unref();
-  poll_.unref();
-  soon_.unref();
-}
+      reader_{timers, options_, clock_, members_, window_, *this} {}
 
 engine::~engine() { close(); }
 
@@ -106,7 +103,14 @@ int engine::open(completion<int> ready) {
   window_.reserve(std::min(options_.max_loaded, most_reserved));
   if (const int error = desk_.open(*store_)) return error;
   store_->listen(*this);
-  if (const int error = store_->open(timers_)) {
+  int error = store_->open(timers_);
+  if (error == 0 && !take_places()) {
+    store_->close();
+    error = UV_ENOMEM;
+  }
+  if (error != 0) {
+    members_.close();
+    forget_opening();
     request_order none;
     desk_.close(none);
     return error;
@@ -117,11 +121,16 @@ int engine::open(completion<int> ready) {
   ready_ = std::move(ready);
   reader_.open(*store_);
   has_ref_ ? hold_.ref() : hold_.unref();
-  (void)hold_.arm(std::chrono::nanoseconds::max());
   watch_service();
-  (void)poll_.arm(options_.poll);
+  poll_.set(options_.poll);
   members_.open(*store_, options_, name_, handler_ != nullptr, random_.next());
   return 0;
+}
+
+// All that it needs while it is open. So `max_armed`, when it is reached later, refuses loaded tasks and requests alone.
+bool engine::take_places() noexcept {
+  return turn_.open() && poll_.open() && soon_.open() && pause_.open() && members_.open_timer() &&
+         hold_.arm(std::chrono::nanoseconds::max()) == 0;
 }
 
 // An armed call of another thread keeps the loop alive, so there is none without a reference.
@@ -165,9 +174,9 @@ void engine::close(int ready_error) noexcept {
 void engine::forget_opening() noexcept {
   ++watches_;
   service_watch_ = {};
-  turn_.cancel();
-  poll_.cancel();
-  soon_.cancel();
+  turn_.close();
+  poll_.close();
+  soon_.close();
   hold_.cancel();
   pause_.close();
   window_.clear();
@@ -201,7 +210,7 @@ std::string_view engine::problem() const noexcept {
 // --- turns
 
 void engine::wake() noexcept {
-  if (is_open_ && !is_closing_ && !turn_.armed()) (void)turn_.arm(0ns);
+  if (is_open_ && !is_closing_ && !turn_.is_set()) turn_.set(0ns);
 }
 
 void engine::turn() noexcept {
@@ -223,7 +232,7 @@ void engine::turn() noexcept {
 // Works for a limited time. The user may close, reopen or destroy the scheduler in each call.
 void engine::take_in_and_deliver() noexcept {
   const std::uint64_t opening = openings_;
-  const auto until = timers_.read_clock() + limits.turn;
+  const auto until = present(timers_) + limits.turn;
   const auto goes_on = [&] { return is_open_ && opening == openings_; };
   if (ready_result_) {
     const int result = *std::exchange(ready_result_, std::nullopt);
@@ -234,13 +243,13 @@ void engine::take_in_and_deliver() noexcept {
     if (!arrivals_.empty()) arrivals_.take_in_one();
     if (desk_.has_answers()) desk_.deliver_one();
     if (goes_on() && starter_.has_starts()) starter_.hand_out_one(*handler_);
-    if (goes_on() && timers_.read_clock() >= until) return wake();
+    if (goes_on() && present(timers_) >= until) return wake();
   }
   if (goes_on() && std::exchange(is_drained_, false)) std::exchange(drained_, {})();
 }
 
 void engine::on_answer(const store_call& call) noexcept {
-  if (call.status == store_status::ok) clock_.record(call.now, timers_.read_clock());
+  if (call.status == store_status::ok) clock_.record(call.now, present(timers_));
   wake();
 }
 
@@ -248,7 +257,7 @@ void engine::on_answer(const store_call& call) noexcept {
 
 void engine::on_poll() noexcept {
   if (fork_.is_in_child()) return;
-  (void)poll_.arm(options_.poll);
+  poll_.set(options_.poll);
   wake();
   if (!members_.is_joined()) return;
   const bool is_tenth = ++polls_ % polls_per_round == 0;
@@ -259,8 +268,8 @@ void engine::on_poll() noexcept {
 }
 
 void engine::on_scheduled(partition_number p) noexcept {
-  if (is_closing_ || !members_.owns(p) || soon_.armed()) return;
-  (void)soon_.arm(std::max<std::chrono::nanoseconds>(next_soon_ - timers_.now(), 0ns));
+  if (is_closing_ || !members_.owns(p) || soon_.is_set()) return;
+  soon_.set(std::max<std::chrono::nanoseconds>(next_soon_ - timers_.now(), 0ns));
 }
 
 // From the beginning, because the task may be due already.
@@ -322,7 +331,7 @@ void engine::on_left() noexcept {
 // --- the ends of executions
 
 clock::time_point engine::later(std::chrono::nanoseconds delay) const noexcept {
-  const auto now = clock_.at(timers_.read_clock());
+  const auto now = clock_.at(present(timers_));
   if (delay <= 0ns) return now;
   return delay < last_due - now ? now + std::chrono::duration_cast<clock::duration>(delay) : last_due;
 }
@@ -381,13 +390,13 @@ int engine::drain(completion<> drained) {
 std::optional<clock::time_point> engine::store_now() const noexcept {
   check_thread();
   if (!is_open_ || !timers_.is_open() || !clock_.is_known()) return std::nullopt;
-  return clock_.at(timers_.read_clock());
+  return clock_.at(present(timers_));
 }
 
 std::optional<clock::time_point> engine::latest_store_now() const noexcept {
   check_thread();
   if (!is_open_ || !timers_.is_open()) return std::nullopt;
-  return clock_.at_most(timers_.read_clock());
+  return clock_.at_most(present(timers_));
 }
 
 scheduler_stats engine::stats() const {
@@ -407,7 +416,7 @@ scheduler_stats engine::stats() const {
   s.dead = members_.dead();
   s.lateness = duration_histogram{starter_.lateness(), tick_length::at_most(starter::lateness_unit)};
   if (!is_open_ || !timers_.is_open()) return s;
-  const auto now = timers_.read_clock();
+  const auto now = present(timers_);
   if (const loaded_task* const task = window_.first_due())
     s.oldest_overdue = std::max<std::chrono::nanoseconds>(clock_.at(now) - task->row.at, 0ns);
   if (const start* const first = starter_.oldest()) s.oldest_running = now - first->begun_at;

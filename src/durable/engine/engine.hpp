@@ -6,6 +6,7 @@
 #include "membership.hpp"
 #include "outage_pause.hpp"
 #include "request_desk.hpp"
+#include "standing_timer.hpp"
 #include "start.hpp"
 #include "starter.hpp"
 #include "store_clock.hpp"
@@ -116,6 +117,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_poll() noexcept;
   void look_soon() noexcept;
   void purge();
+  bool take_places() noexcept;
   void watch_service() noexcept;
   void forget_opening() noexcept;
   clock::time_point later(std::chrono::nanoseconds delay) const noexcept;
@@ -144,9 +146,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   bool is_leaving_ = false;
   bool is_drained_ = false;  // to be delivered
 
-  member_timer<&engine::turn> turn_;
-  member_timer<&engine::on_poll> poll_;
-  member_timer<&engine::look_soon> soon_;  // a look for what other programs have scheduled
+  standing_timer<&engine::turn> turn_;
+  standing_timer<&engine::on_poll> poll_;
+  standing_timer<&engine::look_soon> soon_;  // a look for what other programs have scheduled
   tickwheel::clock::time_point next_soon_{};
   callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive
   remote_timer service_watch_;

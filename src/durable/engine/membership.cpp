@@ -1,6 +1,6 @@
 #include "membership.hpp"
 
-#include <tickwheel/uv/timer_service.hpp>
+#include "present.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -17,9 +17,7 @@ constexpr backoff_options between_tries{.base = 20ms, .cap = 1s};
 }  // namespace
 
 membership::membership(timer_service& timers, client& of) noexcept
-    : timers_{timers}, client_{of}, next_{timers, *this}, retry_{between_tries, 1} {
-  next_.unref();
-}
+    : timers_{timers}, client_{of}, next_{timers, *this}, retry_{between_tries, 1} {}
 
 void membership::open(store& tasks, const scheduler_options& options, const std::string& name, bool is_starting,
                       std::uint64_t seed) {
@@ -38,7 +36,7 @@ void membership::open(store& tasks, const scheduler_options& options, const std:
 }
 
 void membership::close() noexcept {
-  next_.cancel();
+  next_.close();
   tasks_ = nullptr;
   session_ = 0;
   owned_.clear();
@@ -65,21 +63,21 @@ void membership::on_timer() noexcept {
 void membership::look() noexcept {
   if (!is_joined()) return;
   looks_again_ = renew_.is_busy;
-  if (!renew_.is_busy) (void)next_.arm(std::chrono::nanoseconds::zero());
+  if (!renew_.is_busy) next_.set(std::chrono::nanoseconds::zero());
 }
 
 void membership::join() {
   if (join_.is_busy) return;
   join_.is_busy = true;
   join_.error = 0;
-  sent_at_ = timers_.read_clock();
+  sent_at_ = present(timers_);
   tasks_->join(join_);
 }
 
 void membership::on_join_answered() noexcept {
   // a node that was a member once goes on trying
   if (!join_.is_ok() || (join_.error != 0 && has_joined_)) {
-    (void)next_.arm(retry_.next());
+    next_.set(retry_.next());
     return;
   }
   if (join_.error != 0) {
@@ -109,13 +107,13 @@ void membership::renew() {
   renew_.nodes.clear();
   renew_.partitions.clear();
   changes_then_ = changes_;
-  sent_at_ = timers_.read_clock();
+  sent_at_ = present(timers_);
   tasks_->renew(renew_);
 }
 
 void membership::on_renew_answered() noexcept {
   if (!renew_.is_ok()) {
-    (void)next_.arm(std::min(retry_.next(), lease_ / 4));
+    next_.set(std::min(retry_.next(), lease_ / 4));
     return;
   }
   retry_.reset();
@@ -133,7 +131,7 @@ void membership::on_renew_answered() noexcept {
   if (changes_then_ == changes_ && !acquire_.is_busy && !release_.is_busy && release_.partitions.empty())
     set_owned(renew_.partitions);
   const auto next = std::min(bury_the_dead(), lease_ / 4);
-  (void)next_.arm(std::exchange(looks_again_, false) ? std::chrono::nanoseconds::zero() : next);
+  next_.set(std::exchange(looks_again_, false) ? std::chrono::nanoseconds::zero() : next);
   send_release();  // again, if its answer was lost
   share();
 }
@@ -159,7 +157,7 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
 // is shorter than ours renews more often than we do, so we look twice in its lease: its last renewal is then seen in time.
 std::chrono::nanoseconds membership::bury_the_dead() {
   constexpr std::chrono::nanoseconds behind = 1ms;
-  const auto now = timers_.read_clock();
+  const auto now = present(timers_);
   auto next = std::chrono::nanoseconds::max();
   std::map<session_number, sighting> seen;
   for (const store_node& node : renew_.nodes) {

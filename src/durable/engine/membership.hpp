@@ -2,11 +2,12 @@
 #pragma once
 
 #include "../fork_check.hpp"
+#include "standing_timer.hpp"
 
 #include <tickwheel/durable/scheduler_options.hpp>
 #include <tickwheel/durable/store.hpp>
 #include <tickwheel/net/backoff.hpp>
-#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -54,6 +55,8 @@ class membership {
   membership(const membership&) = delete;
   membership& operator=(const membership&) = delete;
 
+  /// Call it before `open`. Returns false if the service has no place for a timer.
+  [[nodiscard]] bool open_timer() noexcept { return next_.open(); }
   /// Joins `tasks`. `is_starting`: it wants partitions.
   void open(store& tasks, const scheduler_options&, const std::string& name, bool is_starting, std::uint64_t seed);
   /// Forgets everything, and changes no call: the store has not answered all of them yet. The answers have no effect.
@@ -132,7 +135,7 @@ class membership {
   timer_service& timers_;
   client& client_;
   store* tasks_ = nullptr;
-  member_timer<&membership::on_timer> next_;
+  standing_timer<&membership::on_timer> next_;
   fork_check fork_;  // since it was opened
 
   std::chrono::nanoseconds lease_{};

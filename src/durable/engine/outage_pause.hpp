@@ -1,8 +1,9 @@
 // How long begins and finishes wait after the store could not be reached.
 #pragma once
 
+#include "standing_timer.hpp"
+
 #include <tickwheel/net/backoff.hpp>
-#include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <chrono>
@@ -15,23 +16,24 @@ class outage_pause {
  public:
   /// Calls `wake` with `context` when a pause has passed.
   outage_pause(timer_service& timers, std::uint64_t seed, void (*wake)(void*) noexcept, void* context) noexcept
-      : timers_{timers}, delays_{options(), seed}, wake_{wake}, context_{context}, end_{timers, *this} {
-    end_.unref();
-  }
+      : timers_{timers}, delays_{options(), seed}, wake_{wake}, context_{context}, end_{timers, *this} {}
+
+  /// Returns false if the service has no place for a timer.
+  [[nodiscard]] bool open() noexcept { return end_.open(); }
 
   /// The store could not be reached. Calls within a pause count as one.
   void begin() noexcept {
     if (holds()) return;
     const auto delay = delays_.next();
     until_ = timers_.now() + delay;
-    (void)end_.arm(delay);
+    end_.set(delay);
   }
   /// The store has answered. A pause that was begun goes on.
   void on_answer() noexcept { delays_.reset(); }
   /// Returns true during a pause.
   bool holds() const noexcept { return timers_.now() < until_; }
   void close() noexcept {
-    end_.cancel();
+    end_.close();
     until_ = {};
     delays_.reset();
   }
@@ -46,7 +48,7 @@ class outage_pause {
   backoff delays_;
   void (*wake_)(void*) noexcept;
   void* context_;
-  member_timer<&outage_pause::on_end> end_;
+  standing_timer<&outage_pause::on_end> end_;
   tickwheel::clock::time_point until_{};
 };
 

@@ -76,7 +76,7 @@ int request_desk::accept(std::unique_ptr<R> r, const std::string& id) {
   if (!r->is_repeated()) {
     if (const int error =
             calls_.start(*r, ++last_call_, deadline::after(options_.request_timeout, timers_.read_clock())))
-      return error == UV_ENOBUFS ? UV_EAGAIN : error;
+      return error == UV_ENOBUFS || error == UV_ETIMEDOUT ? UV_EAGAIN : error;
   }
   id_turn* const turn = id.empty() ? nullptr : &turn_of(id);
   ++open_requests_;
@@ -196,10 +196,12 @@ void request_desk::on_put(put_request& r) noexcept {
 
 void request_desk::on_cancelled(cancel_request& r) noexcept {
   if (r.result == cancel_result::cancelled) client_.on_cancelled(r.id);
+  counts_.unavailable += r.result == cancel_result::unavailable;  // expired and carried out, it is `unknown`
 }
 
 void request_desk::on_revived(revive_request& r) noexcept {
   if (r.result == revive_result::revived) client_.on_revived();
+  counts_.unavailable += r.result == revive_result::unavailable;
 }
 
 void request_desk::on_finished(finish_request& r) noexcept {

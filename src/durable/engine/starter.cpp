@@ -1,6 +1,7 @@
 #include "starter.hpp"
 
 #include "../batch_limits.hpp"
+#include "present.hpp"
 
 #include <tickwheel/uv/timer_service.hpp>
 
@@ -27,7 +28,7 @@ starter::starter(timer_service& timers, const scheduler_options& options, store_
       client_{of} {}
 
 void starter::begin_due(store& tasks, engine& owner) {
-  const auto now = timers_.read_clock();
+  const auto now = present(timers_);
   if (begin_.is_busy || pause_.holds() || !members_.may_start(now)) return;
   begin_.items.clear();
   begin_.starts.clear();
@@ -76,7 +77,7 @@ void starter::flight::answer_arrived(store_call& call) noexcept {
     return;
   }
   self.of.client_.on_answer(self);
-  self.arrived_at = self.of.timers_.read_clock();
+  self.arrived_at = present(self.of.timers_);
   self.status == store_status::ok ? self.of.pause_.on_answer() : self.of.pause_.begin();
   self.of.client_.on_arrived(self);
 }
@@ -141,7 +142,7 @@ void starter::add(begin_call::started& s, loaded_task& task) {
 void starter::hand_out_one(start_handler& handler) {
   std::unique_ptr<start> s = std::move(ready_.front());
   ready_.pop_front();
-  const auto now = timers_.read_clock();
+  const auto now = present(timers_);
   if (s->session != members_.session() || now >= members_.safe_until(s->begun_at) || !members_.may_start(now)) {
     if (s->session == members_.session()) members_.doubt(s->id);
     end(*s);

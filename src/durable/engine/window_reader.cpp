@@ -1,6 +1,7 @@
 #include "window_reader.hpp"
 
 #include "../batch_limits.hpp"
+#include "present.hpp"
 
 #include <tickwheel/uv/timer_service.hpp>
 
@@ -61,7 +62,7 @@ void window_reader::look(bool from_the_beginning) {
 // Those from the beginning come last, so that a failure of theirs holds up no others. After one, another partition is their first, and
 // they are read one by one: the server may have taken too long for several.
 void window_reader::take_ranges() {
-  const auto now = timers_.read_clock();
+  const auto now = present(timers_);
   auto newest = clock_.at(now);
   if (const loaded_task* const oldest = window_.first_due()) newest = std::min(newest, oldest->row.at);
   const auto two_windows = std::chrono::duration_cast<clock::duration>(options_.window * 2);
@@ -108,13 +109,13 @@ void window_reader::load() {
   load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;
-  sent_at_ = timers_.read_clock();
+  sent_at_ = present(timers_);
   tasks_->load(load_);
 }
 
 void window_reader::note_time() {
   if (!is_timed_) return;
-  const auto now = timers_.read_clock();
+  const auto now = present(timers_);
   took_ += now - sent_at_;
   next_step_ = now + std::min(took_, is_whole_ ? longest_look : longest_step_) * limits.pause_in_round;
   if (is_whole_) client_.on_looked_from_the_beginning(took_);

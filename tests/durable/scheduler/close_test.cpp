@@ -186,4 +186,38 @@ TEST_F(scheduler_close, keeps_the_loop_alive_until_then) {
   EXPECT_FALSE(world.manual.time.alive());
 }
 
+// Nobody tells an unreferenced scheduler that its service has closed. The handler still has an execution.
+TEST_F(scheduler_close, of_the_service_lets_an_unreferenced_scheduler_end_its_executions) {
+  node->scheduler.unref();
+  node->open();
+  std::vector<execution> kept;
+  node->on_start = [&](execution run) { kept.push_back(std::move(run)); };
+  for (const char* id : {"a", "b", "c", "d"}) node->schedule(id, 10ms);
+  node->advance(100ms);
+  ASSERT_EQ(kept.size(), 4U);
+  world.manual.timers.close();
+  kept[0].retry_after(1s);
+  kept[1].fail("broken");
+  kept[2].bury("broken");
+  kept.clear();
+  EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+  EXPECT_EQ(node->scheduler.stats().running, 0U);
+}
+
+TEST_F(scheduler_close, of_the_service_in_a_callable_of_an_unreferenced_scheduler) {
+  node->scheduler.unref();
+  node->open();
+  for (const char* id : {"a", "b", "c"}) {
+    EXPECT_EQ(node->scheduler.schedule({id, world.database->now() + 1h, {}, {}},
+                                       [this, id](schedule_result r) noexcept {
+                                         answers.push_back(std::string{id} + ' ' + to_string(r));
+                                         world.manual.timers.close();
+                                       }),
+              0);
+  }
+  world.manual.advance(10ms);
+  node.reset();
+  EXPECT_EQ(answers, (strings{"a scheduled", "b scheduled", "c scheduled"}));
+}
+
 }  // namespace

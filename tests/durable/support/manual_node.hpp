@@ -4,6 +4,7 @@
 #include <tickwheel/durable/durable.hpp>
 #include <tickwheel/durable/memory.hpp>
 #include <tickwheel/testing.hpp>
+#include <tickwheel/uv/service_options.hpp>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,9 @@ inline void report(const char* why) noexcept { ADD_FAILURE() << why; }
 
 /// Manual time, and a database on it.
 struct manual_world {
-  tickwheel::manual_service manual{{}, &report};
+  explicit manual_world(const tickwheel::service_options& of = {}) : manual{of, &report} {}
+
+  tickwheel::manual_service manual;
   std::shared_ptr<durable::memory_database> database = std::make_shared<durable::memory_database>();
 
   void check() const {

@@ -1,0 +1,48 @@
+// A timer that keeps its place among `max_armed` while nothing is awaited, so that it is never refused.
+#pragma once
+
+#include <tickwheel/uv/detail/member_call.hpp>
+#include <tickwheel/uv/timer.hpp>
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <chrono>
+
+namespace tickwheel::durable::detail {
+
+/// As a `member_timer` that holds no loop. From `open` to `close` it is armed: without a delay, for the end of time. *Lifetime:* as the
+/// service's timers. *Complexity:* O(1).
+template <auto Member>
+class standing_timer : private timer, private tickwheel::detail::member_call<standing_timer<Member>, Member> {
+ public:
+  using typename standing_timer::member_call::owner;
+
+  /// Requires: `self` lives as long as the timer does.
+  standing_timer(timer_service& service, owner& self) noexcept
+      : timer{service, standing_timer::member_call::handler()}, standing_timer::member_call{self} {
+    timer::unref();
+  }
+
+  /// Takes its place. Returns false if the service has none.
+  [[nodiscard]] bool open() noexcept { return timer::arm(std::chrono::nanoseconds::max()) == 0; }
+  void close() noexcept {
+    timer::cancel();
+    is_set_ = false;
+  }
+
+  /// Calls `Member` after `delay`, and not when it was set before. Does nothing if the service is closed. Requires: it is open.
+  void set(std::chrono::nanoseconds delay) noexcept { is_set_ = timer::arm(delay) == 0; }
+  bool is_set() const noexcept { return is_set_; }
+
+ private:
+  friend typename standing_timer::member_call;
+
+  void expired() noexcept {
+    is_set_ = false;
+    timer::arm_again_at(tickwheel::clock::time_point::max());
+    this->call();
+  }
+
+  bool is_set_ = false;
+};
+
+}  // namespace tickwheel::durable::detail
