@@ -131,4 +131,64 @@ TEST_F(sqlite_scheduler, full_disk_makes_requests_unavailable_and_loses_nothing)
   EXPECT_FALSE(started.contains("meanwhile"));
 }
 
+// Nobody tells an unreferenced scheduler that its service has closed. Answers of the writer's thread go on arriving.
+TEST_F(sqlite_scheduler, without_reference_survives_answers_after_its_service) {
+  use(folder.file("tasks.db"));
+  ASSERT_EQ(open(), 0);
+  scheduler->unref();
+  uv_timer_t program;  // holds the loop, as the rest of a program does
+  ASSERT_EQ(uv_timer_init(loop.get(), &program), 0);
+  uv_timer_start(
+      &program, [](uv_timer_t* t) { uv_close(reinterpret_cast<uv_handle_t*>(t), nullptr); }, 200, 0);
+  std::optional<schedule_result> result;
+  ASSERT_EQ(scheduler->schedule({.id = "a", .due = durable::clock::now() + 1h},
+                                [&](schedule_result r) noexcept { result = r; }),
+            0);
+  uv_run(loop.get(), UV_RUN_NOWAIT);
+  timers.close();
+  uv_run(loop.get(), UV_RUN_DEFAULT);
+  EXPECT_EQ(scheduler->cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+  EXPECT_TRUE(result.has_value());
+}
+
+// The trigger is a program's own.
+TEST_F(sqlite_scheduler, repeats_an_end_that_the_file_rejects) {
+  const std::string file = folder.file("tasks.db");
+  use(file);
+  std::optional<durable::finish_result> confirmed;
+  scheduler->on_due([&](durable::execution run) noexcept {
+    started.insert(std::string{run.id()});
+    run.done([&](durable::finish_result r) noexcept { confirmed = r; });
+  });
+  ASSERT_EQ(open(), 0);
+  shell{file}.run(
+      "create trigger keep before update on tasks when old.ended is not new.ended begin select raise(abort, 'not "
+      "now'); end");
+  EXPECT_EQ(schedule("a"), schedule_result::scheduled);
+  wait_for([&] { return started.contains("a"); });
+  for (int i = 0; i != 20; ++i) schedule("other " + std::to_string(i));
+  EXPECT_FALSE(confirmed.has_value());
+  EXPECT_EQ(scheduler->stats().stale, 0U);
+  shell{file}.run("drop trigger keep");
+  wait_for([&] { return confirmed.has_value(); });
+  EXPECT_EQ(*confirmed, durable::finish_result::finished);
+}
+
+TEST_F(sqlite_scheduler, counts_a_cancel_that_the_file_rejects_as_unavailable) {
+  const std::string file = folder.file("tasks.db");
+  use(file);
+  ASSERT_EQ(open(), 0);
+  std::optional<schedule_result> kept;
+  ASSERT_EQ(scheduler->schedule({.id = "a", .due = durable::clock::now() + 1h},
+                                [&](schedule_result r) noexcept { kept = r; }),
+            0);
+  wait_for([&] { return kept.has_value(); });
+  shell{file}.run("create trigger keep before update on tasks begin select raise(abort, 'not now'); end");
+  std::optional<durable::cancel_result> result;
+  ASSERT_EQ(scheduler->cancel("a", [&](durable::cancel_result r) noexcept { result = r; }), 0);
+  wait_for([&] { return result.has_value(); });
+  EXPECT_EQ(*result, durable::cancel_result::unavailable);
+  EXPECT_EQ(scheduler->stats().unavailable, 1U);
+}
+
 }  // namespace

@@ -356,7 +356,7 @@ TEST_F(sqlite_trigger, that_refuses_ends_leaves_the_other_finishes) {
   runner.run(own.store(), finish);
   using durable::finish_result;
   EXPECT_EQ(finish.results,
-            (std::vector<finish_result>{finish_result::finished, finish_result::stale, finish_result::finished}));
+            (std::vector<finish_result>{finish_result::finished, finish_result::unknown, finish_result::finished}));
   EXPECT_EQ(own.list(task_state::running), std::vector<std::string>{"bad"});
 }
 

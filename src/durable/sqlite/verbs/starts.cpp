@@ -58,7 +58,7 @@ void starts::begin(transaction& in, begin_call& call) {
 }
 
 void starts::finish(transaction& in, finish_call& call) {
-  call.results.assign(call.items.size(), finish_result::stale);
+  call.results.assign(call.items.size(), finish_result::unknown);  // so of one that the file's trigger rejects
   call.pending.clear();
   in.counter().prepare(call.items.size());
   for (std::size_t i = 0; i < call.items.size(); ++i)
