@@ -168,8 +168,8 @@ class call_policy : private detail::policy_calls {
   using policy_calls::stats;
   /// Returns the budget of retries and hedges: its own, or the shared one.
   using policy_calls::budget;
-  /// Returns how long the first attempt of a call that is started now waits before its hedge begins. nanoseconds::max(): no
-  /// hedges.
+  /// Returns how long the first attempt of a call that is started now waits before its hedge begins. nanoseconds::max()
+  /// without `hedge_quantile`. With `max_attempts` of 1 there is no hedge, whatever it answers.
   using policy_calls::hedge_delay;
 
   /// Checks every invariant. Returns false if one is broken, and `why` says which. O(capacity).

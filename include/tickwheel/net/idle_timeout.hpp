@@ -57,8 +57,8 @@ enum class idle_watch : std::uint8_t {
 /// `write_idle_timeout` or `all_idle_timeout`; `What` is the activity that each watches. 112 bytes, 120 with a queue.
 ///
 /// `Queued` is a const noexcept member function of the owner that answers the number of bytes queued now, and does nothing else.
-/// It is called four times per limit, so a peer that stops is noticed at most a quarter of the limit late. `Queued` is nullptr if
-/// all of the bytes are reported by `set_queued` and `add_queued`, which take effect at once.
+/// It is called four times per limit, and when a pause ends. So a peer that stops is noticed at most a quarter of the limit late.
+/// `Queued` is nullptr if all of the bytes are reported by `set_queued` and `add_queued`, which take effect at once.
 ///
 /// *Thread safety:* the loop thread only. Arming and cancelling check that. `touch` and `pause` check it in debug builds, and so
 /// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock;
@@ -136,8 +136,8 @@ class basic_idle_timeout : private detail::silence_timer,
   /// For the handler: notifies again after one more limit of silence, counted from this notification or from later activity. Late
   /// notifications do not come in a burst. Reads no clock.
   ///
-  /// A call in the handler cannot be refused: until the handler returns, the timeout keeps its place among `max_armed`, and no
-  /// other timer gets it.
+  /// The first call in the handler cannot be refused: until then, or until the handler returns, the timeout keeps its place among
+  /// `max_armed`, and no other timer gets it. After it was armed and cancelled in the handler, it can be.
   ///
   /// 0: it is armed, also if it was armed before, for instance by `start`.
   /// UV_EINVAL: it was never started.
@@ -157,7 +157,10 @@ class basic_idle_timeout : private detail::silence_timer,
   /// Lets time count again, from where it stood when the pause began. A peer that had been silent for a third of the limit has
   /// two thirds left. A peer that was active meanwhile has the whole limit. A limit that had run out before the pause is judged
   /// in one of the next passes, after waiting input was handled. Has no effect if it is not paused.
-  void resume() noexcept { base::resume(); }
+  void resume() noexcept {
+    if (base::paused()) ask();
+    base::resume();
+  }
 
   /// Returns true between `pause` and `resume`. `start` and `cancel` also end a pause.
   bool paused() const noexcept { return base::paused(); }

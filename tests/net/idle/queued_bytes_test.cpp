@@ -72,6 +72,22 @@ TYPED_TEST(asking_queue_contract, sees_slow_reader_of_large_write) {
   EXPECT_EQ(this->c.fired, 0);
 }
 
+// Each end of a pause began a new quarter of the limit, and nobody asked.
+TYPED_TEST(asking_queue_contract, is_at_most_a_quarter_late_with_pauses) {
+  this->c.queue = 100;
+  ASSERT_EQ(this->c.timer.start(4s), 0);
+  this->c.timer.add_queued(100);
+  this->advance(100ms);
+  this->c.queue = 50;
+  for (int i = 0; i != 10; ++i) {
+    this->advance(500ms);
+    this->c.timer.pause();
+    this->advance(1ms);
+    this->c.timer.resume();
+  }
+  EXPECT_EQ(this->c.fired, 1);
+}
+
 TYPED_TEST(asking_queue_contract, is_at_most_a_quarter_late) {
   for (int percent = 0; percent < 100; percent += 7) {
     TypeParam each{this->service.timers};
