@@ -31,7 +31,7 @@ class standing_timer : private timer, private tickwheel::detail::member_call<sta
 
   /// Calls `Member` after `delay`, and not when it was set before. Does nothing if the service is closed. Requires: it is open.
   void set(std::chrono::nanoseconds delay) noexcept { is_set_ = timer::arm(delay) == 0; }
-  bool is_set() const noexcept { return is_set_; }
+  bool is_set() const noexcept { return is_set_ && timer::armed(); }  // a service that closes disarms it
 
  private:
   friend typename standing_timer::member_call;
