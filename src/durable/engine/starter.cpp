@@ -12,7 +12,7 @@ namespace tickwheel::durable::detail {
 
 namespace {
 
-constexpr unsigned fragile_after = 2;
+constexpr unsigned fragile_after = task_window::fragile_after;
 constexpr std::size_t most_looked_at = 4 * limits.elements;
 
 }  // namespace
@@ -45,29 +45,35 @@ void starter::begin_due(store& tasks, engine& owner) {
 
 void starter::pick(std::size_t most) {
   std::size_t bytes = 0;
-  std::size_t looked_at = 0;
-  bool has_fragile = fragile_ != 0;
-  loaded_task* next = nullptr;
-  for (loaded_task* task = window_.first_due(); task != nullptr && begin_.items.size() < most; task = next) {
-    next = window_.after(*task);
-    if (++looked_at > most_looked_at) return;
-    const auto running = tokens_.find(task->row.id);
-    const bool is_running = running != tokens_.end();
-    // the start has ended, and that is not taken in yet
-    if (is_running && task->row.rev > running->second) continue;
-    // A row that is older than the start of its task is from a look that was answered late. If its begin had an unknown outcome, the
-    // start would be given back.
-    if (!members_.owns(task->row.partition) || members_.is_doubted(task->row.id) || is_running) {
-      window_.erase(*task);
-      continue;
-    }
-    if (task->row.lost >= fragile_after && std::exchange(has_fragile, true)) continue;
-    if (bytes != 0 && bytes + task->row.bytes > limits.bytes) return;
-    bytes += task->row.bytes;
-    window_.take(*task);
-    begin_.tasks.push_back(task);
-    begin_.items.push_back({task->row.id, task->row.rev});
+  loaded_task* fragile = fragile_ == 0 ? window_.first_due(true) : nullptr;
+  loaded_task* other = window_.first_due(false);
+  for (std::size_t looked_at = 0; looked_at != most_looked_at && begin_.items.size() < most; ++looked_at) {
+    const bool is_fragile = fragile != nullptr && (other == nullptr || fragile->row.at < other->row.at);
+    loaded_task*& next = is_fragile ? fragile : other;
+    if (next == nullptr) return;
+    loaded_task& task = *next;
+    next = window_.after(task);
+    if (!may_begin(task)) continue;
+    if (bytes != 0 && bytes + task.row.bytes > limits.bytes) return;
+    bytes += task.row.bytes;
+    if (is_fragile) fragile = nullptr;
+    window_.take(task);
+    begin_.tasks.push_back(&task);
+    begin_.items.push_back({task.row.id, task.row.rev});
   }
+}
+
+// Erases a task that is not to be begun at all.
+bool starter::may_begin(loaded_task& task) noexcept {
+  const auto running = tokens_.find(task.row.id);
+  const bool is_running = running != tokens_.end();
+  // the start has ended, and that is not taken in yet
+  if (is_running && task.row.rev > running->second) return false;
+  // A row that is older than the start of its task is from a look that was answered late. If its begin had an unknown outcome, the
+  // start would be given back.
+  if (members_.owns(task.row.partition) && !members_.is_doubted(task.row.id) && !is_running) return true;
+  window_.erase(task);
+  return false;
 }
 
 void starter::flight::answer_arrived(store_call& call) noexcept {

@@ -96,6 +96,7 @@ class starter {
   };
 
   void pick(std::size_t most);
+  bool may_begin(loaded_task&) noexcept;
   void on_not_started(loaded_task&);
   void give_up(loaded_task&);
   void add(begin_call::started&, loaded_task&);

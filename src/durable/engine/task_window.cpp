@@ -1,5 +1,6 @@
 #include "task_window.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace tickwheel::durable::detail {
@@ -16,34 +17,76 @@ bool task_window::add(pending_row&& row, const store_clock& time) {
     loaded_task& task = **known;
     const bool is_older = row.rev < task.row.rev;
     if (task.place_ == loaded_task::place::taken || is_older) return true;
-    if (task.place_ == loaded_task::place::due) due_.erase(due_.iterator_to(task));
-    task.row = std::move(row);
-    return wait(task, time);
+    if (row.rev != task.row.rev) {
+      unlink(task);
+      task.row = std::move(row);
+    }
+    wait(task, time);
+    return true;
   }
-  if (tasks_.size() >= capacity_) return false;
+  if (!has_room_for(row.at)) return false;
   auto made = std::make_unique<loaded_task>(timers_, *this, std::move(row));
   loaded_task& task = *made;
   tasks_.insert(std::move(made));
-  return wait(task, time);
+  wait(task, time);
+  return true;
 }
 
-bool task_window::wait(loaded_task& task, const store_clock& time) noexcept {
-  task.place_ = loaded_task::place::waiting;
+// A task that is not earlier than one that was left out has no place, so that the others are started before it.
+bool task_window::has_room_for(clock::time_point at) noexcept {
+  if (left_out_ && at >= *left_out_) return false;
+  if (tasks_.size() < capacity_) return true;
+  loaded_task* const last = latest();
+  const bool is_latest = last == nullptr || at >= last->row.at;
+  const auto out = is_latest ? at : last->row.at;
+  left_out_ = std::min(left_out_.value_or(out), out);
+  if (!is_latest) erase(*last);
+  return !is_latest;
+}
+
+// Null: all were taken.
+loaded_task* task_window::latest() noexcept {
+  loaded_task* last = nullptr;
+  for (by_time* const in : {&due_[true], &due_[false], &waiting_})
+    if (!in->empty() && (last == nullptr || last->row.at < in->rbegin()->row.at)) last = &*in->rbegin();
+  return last;
+}
+
+const loaded_task* task_window::first_due() const noexcept {
+  const loaded_task* first = nullptr;
+  for (const by_time& in : due_)
+    if (!in.empty() && (first == nullptr || in.begin()->row.at < first->row.at)) first = &*in.begin();
+  return first;
+}
+
+// Most tasks are where they were at the last look: they are armed again, because the estimate of the store's clock may have changed.
+void task_window::wait(loaded_task& task, const store_clock& time) noexcept {
   const auto when = time.reaches(task.row.at);
   if (when <= timers_.now()) {
     task.wake_.cancel();
-    become_due(task);
-    return true;
+    if (task.place_ != loaded_task::place::due) become_due(task);
+    return;
   }
-  if (task.wake_.arm_at(when) == 0) return true;
-  erase(task);
-  return false;
+  if (task.place_ != loaded_task::place::waiting) {
+    unlink(task);
+    task.place_ = loaded_task::place::waiting;
+    waiting_.insert(waiting_.end(), task);
+  }
+  if (task.wake_.arm_at(when) != 0) erase(task);
 }
 
 void task_window::become_due(loaded_task& task) noexcept {
+  unlink(task);
   task.place_ = loaded_task::place::due;
-  due_.insert(due_.end(), task);  // most become due in the order of their times: nothing is searched
+  by_time& due = due_[is_fragile(task)];
+  due.insert(due.end(), task);  // most become due in the order of their times: nothing is searched
   wake_(context_);
+}
+
+void task_window::unlink(loaded_task& task) noexcept {
+  if (task.place_ == loaded_task::place::waiting) waiting_.erase(waiting_.iterator_to(task));
+  if (by_time& due = due_[is_fragile(task)]; task.place_ == loaded_task::place::due) due.erase(due.iterator_to(task));
+  task.place_ = loaded_task::place::none;
 }
 
 void task_window::forget(std::string_view id) noexcept {
@@ -53,12 +96,14 @@ void task_window::forget(std::string_view id) noexcept {
 }
 
 void task_window::clear() noexcept {
-  due_.clear();
+  waiting_.clear();
+  for (by_time& due : due_) due.clear();
   tasks_.clear();
+  left_out_.reset();
 }
 
 void task_window::take(loaded_task& task) noexcept {
-  due_.erase(due_.iterator_to(task));
+  unlink(task);
   task.place_ = loaded_task::place::taken;
 }
 
@@ -67,21 +112,26 @@ void task_window::put_back(loaded_task& task) noexcept { become_due(task); }
 void task_window::wait_again(loaded_task& task, const store_clock& time) noexcept { wait(task, time); }
 
 void task_window::erase(loaded_task& task) noexcept {
-  if (task.is_linked()) due_.erase(due_.iterator_to(task));
+  unlink(task);
   tasks_.erase(tasks_.find(std::string_view{task.row.id}));
 }
 
 const char* task_window::problem() const noexcept {
   if (tasks_.size() > capacity_) return "more tasks are loaded than max_loaded";
-  std::size_t due = 0;
+  std::size_t waiting = 0;
+  std::size_t fragile = 0;
+  std::size_t others = 0;
   for (const auto& task : tasks_) {
+    const bool waits = task->place_ == loaded_task::place::waiting;
     const bool is_due = task->place_ == loaded_task::place::due;
-    due += is_due;
-    if (task->is_linked() != is_due) return "a loaded task is among the due ones and is not due, or the reverse";
-    if (task->wake_.armed() != (task->place_ == loaded_task::place::waiting))
-      return "a waiting task is not armed, or another is";
+    waiting += waits;
+    (is_fragile(*task) ? fragile : others) += is_due;
+    if (task->place_ == loaded_task::place::none) return "a loaded task has no place";
+    if (task->wake_.armed() != waits) return "a waiting task is not armed, or another is";
   }
-  return due == due_.size() ? nullptr : "the count of due tasks is off";
+  if (waiting != waiting_.size()) return "the count of waiting tasks is off";
+  if (fragile != due_[true].size()) return "the count of due tasks that are fragile is off";
+  return others == due_[false].size() ? nullptr : "the count of due tasks that are not fragile is off";
 }
 
 }  // namespace tickwheel::durable::detail

@@ -8,9 +8,12 @@
 
 #include <boost/intrusive/set.hpp>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -28,20 +31,23 @@ class loaded_task : public boost::intrusive::set_base_hook<> {
 
  private:
   friend class task_window;
-  enum class place : std::uint8_t { waiting, due, taken };
+  enum class place : std::uint8_t { none, waiting, due, taken };
 
   void on_due() noexcept;
 
   task_window& window_;
-  place place_ = place::waiting;
+  place place_ = place::none;
   member_timer<&loaded_task::on_due> wake_;
 };
 
-/// Holds at most `capacity` tasks, by id.
+/// Holds at most `capacity` tasks, by id. If there are more, it holds the earliest ones, and leaves the others out.
 ///
-/// *Complexity:* O(1) per task, and O(log n) for one that is due after a later one. *Lifetime:* as the service's timers.
+/// *Complexity:* O(log n) per task, and O(1) for the latest. *Lifetime:* as the service's timers.
 class task_window {
  public:
+  /// Starts of a task whose nodes were lost, from which on the task is fragile.
+  static constexpr unsigned fragile_after = 2;
+
   /// Calls `wake` with `context` when a task becomes due.
   task_window(timer_service& timers, std::size_t capacity, void (*wake)(void*) noexcept, void* context) noexcept
       : timers_{timers}, capacity_{capacity}, wake_{wake}, context_{context} {}
@@ -51,20 +57,25 @@ class task_window {
 
   /// Makes room for so many tasks. May throw std::bad_alloc.
   void reserve(std::size_t tasks) { tasks_.reserve(tasks); }
-  /// Keeps `row`, or what is new of it. Returns false if there is no room, or the service has no place for a timer: the task is then
-  /// forgotten. A task that was taken stays as it is.
+  /// Keeps `row`, or what is new of it. In a full window it takes the place of the latest task, which is then left out. A task that was
+  /// taken stays as it is. A task for which the service has no timer is forgotten. Returns false if `row` is left out.
   bool add(pending_row&& row, const store_clock&);
   /// The task is no longer pending as it was. Does nothing if it is not here, or was taken.
   void forget(std::string_view id) noexcept;
   void clear() noexcept;
 
-  /// Returns the due task with the earliest time, or the one after `task`; null: there is none. Tasks of one time come in the order
-  /// in which they became due.
-  loaded_task* first_due() noexcept { return due_.empty() ? nullptr : &*due_.begin(); }
-  const loaded_task* first_due() const noexcept { return due_.empty() ? nullptr : &*due_.begin(); }
+  /// Returns the due task with the earliest time; null: there is none.
+  const loaded_task* first_due() const noexcept;
+  /// Returns the same of the fragile ones, or of the others. Tasks of one time come in the order in which they became due.
+  loaded_task* first_due(bool fragile) noexcept {
+    by_time& due = due_[fragile];
+    return due.empty() ? nullptr : &*due.begin();
+  }
+  /// Returns the one after `task` of the same kind; null: there is none.
   loaded_task* after(loaded_task& task) noexcept {
-    const auto next = std::next(due_.iterator_to(task));
-    return next == due_.end() ? nullptr : &*next;
+    by_time& due = due_[is_fragile(task)];
+    const auto next = std::next(due.iterator_to(task));
+    return next == due.end() ? nullptr : &*next;
   }
 
   /// Takes a due task, to begin it. It keeps its place among `capacity`.
@@ -76,9 +87,14 @@ class task_window {
   /// A task has left.
   void erase(loaded_task& task) noexcept;
 
+  /// Returns the time from which on tasks may have been left out for want of room; none: none was.
+  std::optional<clock::time_point> left_out() const noexcept { return left_out_; }
+  /// They are read again.
+  void forget_left_out() noexcept { left_out_.reset(); }
+
   std::size_t size() const noexcept { return tasks_.size(); }
   std::size_t capacity() const noexcept { return capacity_; }
-  std::size_t due() const noexcept { return due_.size(); }
+  bool has_waiting() const noexcept { return !waiting_.empty(); }
 
   /// Returns a message that describes an inconsistency, or null.
   const char* problem() const noexcept;
@@ -86,9 +102,10 @@ class task_window {
  private:
   friend class loaded_task;
 
-  struct by_time {
+  struct is_earlier {
     bool operator()(const loaded_task& a, const loaded_task& b) const noexcept { return a.row.at < b.row.at; }
   };
+  using by_time = boost::intrusive::multiset<loaded_task, boost::intrusive::compare<is_earlier>>;
   struct by_id {
     using is_transparent = void;
     static std::string_view id(std::string_view id) noexcept { return id; }
@@ -103,15 +120,21 @@ class task_window {
     }
   };
 
-  bool wait(loaded_task&, const store_clock&) noexcept;
+  static bool is_fragile(const loaded_task& task) noexcept { return task.row.lost >= fragile_after; }
+  bool has_room_for(clock::time_point at) noexcept;
+  loaded_task* latest() noexcept;
+  void wait(loaded_task&, const store_clock&) noexcept;
   void become_due(loaded_task&) noexcept;
+  void unlink(loaded_task&) noexcept;
 
   timer_service& timers_;
   std::size_t capacity_;
   void (*wake_)(void*) noexcept;
   void* context_;
   std::unordered_set<std::unique_ptr<loaded_task>, by_id, by_id> tasks_;
-  boost::intrusive::multiset<loaded_task, boost::intrusive::compare<by_time>> due_;
+  by_time waiting_;
+  std::array<by_time, 2> due_;  // the fragile ones are apart, because only one at a time may run
+  std::optional<clock::time_point> left_out_;
 };
 
 }  // namespace tickwheel::durable::detail

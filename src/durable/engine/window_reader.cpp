@@ -26,7 +26,7 @@ window_reader::window_reader(timer_service& timers, const scheduler_options& opt
 
 void window_reader::close() noexcept {
   tasks_ = nullptr;
-  is_full_ = starts_over_ = is_whole_ = false;
+  starts_over_ = is_whole_ = false;
   waiting_.clear();
   read_to_.clear();
   round_.clear();
@@ -46,17 +46,24 @@ void window_reader::look(bool from_the_beginning) {
     starts_over_ = starts_over_ || from_the_beginning;
     return;
   }
-  is_full_ = false;
   is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
   if (is_whole_) {
     read_to_.clear();
     next_try_ = {};
   }
+  read_left_out_again();
   take_ranges();
   if (waiting_.empty()) return;
   load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
   took_ = {};
   load();
+}
+
+void window_reader::read_left_out_again() noexcept {
+  const auto from = window_.left_out();
+  if (!from) return;
+  for (auto& [partition, read_to] : read_to_) read_to = std::min(read_to, *from);
+  window_.forget_left_out();
 }
 
 // Those from the beginning come last, so that a failure of theirs holds up no others. After one, another partition is their first, and
@@ -93,7 +100,7 @@ void window_reader::take_step(std::vector<load_range>& step) {
 }
 
 void window_reader::look_if_half_is_gone() {
-  if (is_full_ && !is_paused()) look(false);
+  if (window_.left_out() && is_half_gone()) look(false);
 }
 
 void window_reader::load() {
@@ -151,18 +158,23 @@ bool window_reader::take_in_one() {
     if (load_.in_page >= load_.page) load_.rest.push_back({p, row.at, row.id});
     load_.in_page = 0;
   }
-  if (members_.owns(p) && !window_.add(std::move(row), clock_) && window_.size() >= window_.capacity()) {
-    is_full_ = true;
-    load_.taken_in = load_.rows.size();
-  }
+  if (members_.owns(p) && !window_.add(std::move(row), clock_)) leave_out_rest_of(p);
   return true;
+}
+
+// The rows come in the order of their times: the rest is not earlier.
+void window_reader::leave_out_rest_of(partition_number p) noexcept {
+  const auto is_other = [=](const pending_row& row) { return row.partition != p; };
+  const auto next = load_.rows.begin() + static_cast<std::ptrdiff_t>(load_.taken_in);
+  load_.taken_in = static_cast<std::size_t>(std::find_if(next, load_.rows.end(), is_other) - load_.rows.begin());
+  std::erase_if(load_.rest, [=](const load_range& r) { return r.partition == p; });
+  load_.in_page = 0;
 }
 
 void window_reader::end_load() {
   load_.is_busy = false;
   if (tasks_ == nullptr || !client_.wants_tasks()) return;
   if (starts_over_) return look(true);
-  if (is_full_) return;
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
   waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});

@@ -22,7 +22,8 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 
 /// A look reads the pending tasks of all own partitions that are due within `window`, page after page. It starts at the low-water mark
 /// of each partition: two windows before the end of what was read of it, and before the oldest task in memory. Tasks before the mark
-/// are late comers. A look ends early if it fails or the window is full. The next one goes on where it ended.
+/// are late comers. A look ends early if it fails. It reads no more of a partition whose next task the full window leaves out. The next
+/// look goes on there.
 ///
 /// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
 /// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
@@ -58,10 +59,10 @@ class window_reader {
   void begin_round(std::size_t looks);
   /// Returns true until they have.
   bool is_in_round() const noexcept { return !round_.empty(); }
-  /// Goes on after a look that ended because the window was full, if half of the window has gone.
+  /// Reads tasks that were left out for want of room, if half of the window has gone.
   void look_if_half_is_gone();
-  /// Reads nothing while the window is full.
-  bool is_paused() const noexcept { return is_full_ && window_.size() > window_.capacity() / 2; }
+  /// Returns true while a look finds no task that is to be started soon: the window is full of tasks that are due.
+  bool is_paused() const noexcept { return window_.left_out() && !window_.has_waiting() && !is_half_gone(); }
 
  private:
   struct flight final : load_call, arrival {
@@ -75,10 +76,13 @@ class window_reader {
     bool is_busy = false;
   };
 
+  bool is_half_gone() const noexcept { return window_.size() <= window_.capacity() / 2; }
+  void read_left_out_again() noexcept;
   void take_ranges();
   void take_step(std::vector<load_range>&);
   void note_time();
   bool take_in_one();
+  void leave_out_rest_of(partition_number) noexcept;
   void end_load();
   void load();
 
@@ -106,7 +110,6 @@ class window_reader {
   std::size_t step_ = 0;                 // how many of them at once
   std::chrono::nanoseconds longest_step_{};
   tickwheel::clock::time_point next_step_{};
-  bool is_full_ = false;      // the last look did not end for want of room
   bool starts_over_ = false;  // a look from the beginning follows
 };
 

@@ -362,6 +362,39 @@ TEST_F(cluster, task_that_kills_its_node_dies_alone) {
   EXPECT_EQ(world.database->size(durable::task_state::finished), 4U);
 }
 
+// There are more of them than a begin looks at.
+TEST_F(cluster, tasks_that_run_one_by_one_hold_up_no_others) {
+  constexpr std::size_t tasks = 4100;
+  std::vector<std::unique_ptr<manual_node>> nodes;
+  std::vector<execution> kept;
+  const auto next_node = [&] {
+    nodes.push_back(std::make_unique<manual_node>(
+        world, durable::scheduler_options{.name = "n" + std::to_string(nodes.size()), .max_running = tasks + 100}));
+    nodes.back()->on_start = [&](execution run) { kept.push_back(std::move(run)); };
+    nodes.back()->open();
+  };
+  next_node();
+  for (std::size_t i = 0; i != tasks; ++i)
+    ASSERT_EQ(nodes.back()->scheduler.schedule({std::to_string(i), world.database->now(), "", {}},
+                                               [](durable::schedule_result) noexcept {}),
+              0);
+  for (int lost = 0; lost != 2; ++lost) {
+    advance(20s);
+    EXPECT_EQ(kept.size(), tasks);
+    world.database->crash(false);
+    nodes.back()->scheduler.close();
+    kept.clear();
+    next_node();
+  }
+  advance(20s);
+  EXPECT_EQ(kept.size(), 1U);
+  for (int i = 0; i != 50; ++i) nodes.back()->schedule("other " + std::to_string(i), 0s);
+  advance(100ms);
+  EXPECT_EQ(kept.size(), 51U);
+  EXPECT_GT(nodes.back()->scheduler.stats().oldest_overdue, 40s);
+  kept.clear();
+}
+
 TEST_F(cluster, same_name_of_a_living_node_is_refused) {
   a.open();
   manual_node twin{world, {.name = "a"}};

@@ -1,0 +1,173 @@
+// A scheduler whose memory is full holds the earliest tasks.
+#include "../support/manual_node.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <random>
+
+using namespace tickwheel_test;
+using durable::execution;
+using durable::on_conflict;
+
+namespace {
+
+using strings = std::vector<std::string>;
+using std::chrono::nanoseconds;
+
+// One round trip to the memory_database, and one pass more.
+constexpr nanoseconds most_late = 3ms;
+
+class max_loaded : public testing::Test {
+ protected:
+  // Notes how late each task is started.
+  void watch(manual_node& n) {
+    n.on_start = [this, &n](execution run) {
+      const std::string id{run.id()};
+      late[id] = world.database->now() - run.due();
+      run.done();
+    };
+  }
+  std::string number(std::size_t n) const { return std::to_string(n); }
+
+  manual_world world;
+  manual_node producer{world, {.name = "producer", .seed = 9}, false};
+  std::map<std::string, nanoseconds> late;
+};
+
+TEST_F(max_loaded, earlier_task_takes_the_place_of_the_latest) {
+  manual_node small{world, {.name = "small", .max_loaded = 2}};
+  watch(small);
+  small.open();
+  small.schedule("later", 1700ms);
+  small.schedule("latest", 1900ms);
+  small.schedule("earliest", 1000ms);
+  EXPECT_EQ(small.scheduler.stats().loaded, 2U);
+  small.advance(2s);
+  EXPECT_EQ(small.started, (strings{"earliest", "later", "latest"}));
+  for (const auto& [id, by] : late) EXPECT_LE(by, most_late) << id;
+}
+
+TEST_F(max_loaded, task_of_another_node_takes_the_place_of_the_latest) {
+  manual_node small{world, {.name = "small", .max_loaded = 2}};
+  watch(small);
+  small.open();
+  producer.open();
+  small.schedule("later", 1700ms);
+  small.schedule("latest", 1900ms);
+  producer.schedule("earliest", 600ms);
+  small.advance(2s);
+  EXPECT_EQ(small.started, (strings{"earliest", "later", "latest"}));
+  for (const auto& [id, by] : late) EXPECT_LE(by, most_late) << id;
+}
+
+TEST_F(max_loaded, older_task_takes_the_place_of_one_that_is_due) {
+  manual_node small{world, {.name = "small", .max_running = 1, .max_loaded = 4}};
+  std::optional<execution> first;
+  small.on_start = [&](execution run) { first ? run.done() : void(first = std::move(run)); };
+  small.open();
+  small.schedule("first", 0s);
+  for (std::size_t i = 0; i != 20; ++i) small.schedule(number(i), 0s);
+  small.schedule("oldest", -1h);
+  first->done();
+  small.advance(100ms);
+  ASSERT_EQ(small.started.size(), 22U);
+  EXPECT_EQ(small.started[1], "oldest");
+}
+
+// As many come as are done: those that were left out must not wait for the last of them.
+TEST_F(max_loaded, new_tasks_do_not_overtake_those_that_were_left_out) {
+  constexpr std::size_t backlog = 40;
+  constexpr std::size_t all = 4 * backlog;
+  for (const std::size_t most : {1U, 2U, 8U, 39U}) {
+    manual_world another;
+    manual_node small{another, {.name = "small", .max_running = 1, .max_loaded = most}};
+    small.open();
+    small.scheduler.pause();
+    for (std::size_t i = 0; i != backlog; ++i) small.schedule(number(i), 0s);
+    std::size_t next = backlog;
+    small.on_start = [&](execution run) {
+      run.done();
+      if (next == all) return;
+      durable::task task{number(next++), another.database->now(), "", {}};
+      EXPECT_EQ(small.scheduler.schedule(std::move(task), [](durable::schedule_result) noexcept {}), 0);
+    };
+    small.scheduler.resume();
+    small.advance(5s);
+    ASSERT_EQ(small.started.size(), all) << most;
+    for (std::size_t i = 0; i != all; ++i) {
+      const auto place = std::find(small.started.begin(), small.started.end(), number(i)) - small.started.begin();
+      // it is behind those that were scheduled before, but for those whose answers were under way
+      EXPECT_LE(static_cast<std::size_t>(place), i + most + 2) << i << " of " << most;
+    }
+  }
+}
+
+// It is older than two windows: a look that begins at a mark would pass it over.
+TEST_F(max_loaded, task_that_was_left_out_is_read_by_the_look_after_a_failed_one) {
+  manual_node small{world, {.name = "small", .max_running = 1, .max_loaded = 1}};
+  std::optional<execution> first;
+  small.on_start = [&](execution run) { first ? run.done() : void(first = std::move(run)); };
+  small.open();
+  small.schedule("first", -3h);
+  small.schedule("second", -2h);
+  small.schedule("third", -1h);
+  world.database->fail_next(durable::store_verb::load, durable::memory_fault::unavailable);
+  const std::size_t looks = world.database->calls(durable::store_verb::load);
+  first->done();
+  small.advance(100ms);
+  EXPECT_EQ(world.database->calls(durable::store_verb::load), looks + 1);
+  EXPECT_EQ(small.started, (strings{"first", "second"}));
+  small.advance(250ms);
+  EXPECT_EQ(small.started, (strings{"first", "second", "third"}));
+}
+
+// Tasks come, are moved and cancelled on two nodes, all of them two polls ahead. Each is started on time.
+TEST_F(max_loaded, random_tasks_are_on_time_in_any_size) {
+  constexpr nanoseconds ahead = 600ms;   // more than two polls
+  constexpr nanoseconds between = 30ms;  // two tasks, so that the smallest memory can hold each in its turn
+  for (const std::size_t most : {1U, 2U, 3U, 7U, 16U}) {
+    for (unsigned seed = 0; seed != 8; ++seed) {
+      std::mt19937 random{seed};
+      const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>{0, n - 1}(random); };
+      manual_world another;
+      manual_node small{another, {.name = "small", .max_loaded = most, .seed = 1 + seed}};
+      manual_node other{another, {.name = "producer", .seed = 100 + seed}, false};
+      std::map<std::string, durable::clock::time_point> due;
+      const auto is_near = [&](const std::string& id) { return due[id] - another.database->now() < ahead; };
+      small.on_start = [&](execution run) {
+        const std::string id{run.id()};
+        EXPECT_EQ(run.due(), due[id]) << id;
+        EXPECT_LE(another.database->now() - run.due(), most_late) << id << " of " << most << ", seed " << seed;
+        due.erase(id);
+        run.done();
+      };
+      small.open();
+      other.open();
+      std::size_t next = 0;
+      for (std::size_t i = 0; i != 150; ++i) {
+        manual_node& through = below(2) == 0 ? small : other;
+        const bool is_new = due.empty() || below(3) != 0;
+        const std::string id =
+            is_new ? number(next++) : std::next(due.begin(), static_cast<std::ptrdiff_t>(below(due.size())))->first;
+        const auto at = another.database->now() + ahead + between * below(100);
+        const durable::clock::time_point rounded{at.time_since_epoch() / between * between + between};
+        const bool is_taken = std::any_of(due.begin(), due.end(), [&](const auto& t) { return t.second == rounded; });
+        if (!is_new && is_near(id)) continue;
+        if (!is_new && below(3) == 0) {
+          EXPECT_EQ(through.cancel(id), durable::cancel_result::cancelled);
+          due.erase(id);
+        } else if (!is_taken) {
+          due[id] = rounded;
+          EXPECT_EQ(through.schedule({id, rounded, "", {}}, on_conflict::replace),
+                    is_new ? durable::schedule_result::scheduled : durable::schedule_result::replaced);
+        }
+        small.advance(1ms * below(60));
+      }
+      small.advance(5s);
+      EXPECT_TRUE(due.empty()) << due.size() << " tasks were not started, max_loaded " << most << ", seed " << seed;
+    }
+  }
+}
+
+}  // namespace
