@@ -129,7 +129,7 @@ int engine::open(completion<int> ready) {
 
 // All that it needs while it is open. So `max_armed`, when it is reached later, refuses loaded tasks and requests alone.
 bool engine::take_places() noexcept {
-  return turn_.open() && poll_.open() && soon_.open() && pause_.open() && members_.open_timer() &&
+  return turn_.open() == 0 && poll_.open() == 0 && soon_.open() == 0 && pause_.open() && members_.open_timer() &&
          hold_.arm(std::chrono::nanoseconds::max()) == 0;
 }
 

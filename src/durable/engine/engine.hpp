@@ -2,11 +2,11 @@
 #pragma once
 
 #include "../fork_check.hpp"
+#include "../standing_timer.hpp"
 #include "arrivals.hpp"
 #include "membership.hpp"
 #include "outage_pause.hpp"
 #include "request_desk.hpp"
-#include "standing_timer.hpp"
 #include "start.hpp"
 #include "starter.hpp"
 #include "store_clock.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../fork_check.hpp"
-#include "standing_timer.hpp"
+#include "../standing_timer.hpp"
 
 #include <tickwheel/durable/scheduler_options.hpp>
 #include <tickwheel/durable/store.hpp>
@@ -56,7 +56,7 @@ class membership {
   membership& operator=(const membership&) = delete;
 
   /// Call it before `open`. Returns false if the service has no place for a timer.
-  [[nodiscard]] bool open_timer() noexcept { return next_.open(); }
+  [[nodiscard]] bool open_timer() noexcept { return next_.open() == 0; }
   /// Joins `tasks`. `is_starting`: it wants partitions.
   void open(store& tasks, const scheduler_options&, const std::string& name, bool is_starting, std::uint64_t seed);
   /// Forgets everything, and changes no call: the store has not answered all of them yet. The answers have no effect.

@@ -1,7 +1,7 @@
 // How long begins and finishes wait after the store could not be reached.
 #pragma once
 
-#include "standing_timer.hpp"
+#include "../standing_timer.hpp"
 
 #include <tickwheel/net/backoff.hpp>
 #include <tickwheel/uv/timer_service.hpp>
@@ -19,7 +19,7 @@ class outage_pause {
       : timers_{timers}, delays_{options(), seed}, wake_{wake}, context_{context}, end_{timers, *this} {}
 
   /// Returns false if the service has no place for a timer.
-  [[nodiscard]] bool open() noexcept { return end_.open(); }
+  [[nodiscard]] bool open() noexcept { return end_.open() == 0; }
 
   /// The store could not be reached. Calls within a pause count as one.
   void begin() noexcept {

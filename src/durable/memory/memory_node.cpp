@@ -46,11 +46,9 @@ constexpr bool is_read(store_verb v) { return v == store_verb::load || v == stor
 int memory_node::open(timer_service& timers) noexcept {
   require(timers_ == nullptr, "a memory_store is opened twice");
   timer_.emplace(timers, *this);
-  timer_->unref();
-  // It stays armed while the store is open, so that `max_armed` cannot refuse it later.
-  if (const int error = timer_->arm(std::chrono::nanoseconds::max()); error != 0) {
+  if (const int error = timer_->open(); error != 0) {
     timer_.reset();
-    return error == UV_ENOBUFS ? UV_ENOMEM : error;
+    return error;
   }
   timers_ = &timers;
   has_joined_ = has_crashed_ = false;
@@ -117,8 +115,6 @@ void memory_node::on_timer() noexcept {
   const std::uint64_t newer = next_number_;  // calls of `on_answer` wait for the next pass
   const steady now = read_clock();
   is_answering_ = true;
-  // It keeps its place among the armed timers, and `arm` moves it. An error means that the service is closed.
-  static_cast<void>(timer_->arm(std::chrono::nanoseconds::max()));
   while (const std::optional<step> next = next_step(newer)) {
     if (next->at > now) break;
     if (next->of->is_carried)
@@ -131,11 +127,10 @@ void memory_node::on_timer() noexcept {
 }
 
 void memory_node::arm() noexcept {
-  // a delay counts from now, and `arm_at` from the time of the iteration
-  std::chrono::nanoseconds delay = std::chrono::nanoseconds::max();
-  if (const std::optional<step> next = next_step(next_number_)) delay = next->at - read_clock();
-  const int error = timer_->arm(delay);
-  require(error == 0 || error == UV_ECANCELED, "the timer of a memory_store has lost its place");
+  if (const std::optional<step> next = next_step(next_number_))
+    timer_->set(next->at - read_clock());
+  else
+    timer_->unset();
 }
 
 void memory_node::carry_out(open_call& c) {

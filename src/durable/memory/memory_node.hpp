@@ -1,10 +1,10 @@
 // A store on a memory_database: a node of its cluster.
 #pragma once
 
+#include "../standing_timer.hpp"
 #include "memory_core.hpp"
 
 #include <tickwheel/durable/memory.hpp>
-#include <tickwheel/uv/timer.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -103,7 +103,7 @@ class memory_node final : public store {
   std::shared_ptr<memory_database> database_;
   memory_core& core_;
   timer_service* timers_ = nullptr;  // null: closed
-  std::optional<member_timer<&memory_node::on_timer>> timer_;
+  std::optional<standing_timer<&memory_node::on_timer>> timer_;
   steady last_reading_{};
   open_calls_list calls_;
   std::uint64_t next_number_ = 0;

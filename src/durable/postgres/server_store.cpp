@@ -100,15 +100,13 @@ int server_store::open(timer_service& timers) noexcept {
   state_.session = 0;
   has_joined_ = is_lost_ = is_busy_ = is_awake_ = has_doubts_ = false;
   timer_.emplace(timers, *this);
-  timer_->unref();
   connections_.emplace(timers, *loop, conninfo_, state_, static_cast<connector::client&>(*this));
-  // both timers stay armed, so that `max_armed` cannot refuse them later
-  int error = timer_->arm(std::chrono::nanoseconds::max());
+  int error = timer_->open();
   if (error == 0) error = connections_->open();
   if (error != 0) {
     connections_.reset();
     timer_.reset();
-    return error == UV_ENOBUFS ? UV_ENOMEM : error;
+    return error;
   }
   timers_ = &timers;
   return 0;
@@ -370,7 +368,7 @@ void server_store::wake() noexcept {
 
 void server_store::arm() noexcept {
   if (is_closing_) return;
-  if (is_awake_) return void(timer_->arm(0ns));
+  if (is_awake_) return timer_->set(0ns);
   std::optional<steady_time> next;
   const steady_time time = now();
   const auto consider = [&](steady_time t) { next = next ? std::min(*next, t) : t; };
@@ -380,8 +378,7 @@ void server_store::arm() noexcept {
     if (const auto since = l.running_since()) consider(*since + state_.options.answer_timeout / 2 * 3);
     if (const auto t = l.next_time(time, links_of(static_cast<link_role>(i)))) consider(*t);
   }
-  const auto delay = next ? std::max<std::chrono::nanoseconds>(*next - time, 0ns) : std::chrono::nanoseconds::max();
-  (void)timer_->arm(delay);
+  next ? timer_->set(std::max<std::chrono::nanoseconds>(*next - time, 0ns)) : timer_->unset();
 }
 
 void server_store::on_timer() noexcept {

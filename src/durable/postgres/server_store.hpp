@@ -2,13 +2,13 @@
 #pragma once
 
 #include "../fork_check.hpp"
+#include "../standing_timer.hpp"
 #include "link/connector.hpp"
 #include "link/node_state.hpp"
 #include "works/lane.hpp"
 #include "works/work.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
-#include <tickwheel/uv/timer.hpp>
 
 #include <array>
 #include <deque>
@@ -86,7 +86,7 @@ class server_store final : public store, private connector::client {
   timer_service* timers_ = nullptr;  // null: closed
   store_listener* listener_ = nullptr;
   std::optional<connector> connections_;
-  std::optional<member_timer<&server_store::on_timer>> timer_;
+  std::optional<durable::detail::standing_timer<&server_store::on_timer>> timer_;
   std::array<lane, link_roles> lanes_;
   open_calls calls_;
   steady_time doubt_until_{};         // until then calls that may have had an effect wait for the end of their backends

@@ -50,15 +50,7 @@ connector::connector(timer_service& timers, uv_loop_t& loop, const std::string& 
               {*this, link_role::clock}}},
       names_{loop, *this},
       timer_{timers, *this},
-      pauses_{between_tries} {
-  timer_.unref();
-}
-
-// The timer stays armed, so that `max_armed` cannot refuse it later.
-int connector::open() noexcept {
-  const int error = timer_.arm(std::chrono::nanoseconds::max());
-  return error == UV_ENOBUFS ? UV_ENOMEM : error;
-}
+      pauses_{between_tries} {}
 
 void connector::start() noexcept {
   if (step_ == step::stopped) try_to_connect();
@@ -66,7 +58,7 @@ void connector::start() noexcept {
 
 void connector::stop() noexcept {
   step_ = step::stopped;
-  arm(std::chrono::nanoseconds::max());
+  timer_.unset();
   close_links();
   has_warned_ = false;
   pauses_.reset();
@@ -79,13 +71,10 @@ void connector::close_links() noexcept {
   state_.backends.clear();
 }
 
-// A timer_service that refuses the timer is closed: the scheduler then closes.
-void connector::arm(std::chrono::nanoseconds delay) noexcept { (void)timer_.arm(delay); }
-
 void connector::try_to_connect() noexcept {
   made_ = prepared_ = 0;
   give_up_at_ = now() + state_.options.connect_timeout;
-  arm(state_.options.connect_timeout);
+  timer_.set(state_.options.connect_timeout);
   step_ = step::names;
   names_.start(conninfo_);
 }
@@ -169,7 +158,8 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
     case step::meta:
       return on_meta(last);
     case step::end:
-      if (integer(last, 0, 0) != 0) return arm(std::min<std::chrono::nanoseconds>(end_pause, give_up_at_ - now()));
+      if (integer(last, 0, 0) != 0)
+        return timer_.set(std::min<std::chrono::nanoseconds>(end_pause, give_up_at_ - now()));
       state_.former_backends.clear();
       return end_former();
     case step::lift:
@@ -181,7 +171,7 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
       return;
     case step::number:
       step_ = step::up;
-      arm(std::chrono::nanoseconds::max());
+      timer_.unset();
       pauses_.reset();
       return client_.on_up();
     default:
@@ -273,7 +263,7 @@ void connector::drop(const failure& why) noexcept {
   if (step_ != step::up) return fail(why);
   close_links();
   step_ = step::pausing;
-  arm(0ns);
+  timer_.set(0ns);
   client_.on_down(why);
 }
 
@@ -285,7 +275,7 @@ void connector::fail(const failure& why) noexcept {
   close_links();
   ++tries_;
   step_ = step::pausing;
-  arm(pauses_.next());
+  timer_.set(pauses_.next());
   client_.on_failed(why, why.uv_code());
 }
 
@@ -296,14 +286,13 @@ tickwheel::clock::time_point connector::now() noexcept {
 
 void connector::on_timer() noexcept {
   if (fork_.is_in_child()) return;
-  if (step_ == step::stopped || step_ == step::up) return arm(std::chrono::nanoseconds::max());
   if (step_ == step::pausing) return try_to_connect();
   if (now() >= give_up_at_) {
     const std::string patience =
         std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(state_.options.connect_timeout).count());
     return fail({{}, "the server did not let us in within " + patience + " ms"});
   }
-  arm(give_up_at_ - now());
+  timer_.set(give_up_at_ - now());
   if (step_ == step::end && clock_link().is_idle()) end_former();
 }
 

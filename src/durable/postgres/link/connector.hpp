@@ -2,12 +2,12 @@
 #pragma once
 
 #include "../../fork_check.hpp"
+#include "../../standing_timer.hpp"
 #include "host_names.hpp"
 #include "link.hpp"
 #include "node_state.hpp"
 
 #include <tickwheel/net/backoff.hpp>
-#include <tickwheel/uv/timer.hpp>
 
 #include <array>
 #include <cstdint>
@@ -47,8 +47,8 @@ class connector final : private link::client, private host_names::client {
   connector(const connector&) = delete;
   connector& operator=(const connector&) = delete;
 
-  /// Takes what it needs for later. Returns 0 or UV_ENOMEM.
-  int open() noexcept;
+  /// Takes what it needs for later. Returns as `standing_timer::open`.
+  [[nodiscard]] int open() noexcept { return timer_.open(); }
   /// Connects, unless it does already.
   void start() noexcept;
   /// Closes all links, and calls nobody.
@@ -102,7 +102,6 @@ class connector final : private link::client, private host_names::client {
   void fail(const failure&) noexcept;
   void close_links() noexcept;
   void on_timer() noexcept;
-  void arm(std::chrono::nanoseconds) noexcept;
   tickwheel::clock::time_point now() noexcept;
 
   timer_service& timers_;
@@ -113,7 +112,7 @@ class connector final : private link::client, private host_names::client {
   std::array<link, 4> links_;
   host_names names_;
   host_list hosts_;
-  member_timer<&connector::on_timer> timer_;
+  durable::detail::standing_timer<&connector::on_timer> timer_;
   backoff pauses_;
   const durable::detail::fork_check fork_;
   step step_ = step::stopped;

@@ -5,6 +5,8 @@
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
+#include <uv.h>
+
 #include <chrono>
 
 namespace tickwheel::durable::detail {
@@ -22,8 +24,12 @@ class standing_timer : private timer, private tickwheel::detail::member_call<sta
     timer::unref();
   }
 
-  /// Takes its place. Returns false if the service has none.
-  [[nodiscard]] bool open() noexcept { return timer::arm(std::chrono::nanoseconds::max()) == 0; }
+  /// Takes its place. Returns 0, or UV_ECANCELED if the service is closed.
+  /// UV_ENOMEM: the service has no place.
+  [[nodiscard]] int open() noexcept {
+    const int error = timer::arm(std::chrono::nanoseconds::max());
+    return error == UV_ENOBUFS ? UV_ENOMEM : error;
+  }
   void close() noexcept {
     timer::cancel();
     is_set_ = false;
@@ -31,6 +37,11 @@ class standing_timer : private timer, private tickwheel::detail::member_call<sta
 
   /// Calls `Member` after `delay`, and not when it was set before. Does nothing if the service is closed. Requires: it is open.
   void set(std::chrono::nanoseconds delay) noexcept { is_set_ = timer::arm(delay) == 0; }
+  /// Calls `Member` no more until it is set again, and keeps its place. Requires: it is open.
+  void unset() noexcept {
+    static_cast<void>(timer::arm(std::chrono::nanoseconds::max()));  // refused: the service is closed
+    is_set_ = false;
+  }
   bool is_set() const noexcept { return is_set_ && timer::armed(); }  // a service that closes disarms it
 
  private:
