@@ -228,6 +228,14 @@ TEST(sqlite_file, that_is_a_folder_is_refused) {
   fs::create_directory(on.file);
   expect_refused(try_to_join(on), UV_EFTYPE, "tasks.db: ");
   expect_refused(try_to_join(on, on.file + "/"), UV_EFTYPE, "Is a directory");
+  EXPECT_FALSE(fs::exists(on.file + ".lock"));
+}
+
+TEST(sqlite_file, that_is_a_pipe_is_refused) {
+  sqlite_fixture on;
+  ASSERT_EQ(::mkfifo(on.file.c_str(), 0600), 0);
+  expect_refused(try_to_join(on), UV_EFTYPE, "tasks.db: it is not a regular file");
+  EXPECT_FALSE(fs::exists(on.file + ".lock"));
 }
 
 TEST(sqlite_file, that_was_refused_can_be_joined_later) {

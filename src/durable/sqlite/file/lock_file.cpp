@@ -67,10 +67,13 @@ std::string resolved(const std::string& path) {
 }
 
 lock_file::lock_file(const std::string& database) {
-  // SQLite names the log after the file. Under a second name it would not find the log, and two writers would destroy the file.
   struct stat found {};
-  if (::stat(database.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink > 1)
-    throw failure::final(UV_EBUSY, "it has another name (a hard link); remove all but one");
+  if (::stat(database.c_str(), &found) == 0) {
+    // refused here, before a lock file is made beside it
+    if (!S_ISREG(found.st_mode)) throw failure::final(UV_EFTYPE, "it is not a regular file");
+    // SQLite names the log after the file. Under a second name it would not find the log, and two writers would destroy the file.
+    if (found.st_nlink > 1) throw failure::final(UV_EBUSY, "it has another name (a hard link); remove all but one");
+  }
   const std::string name = database + ".lock";
   descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor_ < 0) fail(name, errno);
