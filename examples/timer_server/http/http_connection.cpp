@@ -128,6 +128,12 @@ bool http_connection::on_request(const http_framing::request& request) {
   const auto answer = [to = weak_from_this()](const http_answer& a) {
     if (const auto self = to.lock()) self->answer_with(a);
   };
+  // An empty field must not hide another of its name.
+  if (request.count(http::field::origin) > 1 || request.count(http::field::content_type) > 1) {
+    answer_with(timer_server::answer_with(
+        {.status = 400, .code = "bad-request", .detail = "A request has one Origin and one Content-Type at most."}));
+    return false;
+  }
   const auto [host, target] = addressee_of(view(request.target()), view(request[http::field::host]));
   on_.requests->ask({.method = view(request.method_string()),
                      .target = target,

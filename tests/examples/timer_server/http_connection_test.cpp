@@ -322,6 +322,18 @@ TEST_F(connection_test, origin_tells_a_web_page) {
   EXPECT_EQ(c.sends(revive + "Origin: null\r\n\r\n").statuses(2), "404 403");
 }
 
+// An empty one must not hide the other.
+TEST_F(connection_test, repeated_origin_or_content_type_is_a_bad_request) {
+  api guarded{loop.timers(), scheduler, {.refuses_web_pages = true}};
+  peers.requests = &guarded;
+  client c{*this};
+  const std::string revive = "POST /v1/timers/a/revive HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+  EXPECT_EQ(c.sends(revive + "Origin:\r\nOrigin: http://evil.example\r\n\r\n").statuses(1), "400");
+  EXPECT_TRUE(c.says("application/problem+json"));
+  EXPECT_EQ(c.sends(revive + "Content-Type:\r\nContent-Type: text/plain\r\n\r\n").statuses(2), "400 400");
+  EXPECT_EQ(c.sends(revive + "\r\n").statuses(3), "400 400 404");
+}
+
 TEST_F(connection_test, target_is_a_whole_url) {
   api guarded{loop.timers(), scheduler, {.refuses_web_pages = true}};
   peers.requests = &guarded;
