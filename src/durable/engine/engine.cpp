@@ -89,7 +89,7 @@ void engine::set_handler(std::unique_ptr<start_handler> handler) noexcept {
 
 int engine::open(completion<int> ready) {
   check_thread();
-  if (is_open_ && !timers_.is_open()) close();
+  if (is_open_ && !has_service()) close();
   const char* const why = store_ == nullptr ? "scheduler: there is no store" : options_.problem();
   if (why != nullptr) {
     problem_ = why;
@@ -143,7 +143,7 @@ void engine::watch_service() noexcept {
 }
 
 void engine::on_service_closed(std::uint64_t watch) noexcept {
-  if (watch == watches_ && !timers_.is_open()) close();
+  if (watch == watches_ && !has_service()) close();
 }
 
 void engine::close(int ready_error) noexcept {
@@ -190,7 +190,7 @@ void engine::forget_opening() noexcept {
 
 request_desk* engine::desk() noexcept {
   check_thread();
-  if (is_open_ && !timers_.is_open()) close();
+  if (is_open_ && !has_service()) close();
   return is_open_ && !is_closing_ ? &desk_ : nullptr;
 }
 
@@ -198,7 +198,7 @@ void engine::set_ref(bool on) noexcept {
   check_thread();
   if (has_ref_ == on) return;
   has_ref_ = on;
-  if (!is_open_) return;
+  if (desk() == nullptr) return;
   on ? hold_.ref() : hold_.unref();
   watch_service();
 }
@@ -216,6 +216,7 @@ void engine::wake() noexcept {
 void engine::turn() noexcept {
   if (fork_.is_in_child()) return;
   const auto self = shared_from_this();
+  if (!has_service()) return close();  // the service was closed and is open again
   const std::uint64_t opening = openings_;
   take_in_and_deliver();
   if (!is_open_ || opening != openings_ || !members_.is_joined()) return;
@@ -389,13 +390,13 @@ int engine::drain(completion<> drained) {
 
 std::optional<clock::time_point> engine::store_now() const noexcept {
   check_thread();
-  if (!is_open_ || !timers_.is_open() || !clock_.is_known()) return std::nullopt;
+  if (!has_service() || !clock_.is_known()) return std::nullopt;
   return clock_.at(present(timers_));
 }
 
 std::optional<clock::time_point> engine::latest_store_now() const noexcept {
   check_thread();
-  if (!is_open_ || !timers_.is_open()) return std::nullopt;
+  if (!has_service()) return std::nullopt;
   return clock_.at_most(present(timers_));
 }
 
@@ -415,7 +416,7 @@ scheduler_stats engine::stats() const {
   s.partitions = members_.partition_count();
   s.dead = members_.dead();
   s.lateness = duration_histogram{starter_.lateness(), tick_length::at_most(starter::lateness_unit)};
-  if (!is_open_ || !timers_.is_open()) return s;
+  if (!has_service()) return s;
   const auto now = present(timers_);
   if (const loaded_task* const task = window_.first_due())
     s.oldest_overdue = std::max<std::chrono::nanoseconds>(clock_.at(now) - task->row.at, 0ns);

@@ -119,6 +119,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   void purge();
   bool take_places() noexcept;
   void watch_service() noexcept;
+  /// Returns true if it is open, and its service was not closed since. A service that is opened again does not arm `hold_`.
+  bool has_service() const noexcept { return is_open_ && hold_.armed(); }
   void forget_opening() noexcept;
   clock::time_point later(std::chrono::nanoseconds delay) const noexcept;
 
@@ -150,7 +152,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   standing_timer<&engine::on_poll> poll_;
   standing_timer<&engine::look_soon> soon_;  // a look for what other programs have scheduled
   tickwheel::clock::time_point next_soon_{};
-  callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive
+  callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive; armed while it is open, until the service closes
   remote_timer service_watch_;
   std::uint64_t watches_ = 0;
   unsigned polls_ = 0;                    // since it was opened

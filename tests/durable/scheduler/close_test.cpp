@@ -172,6 +172,61 @@ TEST_F(scheduler_close, is_noticed_later_without_a_reference) {
   EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
 }
 
+// Another owner of the service may close it, and open it again at once.
+class scheduler_reopened_service : public scheduler_close {
+ protected:
+  void reopen_service() {
+    world.manual.timers.close();
+    ASSERT_EQ(world.manual.timers.open(world.manual.time), 0);
+  }
+};
+
+TEST_F(scheduler_reopened_service, closes_an_unreferenced_scheduler_at_its_next_call) {
+  node->open();
+  node->scheduler.unref();
+  reopen_service();
+  EXPECT_EQ(node->scheduler.store_now(), std::nullopt);
+  EXPECT_EQ(node->scheduler.latest_store_now(), std::nullopt);
+  EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+}
+
+TEST_F(scheduler_reopened_service, lets_an_unreferenced_scheduler_open_again) {
+  node->open();
+  node->scheduler.unref();
+  node->schedule("a", 1s);
+  ask("b");
+  reopen_service();
+  EXPECT_EQ(node->open(), 0);
+  EXPECT_EQ(answers, strings{"b unavailable"});
+  node->advance(2s);
+  EXPECT_EQ(node->started, strings{"a"});
+}
+
+TEST_F(scheduler_reopened_service, closes_an_unreferenced_scheduler_that_is_referenced_again) {
+  node->open();
+  node->scheduler.unref();
+  ask("a");
+  reopen_service();
+  node->scheduler.ref();
+  EXPECT_EQ(answers, strings{"a unavailable"});
+  world.manual.advance(0ns);
+  EXPECT_FALSE(world.manual.time.alive());
+}
+
+TEST_F(scheduler_reopened_service, closes_an_unreferenced_scheduler_when_an_execution_ends) {
+  node->open();
+  node->scheduler.unref();
+  std::optional<execution> kept;
+  node->on_start = [&](execution run) { kept = std::move(run); };
+  node->schedule("a", 10ms);
+  node->advance(100ms);
+  ASSERT_TRUE(kept);
+  reopen_service();
+  kept->done([&](durable::finish_result r) noexcept { answers.emplace_back(to_string(r)); });
+  node->advance(10ms);
+  EXPECT_EQ(answers, strings{"unknown"});
+}
+
 TEST_F(scheduler_close, keeps_the_loop_alive_until_then) {
   EXPECT_FALSE(world.manual.time.alive());
   node->open();
