@@ -425,7 +425,7 @@ scheduler_stats engine::stats() const {
 }
 
 bool engine::validate(std::string* why) const {
-  const char* broken = window_.problem();
+  const char* broken = has_service() ? window_.problem() : nullptr;  // a service that closes disarms the loaded tasks
   if (broken == nullptr) broken = starter_.problem();
   if (broken == nullptr) return desk_.validate(why);
   if (why != nullptr) *why = broken;

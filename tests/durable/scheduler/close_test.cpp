@@ -190,6 +190,16 @@ TEST_F(scheduler_reopened_service, closes_an_unreferenced_scheduler_at_its_next_
   EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
 }
 
+TEST_F(scheduler_reopened_service, leaves_an_unreferenced_scheduler_valid) {
+  node->open();
+  node->scheduler.unref();
+  node->schedule("a", 1s);
+  ASSERT_EQ(node->scheduler.stats().loaded, 1U);
+  reopen_service();
+  std::string why;
+  EXPECT_TRUE(node->scheduler.validate(&why)) << why;
+}
+
 TEST_F(scheduler_reopened_service, lets_an_unreferenced_scheduler_open_again) {
   node->open();
   node->scheduler.unref();
