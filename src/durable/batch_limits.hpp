@@ -54,6 +54,9 @@ struct batch_limits {
 
   /// How long after a purge that began with the oldest task PostgreSQL begins another one there.
   std::chrono::nanoseconds purge_again = std::chrono::minutes{1};
+
+  /// How many times as long as a look has taken the next one waits while memory is full.
+  int pause_if_full = 9;
 };
 
 // Tests also compile the library with other limits, so that a few tasks are many, and a turn takes in one element.

@@ -142,7 +142,7 @@ void starter::add(begin_call::started& s, loaded_task& task) {
   running_.push_back(*made);
   tokens_.emplace(made->id, made->token);
   ready_.push_back(std::move(made));
-  window_.erase(task);
+  window_.started(task);
 }
 
 void starter::hand_out_one(start_handler& handler) {

@@ -1,6 +1,5 @@
 #include "task_window.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace tickwheel::durable::detail {
@@ -38,8 +37,7 @@ bool task_window::has_room_for(clock::time_point at) noexcept {
   if (tasks_.size() < capacity_) return true;
   loaded_task* const last = latest();
   const bool is_latest = last == nullptr || at >= last->row.at;
-  const auto out = is_latest ? at : last->row.at;
-  left_out_ = std::min(left_out_.value_or(out), out);
+  lower(left_out_, is_latest ? at : last->row.at);
   if (!is_latest) erase(*last);
   return !is_latest;
 }
@@ -81,6 +79,10 @@ void task_window::become_due(loaded_task& task) noexcept {
   by_time& due = due_[is_fragile(task)];
   due.insert(due.end(), task);  // most become due in the order of their times: nothing is searched
   wake_(context_);
+  if (due_[true].size() <= most_fragile()) return;
+  loaded_task& last = *due_[true].rbegin();
+  lower(fragile_left_out_, last.row.at);
+  erase(last);
 }
 
 void task_window::unlink(loaded_task& task) noexcept {
@@ -92,6 +94,7 @@ void task_window::unlink(loaded_task& task) noexcept {
 void task_window::forget(std::string_view id) noexcept {
   const auto known = tasks_.find(id);
   if (known == tasks_.end() || (*known)->place_ == loaded_task::place::taken) return;
+  ++departures_;
   erase(**known);
 }
 
@@ -100,6 +103,8 @@ void task_window::clear() noexcept {
   for (by_time& due : due_) due.clear();
   tasks_.clear();
   left_out_.reset();
+  fragile_left_out_.reset();
+  read_from_.reset();
 }
 
 void task_window::take(loaded_task& task) noexcept {
@@ -110,6 +115,18 @@ void task_window::take(loaded_task& task) noexcept {
 void task_window::put_back(loaded_task& task) noexcept { become_due(task); }
 
 void task_window::wait_again(loaded_task& task, const store_clock& time) noexcept { wait(task, time); }
+
+void task_window::started(loaded_task& task) noexcept {
+  ++departures_;
+  erase(task);
+}
+
+std::optional<clock::time_point> task_window::begin_look() noexcept {
+  if (left_out_) lower(read_from_, *std::exchange(left_out_, std::nullopt));
+  std::optional<clock::time_point> from = read_from_;
+  if (fragile_left_out_) lower(from, *std::exchange(fragile_left_out_, std::nullopt));
+  return from;
+}
 
 void task_window::erase(loaded_task& task) noexcept {
   unlink(task);
@@ -131,6 +148,7 @@ const char* task_window::problem() const noexcept {
   }
   if (waiting != waiting_.size()) return "the count of waiting tasks is off";
   if (fragile != due_[true].size()) return "the count of due tasks that are fragile is off";
+  if (fragile > most_fragile()) return "fragile tasks take more than half of max_loaded";
   return others == due_[false].size() ? nullptr : "the count of due tasks that are not fragile is off";
 }
 

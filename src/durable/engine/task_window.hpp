@@ -8,6 +8,7 @@
 
 #include <boost/intrusive/set.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,12 +41,16 @@ class loaded_task : public boost::intrusive::set_base_hook<> {
   member_timer<&loaded_task::on_due> wake_;
 };
 
-/// Holds at most `capacity` tasks, by id. If there are more, it holds the earliest ones, and leaves the others out.
+/// Holds at most `capacity` tasks, by id. If there are more, it holds the earliest ones, and leaves the others out. A look reads them
+/// later. Until it has ended, tasks that are not earlier than the first of them are not handed out.
+///
+/// Of a task that has lost `fragile_after` nodes only one may run at a time. So of those that are due it holds no more than half of
+/// `capacity`: the others keep the rest.
 ///
 /// *Complexity:* O(log n) per task, and O(1) for the latest. *Lifetime:* as the service's timers.
 class task_window {
  public:
-  /// Starts of a task whose nodes were lost, from which on the task is fragile.
+  /// A task that has lost so many nodes is fragile.
   static constexpr unsigned fragile_after = 2;
 
   /// Calls `wake` with `context` when a task becomes due.
@@ -66,16 +71,13 @@ class task_window {
 
   /// Returns the due task with the earliest time; null: there is none.
   const loaded_task* first_due() const noexcept;
-  /// Returns the same of the fragile ones, or of the others. Tasks of one time come in the order in which they became due.
-  loaded_task* first_due(bool fragile) noexcept {
-    by_time& due = due_[fragile];
-    return due.empty() ? nullptr : &*due.begin();
-  }
+  /// Returns the same of the fragile ones, or of the others, if it may be begun. Tasks of one time come in the order in which they
+  /// became due.
+  loaded_task* first_due(bool fragile) noexcept { return if_ready(due_[fragile], due_[fragile].begin()); }
   /// Returns the one after `task` of the same kind; null: there is none.
   loaded_task* after(loaded_task& task) noexcept {
     by_time& due = due_[is_fragile(task)];
-    const auto next = std::next(due.iterator_to(task));
-    return next == due.end() ? nullptr : &*next;
+    return if_ready(due, std::next(due.iterator_to(task)));
   }
 
   /// Takes a due task, to begin it. It keeps its place among `capacity`.
@@ -84,17 +86,27 @@ class task_window {
   void put_back(loaded_task& task) noexcept;
   /// A taken task waits again, because the store's clock is not where it was thought to be. It may be forgotten, as in `add`.
   void wait_again(loaded_task& task, const store_clock&) noexcept;
+  /// A taken task has started.
+  void started(loaded_task& task) noexcept;
   /// A task has left.
   void erase(loaded_task& task) noexcept;
 
-  /// Returns the time from which on tasks may have been left out for want of room; none: none was.
-  std::optional<clock::time_point> left_out() const noexcept { return left_out_; }
-  /// They are read again.
-  void forget_left_out() noexcept { left_out_.reset(); }
+  /// A look begins. Returns the time from which on it must read tasks again that were left out; none: none was.
+  std::optional<clock::time_point> begin_look() noexcept;
+  /// The look has ended, or has failed.
+  void end_look() noexcept { read_from_.reset(); }
+  /// Returns true if tasks were left out since the last look began, other than for a place among the fragile ones.
+  bool is_short() const noexcept { return left_out_.has_value(); }
+  /// Returns true if half of the places are free that fragile tasks do not take.
+  bool is_half_gone() const noexcept {
+    const std::size_t fragile = due_[true].size();
+    return fragile != capacity_ && size() - fragile <= (capacity_ - fragile) / 2;
+  }
+  bool has_waiting() const noexcept { return !waiting_.empty(); }
+  /// Returns how many tasks have started, or were forgotten.
+  std::uint64_t departures() const noexcept { return departures_; }
 
   std::size_t size() const noexcept { return tasks_.size(); }
-  std::size_t capacity() const noexcept { return capacity_; }
-  bool has_waiting() const noexcept { return !waiting_.empty(); }
 
   /// Returns a message that describes an inconsistency, or null.
   const char* problem() const noexcept;
@@ -121,6 +133,13 @@ class task_window {
   };
 
   static bool is_fragile(const loaded_task& task) noexcept { return task.row.lost >= fragile_after; }
+  static void lower(std::optional<clock::time_point>& mark, clock::time_point at) noexcept {
+    mark = std::min(mark.value_or(at), at);
+  }
+  loaded_task* if_ready(by_time& due, by_time::iterator task) const noexcept {
+    return task == due.end() || (read_from_ && task->row.at >= *read_from_) ? nullptr : &*task;
+  }
+  std::size_t most_fragile() const noexcept { return std::max<std::size_t>(capacity_ / 2, 1); }
   bool has_room_for(clock::time_point at) noexcept;
   loaded_task* latest() noexcept;
   void wait(loaded_task&, const store_clock&) noexcept;
@@ -133,8 +152,10 @@ class task_window {
   void* context_;
   std::unordered_set<std::unique_ptr<loaded_task>, by_id, by_id> tasks_;
   by_time waiting_;
-  std::array<by_time, 2> due_;  // the fragile ones are apart, because only one at a time may run
-  std::optional<clock::time_point> left_out_;
+  std::array<by_time, 2> due_;  // the fragile ones are the second
+  // The earliest that was left out: since the last look began, for want of a place among the fragile ones, and before the look.
+  std::optional<clock::time_point> left_out_, fragile_left_out_, read_from_;
+  std::uint64_t departures_ = 0;
 };
 
 }  // namespace tickwheel::durable::detail

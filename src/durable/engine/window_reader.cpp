@@ -14,6 +14,13 @@
 
 namespace tickwheel::durable::detail {
 
+namespace {
+
+// While the store refuses each begin, half of the window is gone again and again.
+constexpr unsigned most_looks_in_vain = 8;
+
+}  // namespace
+
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
                              const membership& members, task_window& window, client& of) noexcept
     : timers_{timers},
@@ -30,7 +37,7 @@ void window_reader::close() noexcept {
   waiting_.clear();
   read_to_.clear();
   round_.clear();
-  next_step_ = next_try_ = {};
+  next_step_ = next_try_ = next_if_full_ = {};
 }
 
 void window_reader::begin_round(std::size_t looks) {
@@ -51,19 +58,14 @@ void window_reader::look(bool from_the_beginning) {
     read_to_.clear();
     next_try_ = {};
   }
-  read_left_out_again();
+  if (const auto from = window_.begin_look())
+    for (auto& [partition, read_to] : read_to_) read_to = std::min(read_to, *from);
   take_ranges();
-  if (waiting_.empty()) return;
+  if (waiting_.empty()) return window_.end_look();
+  began_at_ = present(timers_);
   load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
   took_ = {};
   load();
-}
-
-void window_reader::read_left_out_again() noexcept {
-  const auto from = window_.left_out();
-  if (!from) return;
-  for (auto& [partition, read_to] : read_to_) read_to = std::min(read_to, *from);
-  window_.forget_left_out();
 }
 
 // Those from the beginning come last, so that a failure of theirs holds up no others. After one, another partition is their first, and
@@ -100,7 +102,16 @@ void window_reader::take_step(std::vector<load_range>& step) {
 }
 
 void window_reader::look_if_half_is_gone() {
-  if (window_.left_out() && is_half_gone()) look(false);
+  if (load_.is_busy || !window_.is_short() || !window_.is_half_gone()) return;
+  if (std::exchange(departures_, window_.departures()) != window_.departures()) looks_in_vain_ = 0;
+  if (looks_in_vain_ == most_looks_in_vain) return;
+  ++looks_in_vain_;
+  look(false);
+}
+
+bool window_reader::is_paused() const noexcept {
+  if (!window_.is_short() || window_.is_half_gone()) return false;
+  return !window_.has_waiting() || present(timers_) < next_if_full_;
 }
 
 void window_reader::load() {
@@ -142,6 +153,7 @@ void window_reader::flight::answer_arrived(store_call& call) noexcept {
     reader.note_time();
     reader.client_.on_answer(self);
     if (self.status == store_status::ok) return reader.client_.on_arrived(self);
+    reader.end_look();
   }
   self.is_busy = false;
 }
@@ -158,7 +170,8 @@ bool window_reader::take_in_one() {
     if (load_.in_page >= load_.page) load_.rest.push_back({p, row.at, row.id});
     load_.in_page = 0;
   }
-  if (members_.owns(p) && !window_.add(std::move(row), clock_)) leave_out_rest_of(p);
+  const bool is_wanted = members_.owns(p) && !members_.is_doubted(row.id);
+  if (is_wanted && !window_.add(std::move(row), clock_)) leave_out_rest_of(p);
   return true;
 }
 
@@ -178,7 +191,13 @@ void window_reader::end_load() {
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
   waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});
-  if (!waiting_.empty()) load();
+  waiting_.empty() ? end_look() : load();
+}
+
+void window_reader::end_look() noexcept {
+  window_.end_look();
+  const auto now = present(timers_);
+  next_if_full_ = now + (now - began_at_) * limits.pause_if_full;
 }
 
 }  // namespace tickwheel::durable::detail

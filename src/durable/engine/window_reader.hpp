@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -59,10 +60,13 @@ class window_reader {
   void begin_round(std::size_t looks);
   /// Returns true until they have.
   bool is_in_round() const noexcept { return !round_.empty(); }
-  /// Reads tasks that were left out for want of room, if half of the window has gone.
+  /// Reads tasks that were left out for want of room, if half of the window has gone. If none starts or is cancelled, only polls read
+  /// on after a few times.
   void look_if_half_is_gone();
-  /// Returns true while a look finds no task that is to be started soon: the window is full of tasks that are due.
-  bool is_paused() const noexcept { return window_.left_out() && !window_.has_waiting() && !is_half_gone(); }
+  /// Returns true if the window is full, and no look shall read it again. No look finds a task that is earlier than those that are due.
+  /// If some tasks wait, a look may find an earlier one, but reads all that is in the window: the next one waits for a multiple of the
+  /// time that it takes.
+  bool is_paused() const noexcept;
 
  private:
   struct flight final : load_call, arrival {
@@ -76,14 +80,13 @@ class window_reader {
     bool is_busy = false;
   };
 
-  bool is_half_gone() const noexcept { return window_.size() <= window_.capacity() / 2; }
-  void read_left_out_again() noexcept;
   void take_ranges();
   void take_step(std::vector<load_range>&);
   void note_time();
   bool take_in_one();
   void leave_out_rest_of(partition_number) noexcept;
   void end_load();
+  void end_look() noexcept;
   void load();
 
   timer_service& timers_;
@@ -110,7 +113,11 @@ class window_reader {
   std::size_t step_ = 0;                 // how many of them at once
   std::chrono::nanoseconds longest_step_{};
   tickwheel::clock::time_point next_step_{};
-  bool starts_over_ = false;  // a look from the beginning follows
+  tickwheel::clock::time_point began_at_{};      // the look
+  tickwheel::clock::time_point next_if_full_{};  // look
+  std::uint64_t departures_ = 0;                 // from the window, when half of it had gone the last time
+  unsigned looks_in_vain_ = 0;                   // since then
+  bool starts_over_ = false;                     // a look from the beginning follows
 };
 
 }  // namespace tickwheel::durable::detail

@@ -362,37 +362,62 @@ TEST_F(cluster, task_that_kills_its_node_dies_alone) {
   EXPECT_EQ(world.database->size(durable::task_state::finished), 4U);
 }
 
-// There are more of them than a begin looks at.
-TEST_F(cluster, tasks_that_run_one_by_one_hold_up_no_others) {
-  constexpr std::size_t tasks = 4100;
+// Loses two nodes while `tasks` run. The last node has `most` in memory.
+void tasks_that_run_one_by_one_hold_up_no_others(std::size_t tasks, std::size_t most) {
+  manual_world world;
   std::vector<std::unique_ptr<manual_node>> nodes;
   std::vector<execution> kept;
-  const auto next_node = [&] {
-    nodes.push_back(std::make_unique<manual_node>(
-        world, durable::scheduler_options{.name = "n" + std::to_string(nodes.size()), .max_running = tasks + 100}));
-    nodes.back()->on_start = [&](execution run) { kept.push_back(std::move(run)); };
+  std::size_t others = 0;
+  const auto next_node = [&](std::size_t loaded) {
+    durable::scheduler_options options{.name = "n" + std::to_string(nodes.size()), .max_running = tasks + 100};
+    options.max_loaded = loaded;
+    nodes.push_back(std::make_unique<manual_node>(world, options));
+    nodes.back()->on_start = [&](execution run) {
+      if (run.id().starts_with("other")) {
+        ++others;
+        run.done();
+      } else {
+        kept.push_back(std::move(run));
+      }
+    };
     nodes.back()->open();
   };
-  next_node();
-  for (std::size_t i = 0; i != tasks; ++i)
-    ASSERT_EQ(nodes.back()->scheduler.schedule({std::to_string(i), world.database->now(), "", {}},
-                                               [](durable::schedule_result) noexcept {}),
-              0);
-  for (int lost = 0; lost != 2; ++lost) {
-    advance(20s);
+  next_node(tasks);
+  for (std::size_t i = 0; i != tasks; ++i) {
+    durable::task task{std::to_string(i), world.database->now(), "", {}};
+    ASSERT_EQ(nodes.back()->scheduler.schedule(std::move(task), [](durable::schedule_result) noexcept {}), 0);
+  }
+  for (const std::size_t loaded : {tasks, most}) {
+    nodes.back()->advance(20s);
     EXPECT_EQ(kept.size(), tasks);
     world.database->crash(false);
     nodes.back()->scheduler.close();
     kept.clear();
-    next_node();
+    next_node(loaded);
   }
-  advance(20s);
+  manual_node& last = *nodes.back();
+  last.advance(20s);
   EXPECT_EQ(kept.size(), 1U);
-  for (int i = 0; i != 50; ++i) nodes.back()->schedule("other " + std::to_string(i), 0s);
-  advance(100ms);
-  EXPECT_EQ(kept.size(), 51U);
-  EXPECT_GT(nodes.back()->scheduler.stats().oldest_overdue, 40s);
-  kept.clear();
+  for (int i = 0; i != 50; ++i) last.schedule("other " + std::to_string(i), 0s);
+  last.advance(300ms);
+  EXPECT_EQ(others, 50U) << tasks << ", " << most;
+  EXPECT_EQ(kept.size(), 1U);
+  EXPECT_GT(last.scheduler.stats().oldest_overdue, 40s);
+  const std::size_t loads = world.database->calls(store_verb::load);
+  last.advance(1s);
+  EXPECT_LE(world.database->calls(store_verb::load) - loads, 30U) << tasks << ", " << most;
+  last.on_start = nullptr;
+  kept.front().done();
+  last.advance(10s + 300ms * tasks);
+  EXPECT_EQ(last.started.size(), tasks + 50) << tasks << ", " << most;
+  EXPECT_EQ(world.database->size(durable::task_state::pending), 0U) << tasks << ", " << most;
+}
+
+TEST_F(cluster, tasks_that_run_one_by_one_hold_up_no_others) {
+  tasks_that_run_one_by_one_hold_up_no_others(4100, 100'000);  // more than a begin looks at
+  for (const std::size_t most : {2U, 3U, 8U, 50U})
+    for (const std::size_t tasks : {most / 2 + 1, most / 2 + 2, most, most + 1, 3 * most})
+      tasks_that_run_one_by_one_hold_up_no_others(tasks, most);
 }
 
 TEST_F(cluster, same_name_of_a_living_node_is_refused) {

@@ -9,6 +9,7 @@
 using namespace tickwheel_test;
 using durable::execution;
 using durable::on_conflict;
+using durable::store_verb;
 
 namespace {
 
@@ -75,31 +76,115 @@ TEST_F(max_loaded, older_task_takes_the_place_of_one_that_is_due) {
   EXPECT_EQ(small.started[1], "oldest");
 }
 
-// As many come as are done: those that were left out must not wait for the last of them.
+// As many come as are done: those that were left out must not wait for the last of them, also while a look takes long.
 TEST_F(max_loaded, new_tasks_do_not_overtake_those_that_were_left_out) {
   constexpr std::size_t backlog = 40;
   constexpr std::size_t all = 4 * backlog;
   for (const std::size_t most : {1U, 2U, 8U, 39U}) {
+    for (const auto look : {0ms, 20ms}) {
+      manual_world another;
+      another.database->answer_after(store_verb::load, look);
+      manual_node small{another, {.name = "small", .max_running = 1, .max_loaded = most}};
+      small.open(1s);
+      small.scheduler.pause();
+      for (std::size_t i = 0; i != backlog; ++i) small.schedule(number(i), 0s);
+      std::size_t next = backlog;
+      small.on_start = [&](execution run) {
+        run.done();
+        if (next == all) return;
+        durable::task task{number(next++), another.database->now(), "", {}};
+        EXPECT_EQ(small.scheduler.schedule(std::move(task), [](durable::schedule_result) noexcept {}), 0);
+      };
+      small.scheduler.resume();
+      small.advance(10s);
+      ASSERT_EQ(small.started.size(), all) << most;
+      for (std::size_t i = 0; i != all; ++i) {
+        const auto place = std::find(small.started.begin(), small.started.end(), number(i)) - small.started.begin();
+        // it is behind those that were scheduled before, but for those whose answers were under way
+        EXPECT_LE(static_cast<std::size_t>(place), i + most + 2) << i << " of " << most << ", " << look.count();
+      }
+    }
+  }
+}
+
+// How often a scheduler looks that can start nothing of what it reads.
+class looks_in_vain : public max_loaded {
+ protected:
+  static constexpr int polls_per_second = 4;
+
+  std::size_t looks_in_a_second(manual_node& n) const {
+    const std::size_t before = world.database->calls(store_verb::load);
+    n.advance(1s);
+    return world.database->calls(store_verb::load) - before;
+  }
+  void fill(manual_node& n, std::size_t tasks, nanoseconds in) const {
+    for (std::size_t i = 0; i != tasks; ++i) n.schedule(number(i), in);
+  }
+};
+
+TEST_F(looks_in_vain, are_none_while_memory_is_full_of_due_tasks) {
+  manual_node small{world, {.name = "small", .max_loaded = 8}};
+  small.open();
+  small.scheduler.pause();
+  fill(small, 20, 0s);
+  EXPECT_EQ(looks_in_a_second(small), 0U);
+}
+
+TEST_F(looks_in_vain, take_a_tenth_of_the_time_while_memory_is_full_of_waiting_tasks) {
+  for (const auto takes : {0ms, 10ms, 50ms, 100ms}) {
     manual_world another;
-    manual_node small{another, {.name = "small", .max_running = 1, .max_loaded = most}};
+    another.database->answer_after(store_verb::load, takes);
+    manual_node small{another, {.name = "small", .window = 1min, .max_loaded = 8}};
+    small.open(1s);
+    for (std::size_t i = 0; i != 20; ++i) small.schedule(number(i), 50s);
+    small.advance(2s);
+    const std::size_t before = another.database->calls(store_verb::load);
+    small.advance(20s);
+    const std::size_t looks = another.database->calls(store_verb::load) - before;
+    // a poll in vain delays the next look by up to a poll; a look of a round is two calls
+    EXPECT_GE(looks, 20s / std::max<nanoseconds>(250ms, 10 * takes + 250ms)) << takes.count();
+    EXPECT_LE(looks, 2 * 20s / std::max<nanoseconds>(250ms, 10 * takes) + 2) << takes.count();
+  }
+}
+
+TEST_F(looks_in_vain, are_few_while_a_task_is_in_doubt) {
+  for (const std::size_t most : {1U, 2U, 4U}) {
+    manual_world another;
+    manual_node small{another, {.name = "small", .max_loaded = most}};
     small.open();
     small.scheduler.pause();
-    for (std::size_t i = 0; i != backlog; ++i) small.schedule(number(i), 0s);
-    std::size_t next = backlog;
-    small.on_start = [&](execution run) {
-      run.done();
-      if (next == all) return;
-      durable::task task{number(next++), another.database->now(), "", {}};
-      EXPECT_EQ(small.scheduler.schedule(std::move(task), [](durable::schedule_result) noexcept {}), 0);
-    };
+    for (std::size_t i = 0; i != 40; ++i) small.schedule(number(i), 0s);
+    another.database->fail_next(store_verb::begin, durable::memory_fault::unknown_not_done, 1);
+    another.database->fail_next(store_verb::recover, durable::memory_fault::unavailable, 8);
     small.scheduler.resume();
+    small.advance(100ms);
+    const std::size_t before = another.database->calls(store_verb::load);
+    small.advance(1s);
+    EXPECT_LE(another.database->calls(store_verb::load) - before, 60U) << most;
+    EXPECT_GE(small.started.size(), 40 - most) << most;  // the others do not wait
     small.advance(5s);
-    ASSERT_EQ(small.started.size(), all) << most;
-    for (std::size_t i = 0; i != all; ++i) {
-      const auto place = std::find(small.started.begin(), small.started.end(), number(i)) - small.started.begin();
-      // it is behind those that were scheduled before, but for those whose answers were under way
-      EXPECT_LE(static_cast<std::size_t>(place), i + most + 2) << i << " of " << most;
+    EXPECT_EQ(small.started.size(), 40U) << most;
+  }
+}
+
+TEST_F(looks_in_vain, are_few_while_the_store_refuses_each_begin) {
+  for (const std::size_t most : {1U, 2U, 8U}) {
+    manual_world another;
+    manual_node small{another, {.name = "small", .max_loaded = most}};
+    small.open();
+    small.scheduler.pause();
+    for (std::size_t i = 0; i != 40; ++i) small.schedule(number(i), 0s);
+    small.advance(2500ms);
+    another.database->bury(another.database->session_of("small"));
+    small.scheduler.resume();
+    std::size_t most_looks = 0;
+    for (int i = 0; i != 300; ++i) {
+      const std::size_t before = another.database->calls(store_verb::load);
+      small.advance(10ms);
+      if (small.started.empty()) most_looks += another.database->calls(store_verb::load) - before;
     }
+    EXPECT_LE(most_looks, 40U) << most;
+    EXPECT_EQ(small.started.size(), 40U) << most;
   }
 }
 
@@ -112,11 +197,11 @@ TEST_F(max_loaded, task_that_was_left_out_is_read_by_the_look_after_a_failed_one
   small.schedule("first", -3h);
   small.schedule("second", -2h);
   small.schedule("third", -1h);
-  world.database->fail_next(durable::store_verb::load, durable::memory_fault::unavailable);
-  const std::size_t looks = world.database->calls(durable::store_verb::load);
+  world.database->fail_next(store_verb::load, durable::memory_fault::unavailable);
+  const std::size_t looks = world.database->calls(store_verb::load);
   first->done();
   small.advance(100ms);
-  EXPECT_EQ(world.database->calls(durable::store_verb::load), looks + 1);
+  EXPECT_EQ(world.database->calls(store_verb::load), looks + 1);
   EXPECT_EQ(small.started, (strings{"first", "second"}));
   small.advance(250ms);
   EXPECT_EQ(small.started, (strings{"first", "second", "third"}));
