@@ -136,7 +136,7 @@ class task_window {
   static void lower(std::optional<clock::time_point>& mark, clock::time_point at) noexcept {
     mark = std::min(mark.value_or(at), at);
   }
-  loaded_task* if_ready(by_time& due, by_time::iterator task) const noexcept {
+  loaded_task* if_ready(by_time& due, const by_time::iterator& task) const noexcept {
     return task == due.end() || (read_from_ && task->row.at >= *read_from_) ? nullptr : &*task;
   }
   std::size_t most_fragile() const noexcept { return std::max<std::size_t>(capacity_ / 2, 1); }
