@@ -23,7 +23,7 @@ class max_loaded : public testing::Test {
  protected:
   // Notes how late each task is started.
   void watch(manual_node& n) {
-    n.on_start = [this, &n](execution run) {
+    n.on_start = [this](execution run) {
       const std::string id{run.id()};
       late[id] = world.database->now() - run.due();
       run.done();
