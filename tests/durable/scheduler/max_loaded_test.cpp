@@ -1,4 +1,5 @@
 // A scheduler whose memory is full holds the earliest tasks.
+#include "../../support/long_runs.hpp"
 #include "../support/manual_node.hpp"
 
 #include <algorithm>
@@ -212,7 +213,7 @@ TEST_F(max_loaded, random_tasks_are_on_time_in_any_size) {
   constexpr nanoseconds ahead = 600ms;   // more than two polls
   constexpr nanoseconds between = 30ms;  // two tasks, so that the smallest memory can hold each in its turn
   for (const std::size_t most : {1U, 2U, 3U, 7U, 16U}) {
-    for (unsigned seed = 0; seed != 8; ++seed) {
+    for (unsigned seed = 0; seed != by_run_length(3, 60); ++seed) {
       std::mt19937 random{seed};
       const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>{0, n - 1}(random); };
       manual_world another;
