@@ -89,7 +89,9 @@ void engine::set_handler(std::unique_ptr<start_handler> handler) noexcept {
 
 int engine::open(completion<int> ready) {
   check_thread();
+  const auto self = shared_from_this();
   if (is_open_ && !has_service()) close();
+  if (self.use_count() == 1) return UV_ECANCELED;  // the scheduler was destroyed meanwhile
   const char* const why = store_ == nullptr ? "scheduler: there is no store" : options_.problem();
   if (why != nullptr) {
     problem_ = why;
@@ -190,7 +192,10 @@ void engine::forget_opening() noexcept {
 
 request_desk* engine::desk() noexcept {
   check_thread();
-  if (is_open_ && !has_service()) close();
+  if (is_open_ && !has_service()) {
+    close();  // the user may destroy this
+    return nullptr;
+  }
   return is_open_ && !is_closing_ ? &desk_ : nullptr;
 }
 

@@ -153,7 +153,7 @@ void window_reader::flight::answer_arrived(store_call& call) noexcept {
     reader.note_time();
     reader.client_.on_answer(self);
     if (self.status == store_status::ok) return reader.client_.on_arrived(self);
-    reader.end_look();
+    reader.window_.end_look();
   }
   self.is_busy = false;
 }
@@ -187,17 +187,17 @@ void window_reader::leave_out_rest_of(partition_number p) noexcept {
 void window_reader::end_load() {
   load_.is_busy = false;
   if (tasks_ == nullptr || !client_.wants_tasks()) return;
-  if (starts_over_) return look(true);
+  if (starts_over_) {
+    window_.end_look();  // looks that are asked for often would never end, and hold back tasks for as long
+    return look(true);
+  }
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
   waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});
-  waiting_.empty() ? end_look() : load();
-}
-
-void window_reader::end_look() noexcept {
+  if (!waiting_.empty()) return load();
   window_.end_look();
   const auto now = present(timers_);
-  next_if_full_ = now + (now - began_at_) * limits.pause_if_full;
+  next_if_full_ = now + std::min<std::chrono::nanoseconds>(now - began_at_, longest_look) * limits.pause_if_full;
 }
 
 }  // namespace tickwheel::durable::detail

@@ -86,7 +86,6 @@ class window_reader {
   bool take_in_one();
   void leave_out_rest_of(partition_number) noexcept;
   void end_load();
-  void end_look() noexcept;
   void load();
 
   timer_service& timers_;

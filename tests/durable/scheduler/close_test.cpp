@@ -285,4 +285,38 @@ TEST_F(scheduler_close, of_the_service_in_a_callable_of_an_unreferenced_schedule
   EXPECT_EQ(answers, (strings{"a scheduled", "b scheduled", "c scheduled"}));
 }
 
+// A call that notices the close answers what is open, and a callable may destroy the scheduler.
+TEST_F(scheduler_reopened_service, scheduler_may_be_destroyed_by_a_callable_of_a_call_that_notices) {
+  using call = int (*)(durable::scheduler&);
+  const call calls[] = {
+      [](durable::scheduler& s) {
+        return s.schedule({"b", {}, "", {}}, [](durable::schedule_result) noexcept {});
+      },
+      [](durable::scheduler& s) { return s.cancel("b", [](durable::cancel_result) noexcept {}); },
+      [](durable::scheduler& s) { return s.get("b", [](durable::read_result, durable::task_info) noexcept {}); },
+      [](durable::scheduler& s) { return s.finish("b", 3, [](durable::finish_result) noexcept {}); },
+      [](durable::scheduler& s) { return s.drain([]() noexcept {}); },
+      [](durable::scheduler& s) { return s.open([](int) noexcept {}); },
+      [](durable::scheduler& s) {
+        s.ref();
+        return static_cast<int>(UV_ECANCELED);
+      },
+  };
+  for (const call& ask : calls) {
+    for (const bool opens_again : {false, true}) {
+      manual_world another;
+      auto only = std::make_unique<manual_node>(another);
+      only->open();
+      only->scheduler.unref();
+      EXPECT_EQ(only->scheduler.cancel("a", [&](durable::cancel_result) noexcept { only.reset(); }), 0);
+      another.manual.timers.close();
+      if (opens_again) {
+        ASSERT_EQ(another.manual.timers.open(another.manual.time), 0);
+      }
+      EXPECT_EQ(ask(only->scheduler), UV_ECANCELED) << &ask - calls;
+      EXPECT_EQ(only, nullptr);
+    }
+  }
+}
+
 }  // namespace

@@ -108,6 +108,46 @@ TEST_F(max_loaded, new_tasks_do_not_overtake_those_that_were_left_out) {
   }
 }
 
+// Another program asks for a look more often than one of many pages ends.
+TEST_F(max_loaded, tasks_begin_while_looks_are_asked_for_often) {
+  constexpr std::size_t most = 2000;
+  constexpr std::size_t backlog = 5 * most;
+  manual_node busy{world, {.name = "busy", .max_loaded = most}};
+  busy.open();
+  producer.open();
+  world.manual.advance(10s);
+  busy.scheduler.pause();
+  for (std::size_t i = 0; i != backlog; ++i) {
+    durable::task task{number(i), world.database->now(), "", {}};
+    ASSERT_EQ(producer.scheduler.schedule(std::move(task), [](durable::schedule_result) noexcept {}), 0);
+    if (i % 1000 == 999) world.manual.advance(5ms);
+  }
+  busy.advance(1s);
+  world.database->answer_after(store_verb::load, 5ms);
+  world.database->answer_after(store_verb::begin, 5ms);
+  busy.scheduler.resume();
+  for (int i = 0; i != 1000 && busy.started.size() < backlog; ++i) {
+    world.database->tell_of(static_cast<durable::partition_number>(i % world.database->partitions()));
+    world.manual.advance(5ms);
+  }
+  EXPECT_EQ(busy.started.size(), backlog);
+}
+
+// The process was stopped, or the store was slow. Later looks are quick.
+TEST_F(max_loaded, one_slow_look_pauses_looks_for_a_limited_time) {
+  manual_node small{world, {.name = "small", .window = 10min, .max_loaded = 8}};
+  small.open();
+  producer.open();
+  for (std::size_t i = 0; i != 20; ++i) small.schedule(number(i), 5min);
+  world.database->answer_after(store_verb::load, 8s);
+  small.advance(1s);
+  world.database->answer_after(store_verb::load, 0s);
+  small.advance(8s);
+  producer.schedule("soon", 0s);
+  small.advance(20s);
+  EXPECT_EQ(small.started, strings{"soon"});
+}
+
 // How often a scheduler looks that can start nothing of what it reads.
 class looks_in_vain : public max_loaded {
  protected:
