@@ -60,8 +60,8 @@ class window_reader {
   void begin_round(std::size_t looks);
   /// Returns true until they have.
   bool is_in_round() const noexcept { return !round_.empty(); }
-  /// Reads tasks that were left out for want of room, if half of the window has gone. If none starts or is cancelled, only polls read
-  /// on after a few times.
+  /// Reads tasks that were left out for want of room, if half of the window has gone. If no task has started or was cancelled since the
+  /// last time, it does so a few times more, and then leaves it to the polls.
   void look_if_half_is_gone();
   /// Returns true if the window is full, and no look shall read it again. No look finds a task that is earlier than those that are due.
   /// If some tasks wait, a look may find an earlier one, but reads all that is in the window: the next one waits for a multiple of the
