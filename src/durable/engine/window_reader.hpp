@@ -112,8 +112,8 @@ class window_reader {
   std::size_t step_ = 0;                 // how many of them at once
   std::chrono::nanoseconds longest_step_{};
   tickwheel::clock::time_point next_step_{};
-  tickwheel::clock::time_point began_at_{};      // the look
-  tickwheel::clock::time_point next_if_full_{};  // look
+  tickwheel::clock::time_point began_at_{};      // when the look began
+  tickwheel::clock::time_point next_if_full_{};  // when the next one may begin, if the window is full
   std::uint64_t departures_ = 0;                 // from the window, when half of it had gone the last time
   unsigned looks_in_vain_ = 0;                   // since then
   bool starts_over_ = false;                     // a look from the beginning follows

@@ -286,7 +286,7 @@ TEST_F(scheduler_close, of_the_service_in_a_callable_of_an_unreferenced_schedule
 }
 
 // A call that notices the close answers what is open, and a callable may destroy the scheduler.
-TEST_F(scheduler_reopened_service, scheduler_may_be_destroyed_by_a_callable_of_a_call_that_notices) {
+TEST_F(scheduler_reopened_service, lets_a_callable_destroy_the_scheduler) {
   using call = int (*)(durable::scheduler&);
   const call calls[] = {
       [](durable::scheduler& s) {

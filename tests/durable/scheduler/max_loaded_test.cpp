@@ -149,26 +149,16 @@ TEST_F(max_loaded, one_slow_look_pauses_looks_for_a_limited_time) {
 }
 
 // How often a scheduler looks that can start nothing of what it reads.
-class looks_in_vain : public max_loaded {
- protected:
-  static constexpr int polls_per_second = 4;
-
-  std::size_t looks_in_a_second(manual_node& n) const {
-    const std::size_t before = world.database->calls(store_verb::load);
-    n.advance(1s);
-    return world.database->calls(store_verb::load) - before;
-  }
-  void fill(manual_node& n, std::size_t tasks, nanoseconds in) const {
-    for (std::size_t i = 0; i != tasks; ++i) n.schedule(number(i), in);
-  }
-};
+class looks_in_vain : public max_loaded {};
 
 TEST_F(looks_in_vain, are_none_while_memory_is_full_of_due_tasks) {
   manual_node small{world, {.name = "small", .max_loaded = 8}};
   small.open();
   small.scheduler.pause();
-  fill(small, 20, 0s);
-  EXPECT_EQ(looks_in_a_second(small), 0U);
+  for (std::size_t i = 0; i != 20; ++i) small.schedule(number(i), 0s);
+  const std::size_t before = world.database->calls(store_verb::load);
+  small.advance(1s);
+  EXPECT_EQ(world.database->calls(store_verb::load), before);
 }
 
 TEST_F(looks_in_vain, take_a_tenth_of_the_time_while_memory_is_full_of_waiting_tasks) {
@@ -218,13 +208,13 @@ TEST_F(looks_in_vain, are_few_while_the_store_refuses_each_begin) {
     small.advance(2500ms);
     another.database->bury(another.database->session_of("small"));
     small.scheduler.resume();
-    std::size_t most_looks = 0;
+    std::size_t looks = 0;
     for (int i = 0; i != 300; ++i) {
       const std::size_t before = another.database->calls(store_verb::load);
       small.advance(10ms);
-      if (small.started.empty()) most_looks += another.database->calls(store_verb::load) - before;
+      if (small.started.empty()) looks += another.database->calls(store_verb::load) - before;
     }
-    EXPECT_LE(most_looks, 40U) << most;
+    EXPECT_LE(looks, 40U) << most;
     EXPECT_EQ(small.started.size(), 40U) << most;
   }
 }
