@@ -36,6 +36,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -417,10 +418,11 @@ inline pending_call* call_table::first_of_before(std::size_t bucket, std::uint64
 inline bool call_table::validate(std::string* why) const {
   const char* broken = nullptr;
   std::size_t linked = 0;
-  for (std::size_t i = 0; is_open() && i != bucket_count(); ++i) {
-    for (const pending_call* c = buckets_[i]; c != nullptr && linked <= capacity_; c = c->next_, ++linked) {
+  const std::span<pending_call* const> buckets{buckets_.get(), is_open() ? bucket_count() : 0};
+  for (pending_call* const& first : buckets) {
+    for (const pending_call* c = first; c != nullptr && linked <= capacity_; c = c->next_, ++linked) {
       if (c->in_ != this) broken = "a call is linked and not pending";
-      if (&bucket_of(c->id_) != &buckets_[i]) broken = "a call is in the bucket of another id";
+      if (&bucket_of(c->id_) != &first) broken = "a call is in the bucket of another id";
     }
   }
   if (linked != pending_) broken = "the count of pending calls is off";
