@@ -14,7 +14,7 @@ import limited  # noqa: E402 (the path first)
 from build import what_failed  # noqa: E402
 from errors import MutationError  # noqa: E402
 from judgements import Judgements  # noqa: E402
-from layers import LAYERS  # noqa: E402
+from layers import PARTS  # noqa: E402
 from mutants import mutants_of  # noqa: E402
 from outcome import KILLED, NO_CODE, SAME_CODE, SURVIVED, Outcome  # noqa: E402
 from sample import Record, Sample, try_all  # noqa: E402
@@ -127,7 +127,7 @@ class Mutants(unittest.TestCase):
 
     def test_of_the_mutated_files_are_many(self):
         root = here.parents[1]
-        for layer in LAYERS:
+        for layer in [layer for part in PARTS.values() for layer in part.layers]:
             texts = [p.read_text() for pattern in layer.sources for p in root.glob(pattern)]
             mutants = [m for i, text in enumerate(texts) for m in mutants_of(str(i), text)]
             self.assertGreater(len(mutants), 20)
@@ -235,8 +235,9 @@ class Judging(unittest.TestCase):
             with self.assertRaises(MutationError):
                 Judgements(wrong)
 
-    def test_of_the_list_in_the_tree_can_be_read(self):
-        Judgements((here / "survivors").read_text())
+    def test_of_the_lists_in_the_tree_can_be_read(self):
+        for part in PARTS:
+            Judgements((here / "survivors" / part).read_text())
 
 
 class Tallies(unittest.TestCase):

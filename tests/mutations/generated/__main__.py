@@ -1,6 +1,6 @@
-"""Makes mutants of the core and of the inbox, runs their tests on a sample, and lists those that survive.
+"""Makes mutants of a part of the library, runs their tests on a sample, and lists those that survive.
 
-./dev mutate --sample N [--seed N] [--jobs N] [--only TEXT]
+./dev mutate --sample N [--part core|durable] [--seed N] [--jobs N] [--only TEXT]
 """
 import argparse
 import fcntl
@@ -15,12 +15,13 @@ import limited  # noqa: E402
 from build import Base, Worker  # noqa: E402
 from errors import MutationError  # noqa: E402
 from judgements import Judgements  # noqa: E402
+from layers import CORE, PARTS  # noqa: E402
 from mutants import mutants_of  # noqa: E402
 from sample import Record, Sample, try_all  # noqa: E402
 from tally import Tally, indented  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-SURVIVORS = pathlib.Path(__file__).resolve().parents[1] / "survivors"
+SURVIVORS = pathlib.Path(__file__).resolve().parents[1] / "survivors"  # a file for each part
 
 
 def positive(text):
@@ -31,23 +32,25 @@ def positive(text):
 
 
 def main(arguments):
-    options = argparse.ArgumentParser(prog="./dev mutate", description="tries mutants of the core and of the inbox")
+    options = argparse.ArgumentParser(prog="./dev mutate", description="tries mutants of the library")
     options.add_argument("--sample", type=positive, required=True, metavar="N", help="how many mutants")
+    options.add_argument("--part", choices=PARTS, default=CORE.name, help="core, which has the inbox also, or the engine of durable timers")
     options.add_argument("--seed", type=int, metavar="N", help="which ones; one of chance by default, and printed")
     options.add_argument("--jobs", type=positive, default=2, metavar="N", help="how many at a time, 2 by default")
     options.add_argument("--only", default="", metavar="TEXT", help="of the mutants whose file, operator or line has TEXT in it")
     options = options.parse_args(arguments)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10000)
 
-    judgements = Judgements(SURVIVORS.read_text())
-    work = ROOT / "build/mutants"
+    part = PARTS[options.part]
+    judgements = Judgements((SURVIVORS / part.name).read_text(), f"survivors/{part.name}")
+    work = ROOT / "build/mutants" / part.name
     work.mkdir(parents=True, exist_ok=True)
     lock = open(work / "lock", "w")  # until the end
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise MutationError("another run has build/mutants; wait for its end") from None
-    base = Base(ROOT, work, options.jobs)
+        raise MutationError(f"another run has {work.relative_to(ROOT)}; wait for its end") from None
+    base = Base(part, ROOT, work, options.jobs)
     every = [m for file in base.layer_of for m in mutants_of(file, (base.tree / file).read_text())]
     mutants = [m for m in every if options.only in m.key]
     print(f"seed {seed}: {options.sample} of {len(mutants)} mutants; sources {base.digest}", flush=True)

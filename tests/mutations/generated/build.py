@@ -10,11 +10,8 @@ import subprocess
 
 import limited
 from errors import MutationError
-from layers import LAYERS, MESON_OPTIONS
 from outcome import KILLED, NO_CODE, NO_END, SAME_CODE, SURVIVED, Outcome
 
-LIBRARIES = ["-lgmock", "-lgtest", "-lgtest_main", "-pthread"]
-COPIED = ("include", "src", "tests/core", "tests/support", "tests/uv")  # what a worker has of its own
 SLOW = 0.1  # a test that takes longer waits until the quick ones have passed, in seconds
 
 
@@ -26,14 +23,15 @@ class Base:
     The copy stays as it is while mutants are tried, whatever happens to the sources.
     """
 
-    def __init__(self, root, work, jobs):
+    def __init__(self, part, root, work, jobs):
+        self.part = part
         self.work = work
         self.tree = work / "tree"
         self.build = work / "build"
         self.log = work / "log"
         self._copy(root)
         if not (self.build / "build.ninja").exists():
-            self._run("meson", "setup", self.build, self.tree, *MESON_OPTIONS)
+            self._run("meson", "setup", self.build, self.tree, *part.meson_options)
         # also when meson has to be asked anew
         self._run("ninja", "-C", self.build, "build.ninja")
         programs = self._list_programs()
@@ -42,7 +40,7 @@ class Base:
         self._read_users()
         self.programs = {layer: [Program(self, p) for p in listed] for layer, listed in programs.items()}
         self.layer_of = {}  # of a file that is mutated
-        for layer in LAYERS:
+        for layer in part.layers:
             for pattern in layer.sources:
                 for file in sorted(self.tree.glob(pattern)):
                     self.layer_of[str(file.relative_to(self.tree))] = layer
@@ -71,7 +69,7 @@ class Base:
         """Returns the programs of each layer's tests."""
         targets = json.loads(self.ask("meson", "introspect", "--targets", self.build))
         made = [str(pathlib.Path(f).relative_to(self.build)) for t in targets if t["type"] == "executable" for f in t["filename"]]
-        return {layer: [f for f in made if fnmatch.fnmatch(f, layer.programs)] for layer in LAYERS}
+        return {layer: [f for pattern in layer.programs for f in made if fnmatch.fnmatch(f, pattern)] for layer in self.part.layers}
 
     def _read_commands(self):
         self.commands = {}   # of an object: how it is compiled
@@ -173,7 +171,7 @@ class Worker:
         self._home = base.work / f"worker-{number}"
         self._tree = self._home / "tree"
         self._build = self._home / "build"
-        for directory in COPIED:
+        for directory in ("include", "src", *base.part.tests):
             for file in (base.tree / directory).rglob("*"):
                 if file.is_file():
                     copy_if_different(file, self._tree / file.relative_to(base.tree))
@@ -216,7 +214,7 @@ class Worker:
             return None
         tested = self._home / "tests"
         linked = [(self._build if built.get(o) else self._base.build) / o for o in objects]
-        if limited.run(["c++", "-o", tested, *linked, *LIBRARIES], self._build, self._home / "log") != (limited.ENDED, 0):
+        if limited.run(["c++", "-o", tested, *linked, *self._base.part.libraries], self._build, self._home / "log") != (limited.ENDED, 0):
             return Outcome(NO_CODE)
         said = self._home / "said"
         kind, code = limited.run([tested, "--gtest_fail_fast", "--gtest_color=no", f"--gtest_filter={tests}"], self._build, said,
