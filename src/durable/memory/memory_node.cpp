@@ -81,6 +81,9 @@ void memory_node::join(join_call& c) noexcept {
 
 void memory_node::add(store_verb verb, store_call& c) noexcept {
   require(timers_ != nullptr, "a verb of a memory_store is called while it is closed");
+  const auto is_same = [&](const open_call& o) { return o.call == &c; };
+  require(std::none_of(calls_.begin(), calls_.end(), is_same),
+          "a memory_store is given a call that it has not answered");
   const steady now = read_clock();
   const std::size_t v = memory_core::index_of(verb);
   const std::optional<memory_fault> fault = core_.count(verb, c);

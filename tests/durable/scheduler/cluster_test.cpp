@@ -124,6 +124,11 @@ TEST_F(cluster, looks_seldom_although_others_ask_often) {
   world.database->tell_of(4);
   advance(1ms);
   EXPECT_EQ(world.database->calls(store_verb::load) - then, 2U) << "each owner looks once";
+  advance(10ms);
+  const auto later = world.database->calls(store_verb::load);
+  world.database->tell_of(0);
+  advance(1ms);
+  EXPECT_EQ(world.database->calls(store_verb::load) - later, 1U) << "only the owner looks";
 }
 
 TEST_F(cluster, producer_gives_up_partitions_it_was_handed_too_early) {
@@ -235,6 +240,27 @@ TEST_F(cluster, burial_follows_the_lease_of_the_dead_node) {
       living.advance(of_dead * 3 / 10 + 2 * 250ms);
       EXPECT_EQ(living.scheduler.stats().partitions, 4U) << phase.count() << " ms";
     }
+  }
+}
+
+// A memory_store stops the process if a call is made again before its answer.
+TEST_F(cluster, slow_calls_are_made_one_at_a_time) {
+  for (int i = 0; i != 2; ++i) {
+    a.open();
+    b.open();
+    advance(10s);
+    ASSERT_EQ(partitions(a), 2U);
+    world.database->answer_after(store_verb::renew, 500ms);
+    world.database->answer_after(store_verb::bury, 2600ms);  // a renewal is sent after 2500 ms
+    world.database->answer_after(store_verb::recover, 6s);
+    world.database->outage("b", true);
+    advance(30s);
+    EXPECT_EQ(partitions(a), 4U);
+    a.scheduler.close();
+    b.scheduler.close();
+    world.database->outage("b", false);
+    for (const auto verb : {store_verb::renew, store_verb::bury, store_verb::recover})
+      world.database->answer_after(verb, 0s);
   }
 }
 

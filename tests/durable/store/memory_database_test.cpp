@@ -792,6 +792,13 @@ TEST_F(memory_database, verb_of_a_closed_store_stops_the_process) {
   EXPECT_DEATH(ask(get), "a verb of a memory_store is called while it is closed");
 }
 
+TEST_F(memory_database, call_made_again_before_its_answer_stops_the_process) {
+  one_get get;
+  ask(get);
+  EXPECT_DEATH(ask(get), "a memory_store is given a call that it has not answered");
+  turn();
+}
+
 TEST_F(memory_database, close_within_on_answer_stops_the_process) {
   struct closing final : durable::get_call {
     explicit closing(durable::store& s) : get_call{&on_answered}, on{s} {}
