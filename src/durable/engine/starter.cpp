@@ -112,11 +112,9 @@ void starter::on_not_started(loaded_task& task) {
     clock_.discard();
     clock_.record(begin_.now, begin_.arrived_at);
   }
+  if (!is_early) return window_.drop(task);  // it has changed, or another client of the server holds its row
   // A task that is early by more than a window would keep its place for as long. It is found again when its time is near.
-  if (is_early && early <= options_.window)
-    window_.wait_again(task, clock_);
-  else
-    window_.erase(task);  // it has changed: the next look finds it
+  early <= options_.window ? window_.wait_again(task, clock_) : window_.erase(task);
 }
 
 void starter::give_up(loaded_task& task) {

@@ -14,21 +14,24 @@ void loaded_task::on_due() noexcept { window_.become_due(*this); }
 bool task_window::add(pending_row&& row, const store_clock& time) {
   if (const auto known = tasks_.find(std::string_view{row.id}); known != tasks_.end()) {
     loaded_task& task = **known;
-    const bool is_older = row.rev < task.row.rev;
-    if (task.place_ == loaded_task::place::taken || is_older) return true;
-    if (row.rev != task.row.rev) {
+    if (row.rev < task.row.rev) return true;
+    const bool has_changed = row.rev != task.row.rev;
+    if (task.place_ == loaded_task::place::taken) {
+      if (has_changed) lower(dropped_, row.at);  // its begin will start nothing
+      return true;
+    }
+    if (has_changed) {
       unlink(task);
       task.row = std::move(row);
     }
-    wait(task, time);
-    return true;
+    return wait(task, time);
   }
+  if (is_fragile(row) && time.reaches(row.at) <= timers_.now() && !has_fragile_room_for(row.at)) return true;
   if (!has_room_for(row.at)) return false;
   auto made = std::make_unique<loaded_task>(timers_, *this, std::move(row));
   loaded_task& task = *made;
   tasks_.insert(std::move(made));
-  wait(task, time);
-  return true;
+  return wait(task, time);
 }
 
 // A task that is not earlier than one that was left out has no place, so that the others are started before it.
@@ -40,6 +43,15 @@ bool task_window::has_room_for(clock::time_point at) noexcept {
   lower(left_out_, is_latest ? at : last->row.at);
   if (!is_latest) erase(*last);
   return !is_latest;
+}
+
+// Of the fragile tasks that are due the earliest ones stay.
+bool task_window::has_fragile_room_for(clock::time_point at) noexcept {
+  if (due_[true].size() < most_fragile()) return true;
+  loaded_task& last = *due_[true].rbegin();
+  const bool is_last = at >= last.row.at;
+  is_last ? lower(dropped_, at) : drop(last);
+  return !is_last;
 }
 
 // Null: all were taken.
@@ -57,13 +69,19 @@ const loaded_task* task_window::first_due() const noexcept {
   return first;
 }
 
-// Most tasks are where they were at the last look: they are armed again, because the estimate of the store's clock may have changed.
-void task_window::wait(loaded_task& task, const store_clock& time) noexcept {
+// Most tasks are where they were at the last look: they are armed again, because the estimate of the store's clock may have changed. One
+// that has moved gives up its place to an earlier one that was left out. Returns false then.
+bool task_window::wait(loaded_task& task, const store_clock& time) noexcept {
+  if (left_out_ && task.row.at > *left_out_) {
+    ++departures_;
+    erase(task);
+    return false;
+  }
   const auto when = time.reaches(task.row.at);
   if (when <= timers_.now()) {
     task.wake_.cancel();
     if (task.place_ != loaded_task::place::due) become_due(task);
-    return;
+    return true;
   }
   if (task.place_ != loaded_task::place::waiting) {
     unlink(task);
@@ -71,23 +89,22 @@ void task_window::wait(loaded_task& task, const store_clock& time) noexcept {
     waiting_.insert(waiting_.end(), task);
   }
   if (task.wake_.arm_at(when) != 0) erase(task);
+  return true;
 }
 
 void task_window::become_due(loaded_task& task) noexcept {
   unlink(task);
   task.place_ = loaded_task::place::due;
-  by_time& due = due_[is_fragile(task)];
+  by_time& due = due_[is_fragile(task.row)];
   due.insert(due.end(), task);  // most become due in the order of their times: nothing is searched
   wake_(context_);
-  if (due_[true].size() <= most_fragile()) return;
-  loaded_task& last = *due_[true].rbegin();
-  lower(fragile_left_out_, last.row.at);
-  erase(last);
+  if (due_[true].size() > most_fragile()) drop(*due_[true].rbegin());
 }
 
 void task_window::unlink(loaded_task& task) noexcept {
   if (task.place_ == loaded_task::place::waiting) waiting_.erase(waiting_.iterator_to(task));
-  if (by_time& due = due_[is_fragile(task)]; task.place_ == loaded_task::place::due) due.erase(due.iterator_to(task));
+  if (by_time& due = due_[is_fragile(task.row)]; task.place_ == loaded_task::place::due)
+    due.erase(due.iterator_to(task));
   task.place_ = loaded_task::place::none;
 }
 
@@ -103,8 +120,8 @@ void task_window::clear() noexcept {
   for (by_time& due : due_) due.clear();
   tasks_.clear();
   left_out_.reset();
-  fragile_left_out_.reset();
   read_from_.reset();
+  dropped_.reset();
 }
 
 void task_window::take(loaded_task& task) noexcept {
@@ -114,7 +131,7 @@ void task_window::take(loaded_task& task) noexcept {
 
 void task_window::put_back(loaded_task& task) noexcept { become_due(task); }
 
-void task_window::wait_again(loaded_task& task, const store_clock& time) noexcept { wait(task, time); }
+void task_window::wait_again(loaded_task& task, const store_clock& time) noexcept { (void)wait(task, time); }
 
 void task_window::started(loaded_task& task) noexcept {
   ++departures_;
@@ -124,13 +141,18 @@ void task_window::started(loaded_task& task) noexcept {
 std::optional<clock::time_point> task_window::begin_look() noexcept {
   if (left_out_) lower(read_from_, *std::exchange(left_out_, std::nullopt));
   std::optional<clock::time_point> from = read_from_;
-  if (fragile_left_out_) lower(from, *std::exchange(fragile_left_out_, std::nullopt));
+  if (dropped_) lower(from, *std::exchange(dropped_, std::nullopt));
   return from;
 }
 
 void task_window::erase(loaded_task& task) noexcept {
   unlink(task);
   tasks_.erase(tasks_.find(std::string_view{task.row.id}));
+}
+
+void task_window::drop(loaded_task& task) noexcept {
+  lower(dropped_, task.row.at);
+  erase(task);
 }
 
 const char* task_window::problem() const noexcept {
@@ -142,7 +164,7 @@ const char* task_window::problem() const noexcept {
     const bool waits = task->place_ == loaded_task::place::waiting;
     const bool is_due = task->place_ == loaded_task::place::due;
     waiting += waits;
-    (is_fragile(*task) ? fragile : others) += is_due;
+    (is_fragile(task->row) ? fragile : others) += is_due;
     if (task->place_ == loaded_task::place::none) return "a loaded task has no place";
     if (task->wake_.armed() != waits) return "a waiting task is not armed, or another is";
   }

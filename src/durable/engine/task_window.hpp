@@ -42,10 +42,10 @@ class loaded_task : public boost::intrusive::set_base_hook<> {
 };
 
 /// Holds at most `capacity` tasks, by id. If there are more, it holds the earliest ones, and leaves the others out. A look reads them
-/// later. Until it has ended, tasks that are not earlier than the first of them are not handed out.
+/// later. Until it has ended, tasks that are later than the first of them are not handed out.
 ///
 /// Of a task that has lost `fragile_after` nodes only one may run at a time. So of those that are due it holds no more than half of
-/// `capacity`: the others keep the rest.
+/// `capacity`, and drops the others: they take no place of tasks that may run.
 ///
 /// *Complexity:* O(log n) per task, and O(1) for the latest. *Lifetime:* as the service's timers.
 class task_window {
@@ -63,7 +63,8 @@ class task_window {
   /// Makes room for so many tasks. May throw std::bad_alloc.
   void reserve(std::size_t tasks) { tasks_.reserve(tasks); }
   /// Keeps `row`, or what is new of it. In a full window it takes the place of the latest task, which is then left out. A task that was
-  /// taken stays as it is. A task for which the service has no timer is forgotten. Returns false if `row` is left out.
+  /// taken stays as it is. A task for which the service has no timer is forgotten. Returns false if `row` is left out, and later ones are
+  /// as well.
   bool add(pending_row&& row, const store_clock&);
   /// The task is no longer pending as it was. Does nothing if it is not here, or was taken.
   void forget(std::string_view id) noexcept;
@@ -76,7 +77,7 @@ class task_window {
   loaded_task* first_due(bool fragile) noexcept { return if_ready(due_[fragile], due_[fragile].begin()); }
   /// Returns the one after `task` of the same kind; null: there is none.
   loaded_task* after(loaded_task& task) noexcept {
-    by_time& due = due_[is_fragile(task)];
+    by_time& due = due_[is_fragile(task.row)];
     return if_ready(due, std::next(due.iterator_to(task)));
   }
 
@@ -84,18 +85,20 @@ class task_window {
   void take(loaded_task& task) noexcept;
   /// A taken task is due again.
   void put_back(loaded_task& task) noexcept;
-  /// A taken task waits again, because the store's clock is not where it was thought to be. It may be forgotten, as in `add`.
+  /// A taken task waits again, because the store's clock is not where it was thought to be. It may be forgotten or left out, as in `add`.
   void wait_again(loaded_task& task, const store_clock&) noexcept;
   /// A taken task has started.
   void started(loaded_task& task) noexcept;
   /// A task has left.
   void erase(loaded_task& task) noexcept;
+  /// A task has left, although it may be pending still. The next look reads it again.
+  void drop(loaded_task& task) noexcept;
 
   /// A look begins. Returns the time from which on it must read tasks again that were left out; none: none was.
   std::optional<clock::time_point> begin_look() noexcept;
   /// The look has ended, or has failed.
   void end_look() noexcept { read_from_.reset(); }
-  /// Returns true if tasks were left out since the last look began, other than for a place among the fragile ones.
+  /// Returns true if tasks were left out since the last look began. Those that were dropped do not count.
   bool is_short() const noexcept { return left_out_.has_value(); }
   /// Returns true if half of the places are free that fragile tasks do not take.
   bool is_half_gone() const noexcept {
@@ -132,17 +135,18 @@ class task_window {
     }
   };
 
-  static bool is_fragile(const loaded_task& task) noexcept { return task.row.lost >= fragile_after; }
+  static bool is_fragile(const pending_row& row) noexcept { return row.lost >= fragile_after; }
   static void lower(std::optional<clock::time_point>& mark, clock::time_point at) noexcept {
     mark = std::min(mark.value_or(at), at);
   }
   loaded_task* if_ready(by_time& due, const by_time::iterator& task) const noexcept {
-    return task == due.end() || (read_from_ && task->row.at >= *read_from_) ? nullptr : &*task;
+    return task == due.end() || (read_from_ && task->row.at > *read_from_) ? nullptr : &*task;
   }
   std::size_t most_fragile() const noexcept { return std::max<std::size_t>(capacity_ / 2, 1); }
   bool has_room_for(clock::time_point at) noexcept;
+  bool has_fragile_room_for(clock::time_point at) noexcept;
   loaded_task* latest() noexcept;
-  void wait(loaded_task&, const store_clock&) noexcept;
+  bool wait(loaded_task&, const store_clock&) noexcept;
   void become_due(loaded_task&) noexcept;
   void unlink(loaded_task&) noexcept;
 
@@ -153,8 +157,8 @@ class task_window {
   std::unordered_set<std::unique_ptr<loaded_task>, by_id, by_id> tasks_;
   by_time waiting_;
   std::array<by_time, 2> due_;  // the fragile ones are the second
-  // The earliest that was left out: since the last look began, for want of a place among the fragile ones, and before the look.
-  std::optional<clock::time_point> left_out_, fragile_left_out_, read_from_;
+  // The earliest that was left out since the last look began, that was left out before the look, and that was dropped.
+  std::optional<clock::time_point> left_out_, read_from_, dropped_;
   std::uint64_t departures_ = 0;
 };
 

@@ -171,14 +171,16 @@ bool window_reader::take_in_one() {
     load_.in_page = 0;
   }
   const bool is_wanted = members_.owns(p) && !members_.is_doubted(row.id);
-  if (is_wanted && !window_.add(std::move(row), clock_)) leave_out_rest_of(p);
+  const clock::time_point at = row.at;
+  if (is_wanted && !window_.add(std::move(row), clock_)) leave_out_later(p, at);
   return true;
 }
 
-// The rows come in the order of their times: the rest is not earlier.
-void window_reader::leave_out_rest_of(partition_number p) noexcept {
+// The rows come in the order of their times. Of those of the same time some may be in memory.
+void window_reader::leave_out_later(partition_number p, clock::time_point than) noexcept {
   const auto is_other = [=](const pending_row& row) { return row.partition != p; };
   const auto next = load_.rows.begin() + static_cast<std::ptrdiff_t>(load_.taken_in);
+  if (next != load_.rows.end() && !is_other(*next) && next->at == than) return;
   load_.taken_in = static_cast<std::size_t>(std::find_if(next, load_.rows.end(), is_other) - load_.rows.begin());
   std::erase_if(load_.rest, [=](const load_range& r) { return r.partition == p; });
   load_.in_page = 0;

@@ -84,7 +84,7 @@ class window_reader {
   void take_step(std::vector<load_range>&);
   void note_time();
   bool take_in_one();
-  void leave_out_rest_of(partition_number) noexcept;
+  void leave_out_later(partition_number, clock::time_point than) noexcept;
   void end_load();
   void load();
 

@@ -238,6 +238,122 @@ TEST_F(max_loaded, task_that_was_left_out_is_read_by_the_look_after_a_failed_one
   EXPECT_EQ(small.started, (strings{"first", "second", "third"}));
 }
 
+// Its places are those of the half that fragile tasks have: it takes no other's.
+TEST_F(max_loaded, fragile_tasks_that_wait_take_no_place_of_others) {
+  for (const std::size_t most : {2U, 3U, 4U, 8U}) {
+    manual_world another;
+    const auto name_in = [&](std::string name, durable::partition_number p) {
+      while (another.database->partition_of(name) != p) name += '+';
+      return name;
+    };
+    std::vector<execution> kept;
+    for (const bool is_first : {true, false}) {
+      manual_node dies{another, {.name = is_first ? "first" : "second"}};
+      dies.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+      dies.open();
+      for (std::size_t i = 0; is_first && i != 4 * most; ++i) dies.schedule(name_in("fragile" + number(i), 3), 0s);
+      dies.advance(20s);
+      ASSERT_EQ(kept.size(), 4 * most);
+      another.database->crash(false);
+      kept.clear();
+    }
+    manual_node small{another, {.name = "small", .max_loaded = most}};
+    manual_node other{another, {.name = "producer"}, false};
+    std::size_t on_time = 0;
+    small.on_start = [&](execution run) {
+      if (run.id().starts_with("fragile")) return kept.push_back(std::move(run));
+      EXPECT_LE(another.database->now() - run.due(), most_late) << run.id() << ", max_loaded " << most;
+      ++on_time;
+      run.done();
+    };
+    small.open(20s);
+    other.open(1s);
+    for (std::size_t i = 0; i != 9; ++i) {
+      other.schedule(name_in(number(i), 0), 1s);
+      small.advance(100ms);
+    }
+    small.advance(5s);
+    EXPECT_EQ(on_time, 9U) << most;
+    EXPECT_EQ(kept.size(), 1U) << most;
+  }
+}
+
+TEST_F(max_loaded, task_that_moves_behind_one_that_was_left_out_gives_up_its_place) {
+  for (const std::size_t most : {1U, 2U, 4U}) {
+    for (const auto look : {0ms, 200ms, 2000ms}) {
+      manual_world another;
+      manual_node small{another, {.name = "small", .window = 20s, .max_loaded = most}};
+      small.open(5s);
+      another.database->answer_after(store_verb::load, look);
+      small.advance(5s);
+      for (std::size_t i = 0; i != most; ++i) small.schedule(number(i), 5s);
+      small.schedule("left out", 6s);
+      for (std::size_t i = 0; i != most; ++i) small.schedule(number(i), 7s, on_conflict::replace);
+      small.on_start = [&](execution run) {
+        EXPECT_LE(another.database->now() - run.due(), most_late) << run.id() << " of " << most << ", " << look.count();
+        run.done();
+      };
+      small.advance(6500ms);
+      EXPECT_EQ(small.started, strings{"left out"}) << most << ", " << look.count();
+    }
+  }
+}
+
+// The store's clock was set back during a begin: the task that was begun is no longer the earliest.
+TEST_F(max_loaded, task_that_waits_again_gives_up_its_place_to_one_that_was_left_out) {
+  manual_node small{world, {.name = "small", .window = 1min, .max_loaded = 1}};
+  small.open(5s);
+  world.database->answer_after(store_verb::load, 1s);
+  small.advance(15s);
+  small.schedule("begun", 1s);
+  world.database->carry_out_after(store_verb::begin, 100ms);
+  small.advance(1010ms);
+  ASSERT_EQ(world.database->open_calls(store_verb::begin), 1U);
+  world.database->shift_clock(-50s);
+  small.schedule("left out", -1h);
+  small.advance(2500ms);
+  EXPECT_EQ(small.started, strings{"left out"});
+}
+
+// All pending tasks are of one time, and a look takes long: any of them may begin meanwhile.
+TEST_F(max_loaded, tasks_of_one_time_begin_during_a_look) {
+  constexpr std::size_t most = 500;
+  manual_node small{world, {.name = "small", .max_running = 10, .max_loaded = most}};
+  small.open();
+  producer.open();
+  world.manual.advance(5s);
+  const auto due = world.database->now() + 3s;
+  for (std::size_t i = 0; i != 3 * most; ++i)
+    ASSERT_EQ(producer.scheduler.schedule({number(i), due, "", {}}, [](durable::schedule_result) noexcept {}), 0);
+  small.advance(due - world.database->now() - 1ms);
+  world.database->answer_after(store_verb::load, 100ms);
+  world.database->answer_after(store_verb::begin, 5ms);
+  for (std::size_t before = 0; before != 3 * most; before = small.started.size()) {
+    small.advance(50ms);
+    ASSERT_GT(small.started.size(), before) << "none has begun in 50 ms";
+  }
+}
+
+// The look finds a task of the same time that it leaves out, before it finds those that are in memory.
+TEST_F(max_loaded, tasks_of_one_time_follow_a_clock_that_was_set_forward) {
+  for (const std::size_t most : {1U, 2U, 4U}) {
+    manual_world another;
+    manual_node small{another, {.name = "small", .window = 10min, .max_loaded = most}};
+    small.open(5s);
+    const auto name_in_first = [&](std::string name) {
+      while (another.database->partition_of(name) != 0) name += '+';
+      return name;
+    };
+    const auto due = another.database->now() + 9min;
+    for (std::size_t i = 0; i != most; ++i) small.schedule({name_in_first("loaded" + number(i)), due, "", {}});
+    small.schedule({name_in_first("first by id"), due, "", {}});
+    small.advance(1s);
+    another.database->shift_clock(10min);
+    small.advance(1s);
+    EXPECT_EQ(small.started.size(), most + 1) << most;
+  }
+}
+
 // Tasks come, are moved and cancelled on two nodes, all of them two polls ahead. Each is started on time.
 TEST_F(max_loaded, random_tasks_are_on_time_in_any_size) {
   constexpr nanoseconds ahead = 600ms;   // more than two polls

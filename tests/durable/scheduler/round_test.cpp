@@ -4,6 +4,7 @@
 using namespace tickwheel_test;
 using durable::load_call;
 using durable::memory_fault;
+using durable::on_conflict;
 using durable::store_call;
 using durable::store_verb;
 
@@ -97,6 +98,38 @@ TEST_F(rounds, find_what_is_long_overdue) {
   producer.schedule("late comer", -1h);
   a.advance(3s);
   EXPECT_EQ(a.started, strings{"late comer"});
+}
+
+// Another client holds its row for a moment. It is older than two windows, so that a look that begins at a mark passes it over.
+TEST_F(rounds, are_not_waited_for_by_a_task_that_a_begin_left_out) {
+  a.open();
+  world.database->answer_after(store_verb::load, 20ms);
+  a.advance(60s);
+  a.scheduler.pause();
+  a.schedule("held", 0s);
+  a.advance(10s);
+  int holds = 1;
+  world.database->on_call([&](store_verb verb, const store_call& call) {
+    if (verb != store_verb::begin || holds-- == 0) return;
+    const auto& begin = static_cast<const durable::begin_call&>(call);
+    const_cast<durable::begin_call&>(begin).items.front().rev += 1;
+  });
+  a.scheduler.resume();
+  a.advance(300ms);
+  EXPECT_EQ(a.started, strings{"held"});
+}
+
+TEST_F(rounds, are_not_waited_for_by_a_task_that_is_replaced_while_it_is_begun) {
+  a.open();
+  world.database->answer_after(store_verb::load, 20ms);
+  a.advance(60s);
+  a.schedule("t", 1s);
+  world.database->carry_out_after(store_verb::begin, 40ms);
+  a.advance(1005ms);
+  ASSERT_EQ(world.database->open_calls(store_verb::begin), 1U);
+  EXPECT_EQ(a.schedule("t", -1h, on_conflict::replace), durable::schedule_result::replaced);
+  a.advance(400ms);
+  EXPECT_EQ(a.started, strings{"t"});
 }
 
 // A slow server, and a long way to the next round.
