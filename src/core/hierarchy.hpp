@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 namespace tickwheel {
 
@@ -52,6 +53,12 @@ struct alignas(cache_line) hierarchy {
 
   /// Same as `start_by`, but 0 if there is a backlog.
   tick expiry() const noexcept { return left_over.empty() ? start_by() : 0; }
+
+  /// Returns the slot that is visited next. Nothing: the next visit continues a slot, or all are empty.
+  std::span<chain> next_slot() const noexcept {
+    if (finest.start_by < next_coarse->start_by) return finest.chains_of(finest.index_of(finest.start_by));
+    return next_coarse->starts_next() ? next_coarse->chains_of(next_coarse->next.index) : std::span<chain>{};
+  }
 
   /// Returns false if a level must examine more slots to know which one is next. O(levels).
   bool know_next() const noexcept {

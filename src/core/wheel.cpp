@@ -507,30 +507,48 @@ void wheel::find_start_by() noexcept {
   set_expiry(levels_->expiry());
 }
 
-[[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
-  if (armed() != 0 || work == 0 || pass_ != nullptr) return;
-  levels_->undo_emptying();
-  levels_->all_outside_slots([&](chain& entries) noexcept {
-    for (; !entries.empty() && work != 0; --work) entries.take_front().visit_ = never;
-    return work != 0;
-  });
-  has_immediates_ = !levels_->immediate_entries.empty();
-  levels_->all_of([&](auto& level) noexcept {
-    for (unsigned index = 0; work != 0 && (index = level.occupied.next_from(index)) != slot_bitmap::none;) {
-      std::size_t found = 0;
-      for (bool dry = false; !dry;) {
-        dry = true;
-        for (chain& from : level.chains_of(index)) {  // in turn, to overlap their cache misses
-          if (from.empty()) continue;
-          if (found == work) return false;
-          dry = false;
-          ++found;
-          from.take_front().visit_ = never;
-        }
+// Drops up to `work` entries, of each chain those before the first armed one. A slot without entries counts as one. Returns
+// true if none is left.
+[[gnu::cold]] bool wheel::drop_cancelled(std::span<chain> slot, std::size_t& work) noexcept {
+  const std::size_t allowed = work;
+  bool live = false;
+  for (bool dry = false; !dry;) {
+    dry = true;
+    for (chain& entries : slot) {  // in turn, to overlap their cache misses
+      if (entries.empty()) continue;
+      if (entries.front().armed()) {
+        live = true;
+        continue;
       }
-      level.clear_slot(index);
-      work -= std::max<std::size_t>(found, 1);
+      if (work == 0) return false;
+      dry = false;
+      --work;
+      entries.take_front().visit_ = never;
     }
+  }
+  if (work == allowed) --work;
+  return !live;
+}
+
+[[gnu::cold]] void wheel::sweep(std::size_t work) noexcept {
+  if (work == 0 || pass_ != nullptr) return;
+  hierarchy& levels = *levels_;
+  if (armed() == 0) {
+    levels.undo_emptying();
+    levels.all_outside_slots([&](chain& entries) noexcept {
+      for (; !entries.empty() && work != 0; --work) entries.take_front().visit_ = never;
+      return work != 0;
+    });
+    has_immediates_ = !levels.immediate_entries.empty();
+  } else {
+    if (!levels.left_over.empty()) return;
+    if (expiry_is_bound_) refine_expiry();
+    const std::span<chain> next = levels.next_slot();
+    if (next.empty() || !drop_cancelled(next, work)) return;  // the next visit is to an armed entry
+  }
+  levels.all_of([&](auto& level) noexcept {
+    for (unsigned index = 0; work != 0 && (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
+      if (drop_cancelled(level.chains_of(index), work)) level.clear_slot(index);
     return work != 0;
   });
   find_start_by();

@@ -273,6 +273,9 @@ struct alignas(cache_line) wheel_level {
   /// Returns false if the level must search again to know which slot is next.
   bool knows_next() const noexcept { return next.index != slot_bitmap::none || next.start_by == never; }
 
+  /// Returns true if the next visit starts a slot that is known. Otherwise it continues one, or searches.
+  bool starts_next() const noexcept { return next.index != slot_bitmap::none && next.start_by < emptying.due; }
+
   void set_next(const candidate& which) noexcept {
     next = which;
     const tick width = tick{1} << shift;  // a lead is not longer

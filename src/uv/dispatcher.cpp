@@ -17,7 +17,7 @@ namespace tickwheel::detail {
 
 namespace {
 
-// How many dead links an iteration drops from an otherwise idle wheel.
+// How many dead links an iteration drops from an otherwise idle wheel, or a pass that found nothing armed.
 constexpr std::size_t sweep_per_turn = 256;
 
 // At most so many visits pass between two clock reads. Moves between slots are short, and many in a row overlap their cache
@@ -299,6 +299,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   // advances to the present, where handlers arm; but not before posted calls that wait for input as timers do, because they are
   // due earlier
   if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.tick_to_reach(stamp), 0);
+  bool in_vain = true;
   bool left = find_next_turn();
   const turn_of first = next_turn_;
   // Until the next clock read. One at first, unless the last ones of the pass before were short: all may be slow.
@@ -320,6 +321,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
     }
     work -= visits;
     if (ran != 0) {
+      in_vain = false;
       handlers_are_short_ = now - began <= (stop - now) / std::int64_t{handler_log::capacity};
       handlers = handlers_are_short_ ? handler_log::capacity : handlers_that_fit(ran, now - began, stop - now);
     }
@@ -327,7 +329,10 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
     left = find_next_turn();
     if (work == 0 || now >= stop) break;
   }
-  if (left) ++carried_;
+  if (left)
+    ++carried_;
+  else if (in_vain)
+    entries.sweep(sweep_per_turn);                        // the slots that come next may be as empty
   next_turn_ = left ? following(first) : turn_of::slots;  // the first kind has more turns, or longer ones
   if (!driver_tells_unread_) {
     take_activity();          // this pass's own activity does not count

@@ -35,10 +35,12 @@
 #include <iosfwd>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 
 namespace tickwheel {
+struct chain;
 
 struct chain_group;
 struct hierarchy;
@@ -184,9 +186,9 @@ class TICKWHEEL_API wheel {
   /// the `on_fire` hook is told of. O(1). Requires: called from a callback or from that hook (checked).
   void stop_pass() noexcept;
 
-  /// If nothing is armed, drops up to `work` cancelled entries that are still linked, or slots that all their entries
-  /// left. Does nothing if an entry is armed, or in a callback. Calling it is optional, because later visits drop the
-  /// entries. Use it when the thread is awake anyway. O(work).
+  /// Drops up to `work` cancelled entries that are still linked, or slots that all their entries left. Does nothing in a
+  /// callback, or if the next visit is to an armed entry. Calling it is optional, because later visits drop the entries.
+  /// Use it when the thread is awake anyway. O(work).
   void sweep(std::size_t work) noexcept;
 
   /// Returns the tick by which `advance` must be called next. It is never later than the earliest deadline. It is often
@@ -338,6 +340,7 @@ class TICKWHEEL_API wheel {
   void set_expiry(tick next) noexcept;
   void note_expiry(tick next) const noexcept;
   void skip_idle_time() noexcept;
+  static bool drop_cancelled(std::span<chain>, std::size_t& work) noexcept;
   void find_start_by() noexcept;
   void cancel_pass() noexcept;
   wheel_entry* detach_one(position& from) noexcept;

@@ -93,6 +93,25 @@ TEST_P(idle_time, is_not_swept_while_a_timer_is_armed) {
   EXPECT_FALSE(timers.empty());
 }
 
+TEST_P(idle_time, drops_links_and_empty_slots_before_the_next_armed_timer) {
+  probes dead{timers, 20};
+  for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 10 + 3 * i);
+  dead.cancel();
+  {
+    probes gone{timers, 20};
+    for (std::size_t i = 0; i < gone.size(); ++i) timers.arm(gone[i], 11 + 3 * i);
+  }
+  timers.arm(timer, 5000);
+  timers.sweep(wheel::npos);
+  EXPECT_TRUE(valid(timers));
+  const std::size_t visits = wheel::npos - 1;
+  std::size_t left = visits;
+  EXPECT_EQ(timers.advance_within(100, left).ran, 0U);
+  EXPECT_LE(visits - left, 1U) << "the armed one may move";
+  EXPECT_EQ(timers.advance(5000).ran, 1U);
+  EXPECT_TRUE(timers.empty());
+}
+
 TEST_P(idle_time, drops_as_many_links_a_sweep_as_allowed) {
   probes dead{timers, 30};
   for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 1 + 3 * i);

@@ -167,6 +167,31 @@ TEST_P(geometries, timer_days_away_wakes_at_most_eight_times) {
   EXPECT_LE(service.time.wakeups(), 8U);
 }
 
+// Its former slots are empty.
+TEST_P(geometries, timer_that_moved_nearer_and_away_again_wakes_at_most_eight_times) {
+  for (int i = 0; i < 350; ++i) p.arm(1h - i * 10s);
+  p.arm(1h);
+  service.advance(1h + service.tick());
+  EXPECT_EQ(p.fired, 1);
+  EXPECT_LE(service.time.wakeups(), 8U);
+}
+
+// Each slot of these is a wakeup, but one that finds nothing drops more.
+TEST_P(geometries, timer_an_hour_away_wakes_rarely_after_a_thousand_that_are_gone) {
+  for (const bool are_destroyed : {true, false}) {
+    reopen({.geometry = GetParam()});
+    p.arm(1h);
+    std::deque<probe> gone;
+    for (int i = 0; i < 1000; ++i) gone.emplace_back(timers).arm(2s + i * 3s);
+    for (probe& each : gone) each.timeout.cancel();
+    if (are_destroyed) gone.clear();
+    service.advance(1h + service.tick());
+    EXPECT_EQ(p.fired, 1);
+    EXPECT_LE(service.time.wakeups(), 8U + 1000U / 256U + 1U);
+    p.fired = 0;
+  }
+}
+
 TEST_P(geometries, timer_that_moves_ahead_wakes_rarely) {
   for (int i = 0; i < 10'000; ++i) {
     p.arm(60s);
