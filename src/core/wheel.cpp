@@ -245,10 +245,9 @@ template <bool may_end>
   return next;
 }
 
-// Visits the backlog. Returns false if the work bound was reached or a callback cancelled the pass.
+// Visits the backlog. Returns false if the work bound ended the visit or a callback cancelled the pass.
 [[gnu::cold]] bool wheel::visit_backlog(pass& running) noexcept {
-  take_from(levels_->left_over, running.work, running);
-  return !running.cancelled && running.work != 0;
+  return take_from(levels_->left_over, running.work, running);
 }
 
 // Sets `expiry_` to `next`. The levels know of no earlier visit, but may not have examined every slot.

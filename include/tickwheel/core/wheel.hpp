@@ -51,7 +51,7 @@ inline constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max()
 /// The result of `wheel::advance`.
 struct advance_result {
   std::size_t ran;  ///< number of callbacks that ran
-  bool done;        ///< true: nothing due is left; false: the work bound was reached, call again
+  bool done;        ///< true: nothing due is left; false: the work bound left visits over, call again
 };
 
 /// Totals of entries armed, cancelled and fired. The number of armed entries is the difference.

@@ -106,6 +106,29 @@ TEST_F(backlog, runs_each_timer_once_and_does_not_delay_a_slot) {
   }
 }
 
+TEST_F(backlog, whose_last_timer_uses_up_the_bound_is_done) {
+  for (const std::size_t calls : {1U, 2U}) {  // the backlog goes before the slots in every other call
+    checked_wheel fresh;
+    probes crowd{fresh, (calls + 1) * work};
+    probe after{fresh};
+    crowd.arm(due);
+    fresh.arm(after, due + 9);
+    for (std::size_t i = 0; i < calls; ++i) EXPECT_EQ(fresh.advance(due, work), cut_after(work));
+    EXPECT_EQ(fresh.advance(due, work), ran(work));
+    EXPECT_EQ(fresh.next_expiry(), due + 9);
+  }
+}
+
+TEST_F(backlog, whose_last_timer_uses_up_the_bound_leaves_due_slot) {
+  probes crowd{timers, 2 * work};
+  crowd.arm(due);
+  EXPECT_EQ(timers.advance(due, work), cut_after(work));
+  timers.arm(next, due + 1);
+  EXPECT_EQ(timers.advance(due + 1, work), cut_after(work));
+  EXPECT_LE(timers.next_expiry(), due + 1);
+  EXPECT_EQ(timers.advance(due + 1, work), ran(1));
+}
+
 TEST_F(backlog, does_not_delay_two_timers_of_a_slot) {
   arm_and_cut_crowd();
   timers.arm(next, due + 1);
