@@ -78,7 +78,7 @@ class TICKWHEEL_API wheel {
   /// Called for each entry just before its callback; see `on_fire`.
   using fire_hook = void (*)(void* context, wheel_entry&, tick deadline) noexcept;
 
-  /// Called for each armed entry that is about to move from its slot to a finer one; see `on_move`.
+  /// Returns the deadline of an armed entry that may move from its slot to a finer one; see `on_move`.
   using move_hook = tick (*)(void* context, wheel_entry&) noexcept;
 
   /// Creates a wheel whose time starts at `now`. Allocates all slots; O(levels * slots). Requires: `geometry.valid()`,
@@ -191,9 +191,11 @@ class TICKWHEEL_API wheel {
   /// Use it when the thread is awake anyway. O(work).
   void sweep(std::size_t work) noexcept;
 
-  /// Returns the tick by which `advance` must be called next. It is never later than the earliest deadline. It is often
-  /// earlier, when a coarse slot must be emptied. Returns `never` if nothing is armed, and a tick at or before `now()`
-  /// if work is left over. O(1) up to 64 slots per level, otherwise O(occupied slots of the level).
+  /// Returns the tick by which `advance` must be called next, or `never` if nothing is armed. It is never later than the
+  /// earliest deadline of the entries that are no immediates. It is often earlier, when a coarse slot must be emptied. A
+  /// tick at or before `now()` means that work is left over, or that immediates wait. One that was cancelled or destroyed
+  /// counts until the next `collect_immediates` and `run_immediates`. O(1) up to 64 slots per level, otherwise
+  /// O(occupied slots of the level).
   tick next_expiry() const noexcept { return has_immediates_ && armed() != 0 ? left_over_since() : next_in_slots(); }
 
   /// Same as `next_expiry`, but ignores immediates.
@@ -250,9 +252,10 @@ class TICKWHEEL_API wheel {
     fire_context_ = context;
   }
 
-  /// Sets a hook that returns the deadline of each armed entry that is about to move to a finer slot. Null removes it.
-  /// The returned deadline may be later than the armed one; an earlier one is ignored. So entries that their owner has
-  /// postponed without calling `arm` do not crowd the slot of their old deadline. The hook must not touch the wheel.
+  /// Sets a hook that returns the deadline of an armed entry. Null removes it. It is called before an entry moves to a
+  /// finer slot, and also for entries that then stay where they are. The returned deadline may be later than the armed
+  /// one; an earlier one is ignored. So entries that their owner has postponed without calling `arm` do not crowd the
+  /// slot of their old deadline. The hook must have no side effects, and must not touch the wheel.
   void on_move(move_hook hook, void* context) noexcept {
     move_hook_ = hook;
     move_context_ = context;
