@@ -22,9 +22,9 @@
 //   }
 //
 // A limit is a duration, a time point, or a `tickwheel::deadline`. At its end the operation results in UV_ETIMEDOUT. Bytes that the
-// peer had sent by then are read first, also after our own loop was blocked. A duration counts from `timer_service::now()`, on
-// responsive time: it leaves out the time for which our loop was blocked. A time point is on the plain clock, because the caller's
-// budget passes also while the loop is blocked.
+// peer had sent by then are read first, also after our own loop was blocked. A duration counts from the time at which the operation
+// begins to wait, on responsive time: it leaves out the time for which our loop was blocked. A time point is on the plain clock,
+// because the caller's budget passes also while the loop is blocked.
 //
 // Writing to a peer that is gone raises SIGPIPE, as with libuv: ignore that signal.
 #pragma once
@@ -169,8 +169,9 @@ class [[nodiscard]] tcp_awaitable : private detail::tcp_wait {
 /// passed, takes no bytes, and the socket stays open. A connect or write that is given up, or whose limit has passed, closes the
 /// socket. Libuv ends such a request only with the socket, and nobody knows which bytes were sent.
 ///
-/// A limit moves no timer for each operation. A socket keeps up to two armed timers, one for each direction, up to the time of a limit
-/// that was set. They do not keep the loop alive: operations do.
+/// A limit moves no timer for each operation. A duration reads the clock when its operation begins to wait, as
+/// `timer_service::update_now` does. A time point reads no clock. A socket keeps up to two armed timers, one for each direction, up to
+/// the time of a limit that was set. They do not keep the loop alive: operations do.
 ///
 /// *Thread safety:* the loop thread only. *Complexity:* O(1). `open` allocates a block of less than a kilobyte, which is freed when
 /// libuv has closed the handle. Nothing else allocates. *Errors:* UV_ codes. *Lifetime:* moves, also while a coroutine waits. May be

@@ -22,13 +22,13 @@ class tcp_limit {
   /// No limit.
   constexpr tcp_limit() noexcept = default;
 
-  /// A limit of `length`, any std::chrono duration, from the time at which the operation is awaited.
+  /// A limit of `length`, any std::chrono duration, from the time at which the operation begins to wait. It reads the clock then.
   template <class Rep, class Period>
   // NOLINTNEXTLINE(google-explicit-constructor): callers pass a duration
   constexpr tcp_limit(std::chrono::duration<Rep, Period> length) noexcept
       : end_{detail::to_nanoseconds(length)}, is_length_{true} {}
 
-  /// A limit that ends at `until`. `time_point::max()` is no limit.
+  /// A limit that ends at `until`. `time_point::max()` is no limit. Reads no clock.
   // NOLINTNEXTLINE(google-explicit-constructor): callers pass a time point
   constexpr tcp_limit(clock::time_point until) noexcept : end_{until.time_since_epoch()} {}
 

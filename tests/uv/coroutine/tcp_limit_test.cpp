@@ -18,6 +18,37 @@ TEST_F(tcp_limit, ends_read_on_time_and_not_early) {
   EXPECT_EQ(got, UV_ETIMEDOUT);
 }
 
+// The iteration has read its time stamp before, for an operation of another coroutine.
+TEST_F(tcp_limit, counts_from_await_after_work_of_same_iteration) {
+  connect();
+  (void)timers.now();
+  service.time.block(9ms);
+  const routine r = read_into(got, ours, buffer, 10ms);
+  const routine a = accept_into(result, listener, theirs, 10ms);
+  service.advance(10ms - 1ns);
+  EXPECT_EQ(got, unset);
+  EXPECT_EQ(result, unset);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(got, UV_ETIMEDOUT);
+  EXPECT_EQ(result, UV_ETIMEDOUT);
+}
+
+TEST_F(tcp_limit, of_second_read_counts_from_its_own_await) {
+  connect();
+  const auto read_twice = [&]() -> routine {
+    got = co_await ours.read(buffer, 1s);
+    service.time.block(9ms);
+    got = co_await ours.read(buffer, 10ms);
+  };
+  peer_sends("x");
+  const routine r = read_twice();
+  turn_until([&] { return got == 1; });
+  service.advance(10ms - 1ns);
+  EXPECT_EQ(got, 1);
+  service.advance(1ns + service.tick());
+  EXPECT_EQ(got, UV_ETIMEDOUT);
+}
+
 TEST_F(tcp_limit, of_read_leaves_socket_open_and_bytes_to_the_next) {
   connect();
   const auto read_twice = [&]() -> routine {

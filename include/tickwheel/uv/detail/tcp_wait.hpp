@@ -43,7 +43,8 @@ class tcp_wait {
 /// One direction of a socket: at most one coroutine waits for it.
 ///
 /// A limit costs little, because the timer is not moved for each operation. It stays armed when an operation ends in time. When it
-/// expires, it is armed again for the operation that then waits. It does not keep the loop alive: the socket does.
+/// expires, it is armed again for the operation that then waits. It does not keep the loop alive: the socket does. A limit that is a
+/// duration reads the clock.
 ///
 /// *Thread safety:* the loop thread. *Complexity:* O(1), no allocation. *Lifetime:* as `timer`. A coroutine that is resumed may
 /// destroy anything except the side that resumes it.
@@ -92,8 +93,10 @@ class tcp_side : private timer {
   int start(const tcp_limit& limit) noexcept {
     if (!service().is_open()) return refuse_when_closed();
     is_responsive_ = limit.is_length();
+    // The stamp of the iteration may be older than this call, and a limit that counts from it would end early.
+    const clock::time_point now = is_responsive_ ? service().update_now() : clock::time_point{};
     end_ = is_responsive_ ? add_saturating(service().responsive_now(), limit.length()) : limit.until();
-    const clock::time_point due = is_responsive_ ? add_saturating(service().now(), limit.length()) : end_;
+    const clock::time_point due = is_responsive_ ? add_saturating(now, limit.length()) : end_;
     if (armed() && due_ <= due) return 0;
     due_ = due;
     return arm_verdict_at(due);
