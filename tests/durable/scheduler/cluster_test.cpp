@@ -316,6 +316,43 @@ TEST_F(cluster, drained_node_hands_its_partitions_over) {
 }
 
 // A thread of the store may be reading the call.
+// The store would let it, as long as it has not carried the release out.
+TEST_F(cluster, node_starts_nothing_of_partitions_that_it_gives_up) {
+  a.open();
+  advance(1s);
+  world.database->carry_out_after(store_verb::release, 5s);
+  std::vector<durable::partition_number> given_up;
+  std::vector<std::string> begun;
+  world.database->on_call([&](store_verb v, const durable::store_call& c) {
+    if (v == store_verb::release) given_up = static_cast<const durable::release_call&>(c).partitions;
+    if (v != store_verb::begin) return;
+    for (const auto& item : static_cast<const durable::begin_call&>(c).items) begun.push_back(std::string{item.id});
+  });
+  b.open();
+  a.scheduler.pause();
+  while (given_up.empty()) advance(10ms);
+  for (int i = 0; i != 40; ++i) a.schedule(std::to_string(i), 0s);
+  a.scheduler.resume();
+  advance(1s);
+  ASSERT_EQ(given_up.size(), 2U);
+  EXPECT_GT(begun.size(), 5U);
+  for (const std::string& id : begun)
+    EXPECT_EQ(std::count(given_up.begin(), given_up.end(), world.database->partition_of(id)), 0) << id;
+  advance(20s);
+  EXPECT_EQ(a.started.size() + b.started.size(), 40U);
+}
+
+TEST_F(cluster, recovers_only_with_each_tenth_poll_while_no_node_goes) {
+  a.open();
+  b.open();
+  advance(10s);
+  const auto before = world.database->calls(store_verb::recover);
+  advance(100s);
+  const auto calls = world.database->calls(store_verb::recover) - before;
+  EXPECT_GE(calls, 2U * 39U);
+  EXPECT_LE(calls, 2U * 40U);
+}
+
 TEST_F(cluster, rejoin_leaves_an_open_release_as_it_was) {
   a.open();
   const durable::release_call* sent = nullptr;

@@ -77,6 +77,21 @@ TEST_F(max_loaded, older_task_takes_the_place_of_one_that_is_due) {
   EXPECT_EQ(small.started[1], "oldest");
 }
 
+TEST_F(max_loaded, older_task_takes_the_place_of_one_that_waits_rather_than_of_one_that_is_due) {
+  manual_node small{world, {.name = "small", .max_running = 1, .max_loaded = 3}};
+  std::optional<execution> first;
+  small.on_start = [&](execution run) { first ? run.done() : void(first = std::move(run)); };
+  small.open();
+  small.schedule("first", 0s);
+  for (const char* id : {"due", "due as well"}) small.schedule(id, 0s);
+  small.schedule("waits", 1500ms);
+  small.schedule("oldest", -1h);
+  world.database->answer_after(store_verb::load, 1s);
+  first->done();
+  small.advance(10ms);
+  EXPECT_EQ(small.started, (strings{"first", "oldest", "due", "due as well"})) << "those that were due had stayed";
+}
+
 // As many come as are done: those that were left out must not wait for the last of them, also while a look takes long.
 TEST_F(max_loaded, new_tasks_do_not_overtake_those_that_were_left_out) {
   constexpr std::size_t backlog = 40;
@@ -176,6 +191,18 @@ TEST_F(looks_in_vain, take_a_tenth_of_the_time_while_memory_is_full_of_waiting_t
     EXPECT_GE(looks, 20s / std::max<nanoseconds>(250ms, 10 * takes + 250ms)) << takes.count();
     EXPECT_LE(looks, 2 * 20s / std::max<nanoseconds>(250ms, 10 * takes) + 2) << takes.count();
   }
+}
+
+// However long they take, and although more than half of the places are taken: nothing was left out.
+TEST_F(max_loaded, polls_look_while_memory_is_not_full) {
+  manual_node busy{world, {.name = "busy", .window = 1min, .max_loaded = 30}};
+  busy.open();
+  for (std::size_t i = 0; i != 20; ++i) busy.schedule(number(i), 50s);
+  world.database->answer_after(store_verb::load, 200ms);
+  busy.advance(2s);
+  const std::size_t before = world.database->calls(store_verb::load);
+  busy.advance(20s);
+  EXPECT_GE(world.database->calls(store_verb::load) - before, 80U);
 }
 
 TEST_F(looks_in_vain, are_few_while_a_task_is_in_doubt) {
