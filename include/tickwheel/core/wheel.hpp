@@ -40,8 +40,8 @@
 #include <type_traits>
 
 namespace tickwheel {
-struct chain;
 
+struct chain;
 struct chain_group;
 struct hierarchy;
 
