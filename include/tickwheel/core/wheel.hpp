@@ -188,7 +188,7 @@ class TICKWHEEL_API wheel {
 
   /// Drops up to `work` cancelled entries that are still linked, or slots that all their entries left. Does nothing in a
   /// callback, or if the next visit is to an armed entry. Calling it is optional, because later visits drop the entries.
-  /// Use it when the thread is awake anyway. O(work).
+  /// Use it when the thread is awake anyway. O(work), and once as much as `next_expiry`.
   void sweep(std::size_t work) noexcept;
 
   /// Returns the tick by which `advance` must be called next, or `never` if nothing is armed. It is never later than the

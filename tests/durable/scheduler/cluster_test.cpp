@@ -315,7 +315,6 @@ TEST_F(cluster, drained_node_hands_its_partitions_over) {
   EXPECT_EQ(b.started.back(), "later");
 }
 
-// A thread of the store may be reading the call.
 // The store would let it, as long as it has not carried the release out.
 TEST_F(cluster, node_starts_nothing_of_partitions_that_it_gives_up) {
   a.open();
@@ -353,6 +352,7 @@ TEST_F(cluster, recovers_only_with_each_tenth_poll_while_no_node_goes) {
   EXPECT_LE(calls, 2U * 40U);
 }
 
+// A thread of the store may be reading the call.
 TEST_F(cluster, rejoin_leaves_an_open_release_as_it_was) {
   a.open();
   const durable::release_call* sent = nullptr;

@@ -77,7 +77,7 @@ TEST_F(max_loaded, older_task_takes_the_place_of_one_that_is_due) {
   EXPECT_EQ(small.started[1], "oldest");
 }
 
-TEST_F(max_loaded, older_task_takes_the_place_of_one_that_waits_rather_than_of_one_that_is_due) {
+TEST_F(max_loaded, older_task_takes_the_place_of_a_waiting_one_first) {
   manual_node small{world, {.name = "small", .max_running = 1, .max_loaded = 3}};
   std::optional<execution> first;
   small.on_start = [&](execution run) { first ? run.done() : void(first = std::move(run)); };
@@ -163,6 +163,18 @@ TEST_F(max_loaded, one_slow_look_pauses_looks_for_a_limited_time) {
   EXPECT_EQ(small.started, strings{"soon"});
 }
 
+// Nothing was left out. A look takes long, and more than half of the places are taken.
+TEST_F(max_loaded, polls_look_while_memory_is_not_full) {
+  manual_node busy{world, {.name = "busy", .window = 1min, .max_loaded = 30}};
+  busy.open();
+  for (std::size_t i = 0; i != 20; ++i) busy.schedule(number(i), 50s);
+  world.database->answer_after(store_verb::load, 200ms);
+  busy.advance(2s);
+  const std::size_t before = world.database->calls(store_verb::load);
+  busy.advance(20s);
+  EXPECT_GE(world.database->calls(store_verb::load) - before, 80U);
+}
+
 // How often a scheduler looks that can start nothing of what it reads.
 class looks_in_vain : public max_loaded {};
 
@@ -191,18 +203,6 @@ TEST_F(looks_in_vain, take_a_tenth_of_the_time_while_memory_is_full_of_waiting_t
     EXPECT_GE(looks, 20s / std::max<nanoseconds>(250ms, 10 * takes + 250ms)) << takes.count();
     EXPECT_LE(looks, 2 * 20s / std::max<nanoseconds>(250ms, 10 * takes) + 2) << takes.count();
   }
-}
-
-// However long they take, and although more than half of the places are taken: nothing was left out.
-TEST_F(max_loaded, polls_look_while_memory_is_not_full) {
-  manual_node busy{world, {.name = "busy", .window = 1min, .max_loaded = 30}};
-  busy.open();
-  for (std::size_t i = 0; i != 20; ++i) busy.schedule(number(i), 50s);
-  world.database->answer_after(store_verb::load, 200ms);
-  busy.advance(2s);
-  const std::size_t before = world.database->calls(store_verb::load);
-  busy.advance(20s);
-  EXPECT_GE(world.database->calls(store_verb::load) - before, 80U);
 }
 
 TEST_F(looks_in_vain, are_few_while_a_task_is_in_doubt) {
@@ -265,7 +265,7 @@ TEST_F(max_loaded, task_that_was_left_out_is_read_by_the_look_after_a_failed_one
   EXPECT_EQ(small.started, (strings{"first", "second", "third"}));
 }
 
-// Its places are those of the half that fragile tasks have: it takes no other's.
+// A task that has lost two nodes is fragile: only one of them runs at a time.
 TEST_F(max_loaded, fragile_tasks_that_wait_take_no_place_of_others) {
   for (const std::size_t most : {2U, 3U, 4U, 8U}) {
     manual_world another;
