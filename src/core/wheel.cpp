@@ -543,7 +543,7 @@ void wheel::find_start_by() noexcept {
     if (!levels.left_over.empty()) return;
     if (expiry_is_bound_) refine_expiry();
     const std::span<chain> next = levels.next_slot();
-    if (next.empty() || !drop_cancelled(next, work)) return;  // the next visit is to an armed entry
+    if (next.empty() || !drop_cancelled(next, work)) return;  // the next visit has an armed entry, or continues a slot
   }
   levels.all_of([&](auto& level) noexcept {
     for (unsigned index = 0; work != 0 && (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)

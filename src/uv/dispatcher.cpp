@@ -331,7 +331,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   }
   if (left) ++carried_;
   // The slots that come next may be as empty.
-  if (!left && in_vain) entries.sweep(sweep_per_turn);
+  if (!left && in_vain && !verdict_.waits()) entries.sweep(sweep_per_turn);
   next_turn_ = left ? following(first) : turn_of::slots;  // the first kind has more turns, or longer ones
   if (!driver_tells_unread_) {
     take_activity();          // this pass's own activity does not count
