@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 using namespace timer_server;
 using kind = callback_outcome::kind;
 using peer = scripted_callee::peer;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 namespace {
@@ -449,7 +450,8 @@ TEST_F(callback_caller_test, idle_connection_gives_way_to_another_host) {
 TEST_F(callback_caller_test, waiting_has_a_limit_and_a_timeout) {
   options.connections_per_host = 1;
   options.max_waiting = 2;
-  options.attempt_timeout = options.total_timeout = 50ms;
+  options.wait_timeout = 50ms;
+  options.attempt_timeout = options.total_timeout = 500ms;  // the calls that wait end before they could have this place
   serve([](peer&) {});
   for (int i = 0; i < 4; ++i) call();
   EXPECT_THAT(outcome_of_last().error, HasSubstr("too many calls wait"));
@@ -457,6 +459,18 @@ TEST_F(callback_caller_test, waiting_has_a_limit_and_a_timeout) {
   for (const std::size_t i : {1U, 2U, 3U}) EXPECT_EQ(answers[i]->what, kind::not_called);
   EXPECT_EQ(stats().not_called, 3U);
   EXPECT_EQ(stats().timed_out, 3U);
+}
+
+TEST_F(callback_caller_test, total_timeout_includes_waiting) {
+  options.connections_per_host = 1;
+  options.attempt_timeout = options.total_timeout = 50ms;
+  serve([](peer&) {});
+  for (int i = 0; i < 2; ++i) call();
+  outcome_of_last();
+  EXPECT_EQ(answers[0]->what, kind::failed);
+  // If the second call began in a later tick, it has the place of the first for the rest of its own time.
+  EXPECT_THAT(answers[1]->what, AnyOf(kind::not_called, kind::failed));
+  EXPECT_EQ(stats().timed_out, 2U);
 }
 
 TEST_F(callback_caller_test, call_behind_a_slow_callee_is_put_off) {
