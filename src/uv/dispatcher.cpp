@@ -18,7 +18,7 @@ namespace tickwheel::detail {
 namespace {
 
 // How many dead links an iteration drops from an otherwise idle wheel, or a pass that found nothing armed.
-constexpr std::size_t sweep_per_turn = 256;
+constexpr std::size_t sweep_per_turn = 512;
 
 // At most so many visits pass between two clock reads. Moves between slots are short, and many in a row overlap their cache
 // misses.
