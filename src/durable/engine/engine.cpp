@@ -265,6 +265,7 @@ void engine::on_poll() noexcept {
   if (fork_.is_in_child()) return;
   poll_.set(options_.poll);
   wake();
+  window_.follow(clock_);
   if (!members_.is_joined()) return;
   const bool is_tenth = ++polls_ % polls_per_round == 0;
   if (is_tenth && !reader_.is_in_round()) reader_.begin_round(polls_per_round);

@@ -103,7 +103,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   // for the desk
   void on_pending(pending_row&&) noexcept override;
   void on_cancelled(std::string_view id) noexcept override { window_.forget(id); }
-  void on_revived() noexcept override { reader_.look(false); }
+  void on_revived() noexcept override { reader_.look_again(); }
   void on_start_ended(start& s) noexcept override { starter_.end(s); }
   // for the store
   void on_scheduled(partition_number) noexcept override;

@@ -80,6 +80,7 @@ void starter::flight::answer_arrived(store_call& call) noexcept {
   auto& self = static_cast<flight&>(static_cast<begin_call&>(call));
   if (self.tasks.empty()) {  // the session was lost, or the scheduler closes
     self.is_busy = false;
+    self.of.client_.wake();
     return;
   }
   self.of.client_.on_answer(self);

@@ -133,6 +133,14 @@ void task_window::put_back(loaded_task& task) noexcept { become_due(task); }
 
 void task_window::wait_again(loaded_task& task, const store_clock& time) noexcept { (void)wait(task, time); }
 
+void task_window::follow(const store_clock& time) noexcept {
+  while (!waiting_.empty() && time.reaches(waiting_.begin()->row.at) <= timers_.now()) {
+    loaded_task& first = *waiting_.begin();
+    first.wake_.cancel();
+    become_due(first);
+  }
+}
+
 void task_window::started(loaded_task& task) noexcept {
   ++departures_;
   erase(task);

@@ -94,12 +94,17 @@ class task_window {
   /// A task has left, although it may be pending still. The next look reads it again.
   void drop(loaded_task& task) noexcept;
 
+  /// Tasks that wait are due if the estimate of the store's clock has been set forward. O(log n) for each.
+  void follow(const store_clock&) noexcept;
+
   /// A look begins. Returns the time from which on it must read tasks again that were left out; none: none was.
   std::optional<clock::time_point> begin_look() noexcept;
   /// The look has ended, or has failed.
   void end_look() noexcept { read_from_.reset(); }
   /// Returns true if tasks were left out since the last look began. Those that were dropped do not count.
   bool is_short() const noexcept { return left_out_.has_value(); }
+  /// Returns true if tasks were dropped since the last look began.
+  bool has_dropped() const noexcept { return dropped_.has_value(); }
   /// Returns true if half of the places are free that fragile tasks do not take.
   bool is_half_gone() const noexcept {
     const std::size_t fragile = due_[true].size();

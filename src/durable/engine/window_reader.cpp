@@ -33,7 +33,7 @@ window_reader::window_reader(timer_service& timers, const scheduler_options& opt
 
 void window_reader::close() noexcept {
   tasks_ = nullptr;
-  starts_over_ = is_whole_ = false;
+  starts_over_ = goes_again_ = is_whole_ = has_failed_ = false;
   waiting_.clear();
   read_to_.clear();
   round_.clear();
@@ -54,6 +54,7 @@ void window_reader::look(bool from_the_beginning) {
     return;
   }
   is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
+  goes_again_ = has_failed_ = false;
   if (is_whole_) {
     read_to_.clear();
     next_try_ = {};
@@ -66,6 +67,11 @@ void window_reader::look(bool from_the_beginning) {
   load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
   took_ = {};
   load();
+}
+
+void window_reader::look_again() {
+  goes_again_ = load_.is_busy;
+  if (!goes_again_) look(false);
 }
 
 // Those from the beginning come last, so that a failure of theirs holds up no others. After one, another partition is their first, and
@@ -111,7 +117,8 @@ void window_reader::look_if_half_is_gone() {
 
 bool window_reader::is_paused() const noexcept {
   if (!window_.is_short() || window_.is_half_gone()) return false;
-  return !window_.has_waiting() || present(timers_) < next_if_full_;
+  const bool may_find_earlier = window_.has_waiting() || window_.has_dropped() || has_failed_;
+  return !may_find_earlier || present(timers_) < next_if_full_;
 }
 
 void window_reader::load() {
@@ -154,6 +161,7 @@ void window_reader::flight::answer_arrived(store_call& call) noexcept {
     reader.client_.on_answer(self);
     if (self.status == store_status::ok) return reader.client_.on_arrived(self);
     reader.window_.end_look();
+    reader.has_failed_ = true;
   }
   self.is_busy = false;
 }
@@ -200,6 +208,7 @@ void window_reader::end_load() {
   window_.end_look();
   const auto now = present(timers_);
   next_if_full_ = now + std::min<std::chrono::nanoseconds>(now - began_at_, longest_look) * limits.pause_if_full;
+  if (goes_again_) look(false);
 }
 
 }  // namespace tickwheel::durable::detail

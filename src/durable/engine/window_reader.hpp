@@ -56,6 +56,8 @@ class window_reader {
 
   /// Begins a look, unless one is under way. A look from the beginning then follows.
   void look(bool from_the_beginning);
+  /// Begins a look, after the one that is under way, which may have passed over a new task.
+  void look_again();
   /// The next looks, at most so many if the store is quick, read all partitions from the beginning.
   void begin_round(std::size_t looks);
   /// Returns true until they have.
@@ -63,9 +65,9 @@ class window_reader {
   /// Reads tasks that were left out for want of room, if half of the window has gone. If no task has started or was cancelled since the
   /// last time, it does so a few times more, and then leaves it to the polls.
   void look_if_half_is_gone();
-  /// Returns true if the window is full, and no look shall read it again. No look finds a task that is earlier than those that are due.
-  /// If some tasks wait, a look may find an earlier one, but reads all that is in the window: the next one waits for a multiple of the
-  /// time that it takes.
+  /// Returns true if the window is full, and no look shall read it again. No look finds a task that is earlier than those that are due,
+  /// except if some were dropped, or the last look has failed. Then, or if some tasks wait, a look may find an earlier one, but reads
+  /// all that is in the window: the next one waits for a multiple of the time that it takes.
   bool is_paused() const noexcept;
 
  private:
@@ -117,6 +119,8 @@ class window_reader {
   std::uint64_t departures_ = 0;                 // from the window, when half of it had gone the last time
   unsigned looks_in_vain_ = 0;                   // since then
   bool starts_over_ = false;                     // a look from the beginning follows
+  bool goes_again_ = false;                      // a look follows
+  bool has_failed_ = false;                      // the last look
 };
 
 }  // namespace tickwheel::durable::detail

@@ -503,6 +503,24 @@ TEST_F(cluster, buried_node_joins_again_also_after_an_error) {
   EXPECT_EQ(a.started, strings{"t"});
 }
 
+// The node has joined again meanwhile. The next poll is far away.
+TEST_F(cluster, answer_to_a_begin_of_a_lost_session_lets_due_tasks_begin) {
+  manual_node slow{world, {.name = "slow", .lease = 20s, .poll = 10s, .window = 21s, .seed = 3}};
+  slow.open(1s);
+  world.database->answer_after(store_verb::begin, 6333ms);
+  slow.schedule("first", 0s);
+  slow.advance(2ms);
+  ASSERT_TRUE(world.database->bury(world.database->session_of("slow")));
+  world.database->answer_after(store_verb::begin, 0ms);
+  slow.advance(5100ms);
+  ASSERT_NE(world.database->session_of("slow"), 0U);
+  slow.schedule("second", 50ms);
+  ASSERT_EQ(world.database->open_calls(store_verb::begin), 1U);
+  while (world.database->open_calls(store_verb::begin) != 0) slow.advance(1ms);
+  slow.advance(5ms);
+  EXPECT_EQ(std::count(slow.started.begin(), slow.started.end(), "second"), 1);
+}
+
 TEST_F(cluster, lost_answer_of_begin_is_given_back) {
   a.open();
   a.schedule("t", 1s);

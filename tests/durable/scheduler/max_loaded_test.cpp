@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <random>
+#include <utility>
 
 using namespace tickwheel_test;
 using durable::execution;
@@ -379,6 +381,102 @@ TEST_F(max_loaded, tasks_of_one_time_follow_a_clock_that_was_set_forward) {
     small.advance(1s);
     EXPECT_EQ(small.started.size(), most + 1) << most;
   }
+}
+
+// A look ends before it has read the task in memory, because it leaves out a page of others of the same time.
+TEST_F(max_loaded, task_behind_a_page_of_its_time_follows_a_clock_that_was_set_forward) {
+  manual_node small{world, {.name = "small", .window = 10min, .max_loaded = 1}};
+  small.open(5s);
+  const auto name_in_first = [&](std::string name) {
+    while (world.database->partition_of(name) != 0) name += '+';
+    return name;
+  };
+  const auto due = world.database->now() + 9min;
+  small.schedule({name_in_first("loaded"), due, "", {}});
+  for (std::size_t i = 0; i != 500; ++i) small.schedule({name_in_first("first by id" + number(i)), due, "", {}});
+  world.database->shift_clock(10min);
+  small.advance(1s);
+  EXPECT_FALSE(small.started.empty());
+}
+
+// All places are taken by due tasks, of which one at a time runs for 20 ms.
+class full_of_due : public max_loaded {
+ protected:
+  static constexpr std::size_t most = 64;
+
+  // Takes 20 ms.
+  void work() {
+    for (int i = 0; i != 4; ++i) {
+      small.advance(4ms);
+      brings_more ? (void)small.schedule(owned_by("small", number(next++)), 0s) : small.advance(1ms);
+    }
+    if (run) run->done();
+    run.reset();
+  }
+  // Returns how long it takes until `id` starts.
+  nanoseconds wait_for(const std::string& id) {
+    const auto begin = world.database->now();
+    while (std::find(small.started.begin(), small.started.end(), id) == small.started.end()) {
+      if (world.database->now() - begin > 10s) break;
+      work();
+    }
+    return world.database->now() - begin;
+  }
+  std::string owned_by(const char* node, std::string name) const {
+    while (world.database->owner_of(world.database->partition_of(name)) != world.database->session_of(node))
+      name += '+';
+    return name;
+  }
+  void fill() {
+    while (next != 2 * most) small.schedule(owned_by("small", number(next++)), 0s);
+  }
+  void SetUp() override {
+    small.on_start = [this](execution started) { run.emplace(std::move(started)); };
+  }
+  void TearDown() override { run.reset(); }
+
+  std::size_t next = 0;
+  bool brings_more = false;
+  std::optional<execution> run;
+  manual_node small{world, {.name = "small", .lease = 1s, .max_running = 1, .max_loaded = most}};
+};
+
+TEST_F(full_of_due, task_that_is_replaced_while_it_is_begun_waits_for_a_poll) {
+  small.open(1s);
+  small.scheduler.pause();
+  small.schedule("replaced", -1h);
+  fill();
+  world.database->carry_out_after(store_verb::begin, 5ms);
+  small.scheduler.resume();
+  small.advance(1ms);
+  ASSERT_EQ(world.database->open_calls(store_verb::begin), 1U);
+  small.schedule("replaced", -1h, on_conflict::replace);
+  EXPECT_LE(wait_for("replaced"), 500ms);
+}
+
+// Another node dies, whose task is the oldest. The look for it fails, and then memory is short of room again.
+TEST_F(full_of_due, task_that_a_failed_look_left_out_waits_for_a_poll) {
+  manual_node other{world, {.name = "other", .lease = 1s, .seed = 4}};
+  small.open();
+  other.open(3s);
+  small.scheduler.pause();
+  other.scheduler.pause();
+  const std::string oldest = owned_by("other", "oldest");
+  other.schedule(oldest, -1h);
+  fill();
+  bool has_failed = false;
+  world.database->on_call([&](store_verb verb, const durable::store_call& call) {
+    if (verb != store_verb::load || has_failed) return;
+    for (const durable::load_range& range : static_cast<const durable::load_call&>(call).ranges)
+      has_failed = has_failed || range.partition == world.database->partition_of(oldest);
+    if (has_failed) world.database->fail_next(store_verb::load, durable::memory_fault::unavailable, 1);
+  });
+  world.database->crash("other", true);
+  other.scheduler.close();
+  small.scheduler.resume();
+  brings_more = true;
+  while (!has_failed) work();
+  EXPECT_LE(wait_for(oldest), 500ms);
 }
 
 // Tasks come, are moved and cancelled on two nodes, all of them two polls ahead. Each is started on time.

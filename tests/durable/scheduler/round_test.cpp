@@ -1,6 +1,8 @@
 // A round looks into all partitions from the beginning, in steps, and recovers.
 #include "../support/manual_node.hpp"
 
+#include <utility>
+
 using namespace tickwheel_test;
 using durable::load_call;
 using durable::memory_fault;
@@ -130,6 +132,21 @@ TEST_F(rounds, are_not_waited_for_by_a_task_that_is_replaced_while_it_is_begun) 
   EXPECT_EQ(a.schedule("t", -1h, on_conflict::replace), durable::schedule_result::replaced);
   a.advance(400ms);
   EXPECT_EQ(a.started, strings{"t"});
+}
+
+// The look under way has passed over it.
+TEST_F(rounds, are_not_waited_for_by_a_task_that_is_revived_during_a_look) {
+  bool is_buried = false;
+  a.on_start = [&](durable::execution run) { std::exchange(is_buried, true) ? run.done() : run.bury("why"); };
+  a.open();
+  a.schedule("t", 0s);
+  a.advance(10ms);
+  ASSERT_TRUE(is_buried);
+  world.database->answer_after(store_verb::load, 20ms);
+  while (world.database->open_calls(store_verb::load) == 0) a.advance(1ms);
+  EXPECT_EQ(a.revive("t"), durable::revive_result::revived);
+  a.advance(50ms);
+  EXPECT_EQ(a.started, (strings{"t", "t"}));
 }
 
 // A slow server, and a long way to the next round.
