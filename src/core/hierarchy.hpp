@@ -60,14 +60,6 @@ struct alignas(cache_line) hierarchy {
     return next_coarse->starts_next() ? next_coarse->chains_of(next_coarse->next.index) : std::span<chain>{};
   }
 
-  /// Requires: all entries have left the slot that is visited next.
-  void clear_next_slot() noexcept {
-    if (finest.start_by < next_coarse->start_by)
-      finest.clear_slot(finest.index_of(finest.start_by));
-    else
-      next_coarse->clear_slot(next_coarse->next.index);
-  }
-
   /// Returns false if a level must examine more slots to know which one is next. O(levels).
   bool know_next() const noexcept {
     return std::all_of(&coarse[0], &coarse[0] + count, [](const wheel_level& level) { return level.knows_next(); });

@@ -539,17 +539,18 @@ void wheel::find_start_by() noexcept {
       return work != 0;
     });
     has_immediates_ = !levels.immediate_entries.empty();
-    find_start_by();
-  } else if (!levels.left_over.empty()) {
-    return;
-  }
-  while (work != 0) {  // in the order of visits
+  } else {
+    if (!levels.left_over.empty()) return;
     if (expiry_is_bound_) refine_expiry();
     const std::span<chain> next = levels.next_slot();
     if (next.empty() || !drop_cancelled(next, work)) return;  // the next visit has an armed entry, or continues a slot
-    levels.clear_next_slot();
-    find_start_by();
   }
+  levels.all_of([&](auto& level) noexcept {
+    for (unsigned index = 0; work != 0 && (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
+      if (drop_cancelled(level.chains_of(index), work)) level.clear_slot(index);
+    return work != 0;
+  });
+  find_start_by();
 }
 
 void wheel::cancel_pass() noexcept { pass_->cancelled = true; }

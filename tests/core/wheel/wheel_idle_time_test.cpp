@@ -95,11 +95,11 @@ TEST_P(idle_time, is_not_swept_while_a_timer_is_armed) {
 
 TEST_P(idle_time, drops_links_and_empty_slots_before_the_next_armed_timer) {
   probes dead{timers, 20};
-  for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 10 + 4 * i);  // in no slot of the armed one
+  for (std::size_t i = 0; i < dead.size(); ++i) timers.arm(dead[i], 10 + 3 * i);
   dead.cancel();
   {
     probes gone{timers, 20};
-    for (std::size_t i = 0; i < gone.size(); ++i) timers.arm(gone[i], 11 + 4 * i);
+    for (std::size_t i = 0; i < gone.size(); ++i) timers.arm(gone[i], 11 + 3 * i);
   }
   timers.arm(timer, 5000);
   timers.sweep(wheel::npos);
