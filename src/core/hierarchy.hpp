@@ -98,7 +98,10 @@ struct alignas(cache_line) hierarchy {
   /// Calls `use(entries)` for each chain outside all slots, until one call returns false. Returns false if one did.
   template <class F>
   bool all_outside_slots(F&& use) {
-    return immediate_entries.all_of(use) && std::all_of(left_over.chains.begin(), left_over.chains.end(), use);
+    if (!immediate_entries.all_of(use)) return false;
+    for (chain& entries : left_over.chains)  // std::all_of would call `use` in seven places
+      if (!use(entries)) return false;
+    return true;
   }
 
   finest_level finest;

@@ -46,10 +46,11 @@ class slot_bitmap {
     return word == none ? none : (word * 64 + lowest(words_[word]) - from) & mask_;
   }
 
-  /// Returns the first set bit at or after `from`, or `none` if there is none up to the end. `from` may be the end.
-  [[gnu::noinline]] unsigned next_from(unsigned from) const noexcept {
-    const unsigned gap = from <= mask_ ? distance_from(from) : none;
-    return gap == none || gap > mask_ - from ? none : from + gap;
+  /// Returns the first set bit at or after `from` and before `end`, or `none`. Positions count on after the last slot: `slots`
+  /// is the first slot again. Requires: `end` is at most one turn after `from`.
+  [[gnu::noinline, gnu::cold]] unsigned next_between(unsigned from, unsigned end) const noexcept {
+    const unsigned gap = distance_from(from & mask_);
+    return gap < end - from ? from + gap : none;
   }
 
  private:

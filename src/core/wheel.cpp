@@ -546,8 +546,11 @@ void wheel::find_start_by() noexcept {
     if (next.empty() || !drop_cancelled(next, work)) return;  // the next visit has an armed entry, or continues a slot
   }
   levels.all_of([&](auto& level) noexcept {
-    for (unsigned index = 0; work != 0 && (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
+    const auto begin = level.index_of(cursor()), end = begin + level.slots;
+    for (unsigned at = begin; work != 0 && (at = level.occupied.next_between(at, end)) != slot_bitmap::none; ++at) {
+      const unsigned index = at & (level.slots - 1);
       if (drop_cancelled(level.chains_of(index), work)) level.clear_slot(index);
+    }
     return work != 0;
   });
   find_start_by();
@@ -581,7 +584,8 @@ void wheel::stop_pass() noexcept {
   unsigned k = 0;
   levels_->all_of([&](auto& level) noexcept {
     if (k++ < from.level) return true;
-    for (; (from.index = level.occupied.next_from(from.index)) != slot_bitmap::none; level.clear_slot(from.index))
+    for (; (from.index = level.occupied.next_between(from.index, level.slots)) != slot_bitmap::none;
+         level.clear_slot(from.index))
       for (chain& entries : level.chains_of(from.index))
         if (!detach_up_to_armed(entries)) return false;
     from = {k, 0};
@@ -598,7 +602,8 @@ void wheel::stop_pass() noexcept {
   return levels_->immediate_entries.empty() && all_empty(levels_->left_over.chains) &&
          levels_->all_of([&](auto& level) noexcept {
            if (!all_empty(level.chains_being_emptied())) return false;
-           for (unsigned index = 0; (index = level.occupied.next_from(index)) != slot_bitmap::none; ++index)
+           for (unsigned index = 0; (index = level.occupied.next_between(index, level.slots)) != slot_bitmap::none;
+                ++index)
              if (!all_empty(level.chains_of(index))) return false;
            return true;
          });

@@ -17,8 +17,14 @@ namespace tickwheel::detail {
 
 namespace {
 
-// How many dead links an iteration drops from an otherwise idle wheel, or a pass that found nothing armed.
+// How many dead links an iteration drops from an otherwise idle wheel.
 constexpr std::size_t sweep_per_turn = 512;
+
+// How many dead links, and slots that all timers left, are dropped after a pass that found nothing: as many as a quarter of
+// all slots, so that few such passes follow each other. At most 16,384, which take about a millisecond.
+[[gnu::cold]] std::size_t sweep_in_vain(const wheel_geometry& shape) noexcept {
+  return std::clamp(shape.levels * shape.slots / 4, 512U, 16384U);
+}
 
 // At most so many visits pass between two clock reads. Moves between slots are short, and many in a row overlap their cache
 // misses.
@@ -331,7 +337,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   }
   if (left) ++carried_;
   // The slots that come next may be as empty.
-  if (!left && in_vain && !verdict_.waits()) entries.sweep(sweep_per_turn);
+  if (!left && in_vain && !verdict_.waits()) entries.sweep(sweep_in_vain(entries.geometry()));
   next_turn_ = left ? following(first) : turn_of::slots;  // the first kind has more turns, or longer ones
   if (!driver_tells_unread_) {
     take_activity();          // this pass's own activity does not count

@@ -110,6 +110,29 @@ TEST_P(slot_bitmap, agrees_with_a_search_after_any_changes) {
     }
 }
 
+TEST_P(slot_bitmap, passes_each_slot_once_in_a_turn_from_everywhere) {
+  set_all(3);
+  for (const unsigned from : positions()) {
+    std::vector<bool> passed(slots);
+    for (unsigned at = from; (at = bits.next_between(at, from + slots)) != none; ++at) {
+      ASSERT_FALSE(passed[at % slots]);
+      passed[at % slots] = true;
+    }
+    ASSERT_EQ(passed, naive);
+  }
+}
+
+TEST_P(slot_bitmap, ends_before_the_end) {
+  set(0);
+  EXPECT_EQ(bits.next_between(0, 0), none);
+  EXPECT_EQ(bits.next_between(0, 1), 0U);
+  EXPECT_EQ(bits.next_between(slots, slots), none);
+  EXPECT_EQ(bits.next_between(slots, slots + 1), slots);
+  if (slots == 1) return;
+  EXPECT_EQ(bits.next_between(1, slots), none);
+  EXPECT_EQ(bits.next_between(1, slots + 1), slots);
+}
+
 TEST_P(slot_bitmap, is_clear_after_reset) {
   set_all();
   bits.reset(slots);
