@@ -42,7 +42,6 @@ class store_clock {
   void discard() noexcept {
     if (is_known()) last_ = offset();
     largest_.reset();
-    before_.reset();
   }
 
   /// Returns true once an answer was recorded.

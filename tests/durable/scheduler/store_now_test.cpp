@@ -101,6 +101,17 @@ TEST_F(store_now, follows_a_clock_that_was_set_back_within_a_minute) {
   EXPECT_EQ(node.scheduler.store_now(), world.database->now());
 }
 
+// The answer to the begin tells that the clock was set back, because the task is not due.
+TEST_F(store_now, follows_a_clock_that_was_set_back_when_a_task_is_begun) {
+  node.open();
+  node.advance(40s);  // more than the half of a minute whose answers stay known longest
+  node.schedule("t", 1s);
+  world.database->shift_clock(-5h);
+  node.advance(2s);
+  EXPECT_TRUE(node.started.empty());
+  EXPECT_EQ(node.scheduler.store_now(), world.database->now());
+}
+
 TEST_F(store_now, has_no_value_while_the_scheduler_is_closed) {
   node.open();
   node.scheduler.close();
