@@ -375,6 +375,45 @@ TEST_F(cluster, rejoin_leaves_an_open_release_as_it_was) {
   EXPECT_TRUE(drained);
 }
 
+TEST_F(cluster, node_without_a_session_asks_only_for_one) {
+  a.open();
+  ASSERT_TRUE(world.database->bury(world.database->session_of("a")));
+  world.database->fail_next(store_verb::join, memory_fault::unavailable, 1000);
+  advance(10s);  // its next renewal has found out
+  const auto others = [&] {
+    std::size_t sum = 0;
+    for (const auto verb :
+         {store_verb::renew, store_verb::acquire, store_verb::load, store_verb::recover, store_verb::purge})
+      sum += world.database->calls(verb);
+    return sum;
+  };
+  const std::size_t before = others();
+  const std::size_t joins = world.database->calls(store_verb::join);
+  advance(10s);
+  EXPECT_EQ(others(), before);
+  EXPECT_GT(world.database->calls(store_verb::join), joins);
+}
+
+// The acquire is answered while the first release is under way.
+TEST_F(cluster, node_that_drains_during_an_acquire_hands_over_what_it_gains_at_once) {
+  a.open();
+  b.open();
+  advance(10s);
+  world.database->answer_after(store_verb::acquire, 100ms);
+  EXPECT_EQ(b.scheduler.drain([]() noexcept {}), 0);
+  for (int i = 0; i != 5000 && world.database->open_calls(store_verb::acquire) == 0; ++i) advance(1ms);
+  ASSERT_EQ(world.database->open_calls(store_verb::acquire), 1U);
+  world.database->answer_after(store_verb::release, 200ms);
+  bool drained = false;
+  EXPECT_EQ(a.scheduler.drain([&]() noexcept { drained = true; }), 0);
+  advance(300ms);
+  EXPECT_FALSE(drained);
+  EXPECT_EQ(world.database->open_calls(store_verb::release), 1U);
+  advance(200ms);
+  EXPECT_TRUE(drained);
+  EXPECT_EQ(partitions(a), 0U);
+}
+
 TEST_F(cluster, drain_waits_until_doubted_starts_are_given_back) {
   a.open();
   a.schedule("t", 1s);
