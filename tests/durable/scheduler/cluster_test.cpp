@@ -375,6 +375,37 @@ TEST_F(cluster, rejoin_leaves_an_open_release_as_it_was) {
   EXPECT_TRUE(drained);
 }
 
+TEST_F(cluster, node_that_has_its_share_acquires_nothing) {
+  world.database->on_call([](store_verb v, const durable::store_call& c) {
+    if (v != store_verb::acquire) return;
+    EXPECT_NE(static_cast<const durable::acquire_call&>(c).limit, 0U);
+  });
+  manual_node c{world, {.name = "c", .seed = 3}};
+  for (manual_node* node : {&a, &b, &c}) node->open();
+  for (const char* name : {"a", "b", "c", "a", "b", "c", "a", "b", "c"}) {
+    advance(7s);
+    EXPECT_EQ(partitions(a) + partitions(b) + partitions(c), 4U);
+    EXPECT_TRUE(world.database->bury(world.database->session_of(name)));  // its partitions are free, and it joins again
+  }
+}
+
+// It may own them again by then.
+TEST_F(cluster, failed_release_of_a_former_session_is_not_repeated) {
+  a.open();
+  world.database->answer_after(store_verb::release, 10s);
+  world.database->fail_next(store_verb::release, memory_fault::unavailable);
+  b.open();
+  advance(3s);
+  ASSERT_EQ(world.database->open_calls(store_verb::release), 1U);
+  ASSERT_TRUE(world.database->bury(world.database->session_of("a")));
+  const auto before = world.database->calls(store_verb::release);
+  advance(20s);
+  EXPECT_EQ(world.database->open_calls(store_verb::release), 0U);
+  EXPECT_EQ(world.database->calls(store_verb::release), before);
+  EXPECT_EQ(partitions(a), 2U);
+  EXPECT_EQ(partitions(b), 2U);
+}
+
 TEST_F(cluster, node_without_a_session_asks_only_for_one) {
   a.open();
   ASSERT_TRUE(world.database->bury(world.database->session_of("a")));
