@@ -29,9 +29,9 @@ struct scheduler_options {
   /// The store remembers an ended id for this long. `keep` does not start it again meanwhile. Not negative.
   std::chrono::nanoseconds keep_finished = std::chrono::minutes{5};
 
-  std::size_t max_running = 1024;     ///< executions at once, those included whose end the store has not confirmed
-  std::size_t max_loaded = 100'000;   ///< tasks that wait in memory for their time
-  std::size_t max_requests = 65'536;  ///< requests without an answer
+  std::size_t max_running = 1024;            ///< executions at once, those included whose begin or end is not confirmed
+  std::size_t max_loaded = 100'000;          ///< tasks that wait in memory for their time
+  std::size_t max_requests = 65'536;         ///< requests without an answer
   std::size_t max_request_bytes = 64 << 20;  ///< bytes of their ids and payloads; a single request always fits
   std::size_t max_payload = 65'536;          ///< bytes of one payload; at most 1 GiB
 

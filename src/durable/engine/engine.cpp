@@ -309,7 +309,11 @@ void engine::on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcep
 void engine::on_pending(pending_row&& row) noexcept {
   if (!wants_tasks() || !members_.owns(row.partition)) return;
   if (row.at > later(options_.window)) return window_.forget(row.id);
-  (void)window_.add(std::move(row), clock_);
+  if (is_wanted(row)) (void)window_.add(std::move(row), clock_);
+}
+
+bool engine::is_wanted(pending_row& row) noexcept {
+  return members_.owns(row.partition) && !members_.is_doubted(row.id) && !starter_.keep_for_end(row);
 }
 
 // --- membership

@@ -110,6 +110,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void on_released() noexcept override { members_.look(); }
   // for the reader
   bool wants_tasks() const noexcept override { return handler_ != nullptr && !is_draining_; }
+  bool is_wanted(pending_row& row) noexcept override;
   void on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcept override;
 
   void turn() noexcept;

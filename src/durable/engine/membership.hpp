@@ -80,6 +80,7 @@ class membership {
   /// that, `id` must not be begun again: a repeated recovery would give it back once more.
   void doubt(std::string id) { doubted_.insert(std::move(id)); }
   bool is_doubted(const std::string& id) const noexcept { return doubted_.contains(id); }
+  std::size_t doubts() const noexcept { return doubted_.size(); }
   bool has_doubts() const noexcept { return !doubted_.empty(); }
   /// Looks for running tasks that nobody runs: now, or as soon as an earlier look has been answered. Not urgent: nothing says that
   /// there is one.

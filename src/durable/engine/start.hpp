@@ -30,6 +30,8 @@ struct start : boost::intrusive::list_base_hook<> {
   std::chrono::nanoseconds period{};
   steady_time begun_at{};  // before `begin` was sent
   session_number session = 0;
+  std::unique_ptr<pending_row>
+      next;  // the task is pending again already, but not in memory: it waits for the end of this start
 
   static execution give(std::unique_ptr<start> s) noexcept { return execution{*s.release()}; }
 };

@@ -34,7 +34,8 @@ void starter::begin_due(store& tasks, engine& owner) {
   begin_.starts.clear();
   begin_.taken_in = 0;
   begin_.has_early = false;
-  pick(std::min(options_.max_running - std::min(options_.max_running, running_.size()), limits.elements));
+  const std::size_t places_taken = running_.size() + members_.doubts();  // a start in doubt may run in the store
+  pick(std::min(options_.max_running - std::min(options_.max_running, places_taken), limits.elements));
   if (begin_.items.empty()) return;
   begin_.is_busy = true;
   begin_.owner = &owner;
@@ -63,17 +64,21 @@ void starter::pick(std::size_t most) {
   }
 }
 
-// Erases a task that is not to be begun at all.
+// Erases a task that is not to be begun. If its begin had an unknown outcome, the start would be given back.
 bool starter::may_begin(loaded_task& task) noexcept {
-  const auto running = tokens_.find(task.row.id);
-  const bool is_running = running != tokens_.end();
-  // the start has ended, and that is not taken in yet
-  if (is_running && task.row.rev > running->second) return false;
-  // A row that is older than the start of its task is from a look that was answered late. If its begin had an unknown outcome, the
-  // start would be given back.
-  if (members_.owns(task.row.partition) && !members_.is_doubted(task.row.id) && !is_running) return true;
+  const pending_row& row = task.row;
+  if (members_.owns(row.partition) && !members_.is_doubted(row.id) && !by_id_.contains(row.id)) return true;
   window_.erase(task);
   return false;
+}
+
+bool starter::keep_for_end(pending_row& row) {
+  const auto known = by_id_.find(row.id);
+  if (known == by_id_.end()) return false;
+  start& s = *known->second;
+  if (row.rev <= s.token) return true;  // of a look that was answered late
+  if (s.next == nullptr || s.next->rev < row.rev) s.next = std::make_unique<pending_row>(std::move(row));
+  return true;
 }
 
 void starter::flight::answer_arrived(store_call& call) noexcept {
@@ -139,7 +144,7 @@ void starter::add(begin_call::started& s, loaded_task& task) {
   made->session = begin_.session;
   fragile_ += made->lost >= fragile_after;
   running_.push_back(*made);
-  tokens_.emplace(made->id, made->token);
+  by_id_.emplace(made->id, made.get());
   ready_.push_back(std::move(made));
   window_.started(task);
 }
@@ -162,7 +167,10 @@ void starter::hand_out_one(start_handler& handler) {
 void starter::end(start& s) noexcept {
   fragile_ -= s.lost >= fragile_after;
   running_.erase(running_.iterator_to(s));
-  if (s.session == members_.session()) tokens_.erase(s.id);
+  if (s.session == members_.session()) {
+    by_id_.erase(s.id);
+    if (s.next != nullptr) (void)window_.add(std::move(*s.next), clock_);
+  }
   client_.wake();
 }
 
@@ -171,7 +179,7 @@ void starter::close() noexcept {
     running_.front().owner = nullptr;
     running_.pop_front();
   }
-  tokens_.clear();
+  by_id_.clear();
   ready_.clear();
   begin_.tasks.clear();
   fragile_ = 0;
@@ -185,7 +193,7 @@ const char* starter::problem() const noexcept {
     fragile += s.lost >= fragile_after;
     in_session += s.session == members_.session();
   }
-  if (in_session != tokens_.size()) return "an id runs twice in one session, or is not known to run";
+  if (in_session != by_id_.size()) return "an id runs twice in one session, or is not known to run";
   if (fragile != fragile_) return "the count of fragile starts is off";
   return fragile > 1 ? "two tasks that lost two nodes are running" : nullptr;
 }

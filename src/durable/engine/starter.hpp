@@ -29,6 +29,9 @@ namespace tickwheel::durable::detail {
 ///
 /// It runs beside tasks that lost fewer, so another task may kill it the third time. To run it with nothing beside it, the node would
 /// have to start nothing until all executions have ended, and until this one has: they may take hours.
+///
+/// A task may be pending again while its start is not known to have ended, or while the user keeps the execution after `finish` by token.
+/// It then waits with its start, and takes no place in the window.
 class starter {
  public:
   using steady_time = tickwheel::clock::time_point;
@@ -55,7 +58,7 @@ class starter {
   /// The session was lost: others recover what a begin in flight starts.
   void forget_session() noexcept {
     begin_.tasks.clear();
-    tokens_.clear();
+    by_id_.clear();
   }
   /// The store was closed. All starts become inert.
   void close() noexcept;
@@ -67,6 +70,9 @@ class starter {
   void hand_out_one(start_handler&);
   /// The store has confirmed the end of `s`.
   void end(start& s) noexcept;
+  /// Returns true if `row` is of a task that runs. The row is kept, unless it is from before the start, and put into the window when the
+  /// start ends.
+  bool keep_for_end(pending_row& row);
 
   bool is_idle() const noexcept { return running_.empty() && !begin_.is_busy; }
   std::size_t running() const noexcept { return running_.size(); }
@@ -110,10 +116,10 @@ class starter {
   client& client_;
 
   flight begin_{*this};
-  start_list running_;                                     // in the order of their begins
-  std::deque<std::unique_ptr<start>> ready_;               // of these, those to be handed out
-  std::unordered_map<std::string_view, revision> tokens_;  // of those of this session, by id
-  std::size_t fragile_ = 0;                                // of these, those that lost two nodes
+  start_list running_;                                  // in the order of their begins
+  std::deque<std::unique_ptr<start>> ready_;            // of these, those to be handed out
+  std::unordered_map<std::string_view, start*> by_id_;  // those of this session
+  std::size_t fragile_ = 0;                             // of these, those that lost two nodes
   std::uint64_t handed_out_ = 0;
   log_histogram lateness_;
 };

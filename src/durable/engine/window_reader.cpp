@@ -19,6 +19,12 @@ namespace {
 // While the store refuses each begin, half of the window is gone again and again.
 constexpr unsigned most_looks_in_vain = 8;
 
+// Moves the partitions up to `failed` to the end, so that it comes last.
+void begin_behind(partition_number failed, std::vector<load_range>& ranges) {
+  const auto is_behind = [=](const load_range& r) { return r.partition > failed; };
+  std::rotate(ranges.begin(), std::find_if(ranges.begin(), ranges.end(), is_behind), ranges.end());
+}
+
 }  // namespace
 
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
@@ -74,28 +80,29 @@ void window_reader::look_again() {
   if (!goes_again_) look(false);
 }
 
-// Those from the beginning come last, so that a failure of theirs holds up no others. After one, another partition is their first, and
-// they are read one by one: the server may have taken too long for several.
 void window_reader::take_ranges() {
   const auto now = present(timers_);
   auto newest = clock_.at(now);
   if (const loaded_task* const oldest = window_.first_due()) newest = std::min(newest, oldest->row.at);
   const auto two_windows = std::chrono::duration_cast<clock::duration>(options_.window * 2);
-  std::vector<load_range> from_the_beginning;
+  std::vector<load_range> step;
+  std::vector<load_range> unread;
   waiting_.clear();
   for (const partition_number p : members_.partitions()) {
     if (const auto known = read_to_.find(p); known != read_to_.end())
       waiting_.push_back({p, std::min(newest, known->second) - two_windows, {}});
     else if (now >= next_try_)
-      from_the_beginning.push_back({p, {}, {}});
+      unread.push_back({p, {}, {}});
+    else
+      has_failed_ = true;
   }
-  if (from_the_beginning.empty() && now >= next_step_) take_step(from_the_beginning);
-  near_ = waiting_.size();
-  timed_ = from_the_beginning.size();
-  if (timed_ == 0) return;
-  const auto first = from_the_beginning.begin() + static_cast<std::ptrdiff_t>(failed_ % timed_);
-  waiting_.insert(waiting_.end(), first, from_the_beginning.end());
-  waiting_.insert(waiting_.end(), from_the_beginning.begin(), first);
+  if (!is_whole_ && now >= next_step_) take_step(step);
+  marks_ = waiting_.size();
+  in_step_ = step.size();
+  unread_ = unread.size();
+  if (marks_at_once_ == 1) begin_behind(failed_at_mark_, waiting_);
+  if (at_once_ == 1) begin_behind(failed_unread_, unread);
+  for (const std::vector<load_range>& more : {step, unread}) waiting_.insert(waiting_.end(), more.begin(), more.end());
 }
 
 void window_reader::take_step(std::vector<load_range>& step) {
@@ -124,10 +131,20 @@ bool window_reader::is_paused() const noexcept {
 void window_reader::load() {
   load_.rows.clear();
   load_.rest.clear();
-  is_timed_ = near_ == 0 && timed_ != 0;
-  std::size_t& pages = near_ != 0 ? near_ : timed_;
-  const std::size_t count = is_timed_ ? std::min(timed_, at_once_) : near_ != 0 ? near_ : waiting_.size();
-  pages -= std::min(pages, count);
+  std::size_t count = waiting_.size();
+  const auto take = [&](kind which, std::size_t& left, std::size_t most) {
+    reads_ = which;
+    count = std::min(left, most);
+    left -= count;
+  };
+  if (marks_ != 0)
+    take(kind::marks, marks_, marks_at_once_);
+  else if (in_step_ != 0)
+    take(kind::step, in_step_, at_once_);
+  else if (unread_ != 0)
+    take(kind::unread, unread_, at_once_);
+  else
+    reads_ = kind::further;
   load_.ranges.assign(std::move_iterator{waiting_.begin()},
                       std::move_iterator{waiting_.begin() + static_cast<std::ptrdiff_t>(count)});
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -138,18 +155,31 @@ void window_reader::load() {
   tasks_->load(load_);
 }
 
+// The next step waits for a multiple of the time that looks from the beginning take. A try to read partitions of which nothing was read
+// does not count: while one of them cannot be read no step would come.
 void window_reader::note_time() {
-  if (!is_timed_) return;
   const auto now = present(timers_);
-  took_ += now - sent_at_;
-  next_step_ = now + std::min(took_, is_whole_ ? longest_look : longest_step_) * limits.pause_in_round;
-  if (is_whole_) client_.on_looked_from_the_beginning(took_);
-  if (load_.status == store_status::ok) {
-    if (timed_ == 0) at_once_ = limits.partitions;
+  const bool is_ok = load_.status == store_status::ok;
+  if (reads_ == kind::step || reads_ == kind::unread) {
+    took_ += now - sent_at_;
+    const auto counted = std::min(took_, is_whole_ ? longest_look : longest_step_);
+    if (reads_ == kind::step || (is_whole_ && is_ok)) next_step_ = now + counted * limits.pause_in_round;
+    if (is_whole_) client_.on_looked_from_the_beginning(took_);
+    if (is_ok && in_step_ + unread_ == 0) at_once_ = limits.partitions;
+  }
+  if (!is_ok) note_failure(now);
+}
+
+void window_reader::note_failure(tickwheel::clock::time_point now) {
+  const partition_number last = load_.ranges.back().partition;
+  if (reads_ == kind::marks) {
+    marks_at_once_ = 1;
+    failed_at_mark_ = last;
     return;
   }
-  failed_ += load_.ranges.size();
   at_once_ = 1;
+  if (reads_ != kind::unread) return;
+  failed_unread_ = last;
   next_try_ = now + std::min(took_, longest_look);
 }
 
@@ -178,9 +208,8 @@ bool window_reader::take_in_one() {
     if (load_.in_page >= load_.page) load_.rest.push_back({p, row.at, row.id});
     load_.in_page = 0;
   }
-  const bool is_wanted = members_.owns(p) && !members_.is_doubted(row.id);
   const clock::time_point at = row.at;
-  if (is_wanted && !window_.add(std::move(row), clock_)) leave_out_later(p, at);
+  if (client_.is_wanted(row) && !window_.add(std::move(row), clock_)) leave_out_later(p, at);
   return true;
 }
 
@@ -203,7 +232,11 @@ void window_reader::end_load() {
   }
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
-  waiting_.insert(waiting_.end(), std::move_iterator{load_.rest.begin()}, std::move_iterator{load_.rest.end()});
+  const bool goes_on = reads_ == kind::marks;  // before what is read from the beginning, which may fail
+  if (goes_on) marks_ += load_.rest.size();
+  if (goes_on && marks_ == 0) marks_at_once_ = all_at_once;
+  waiting_.insert(goes_on ? waiting_.begin() : waiting_.end(), std::move_iterator{load_.rest.begin()},
+                  std::move_iterator{load_.rest.end()});
   if (!waiting_.empty()) return load();
   window_.end_look();
   const auto now = present(timers_);

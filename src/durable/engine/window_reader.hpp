@@ -23,12 +23,15 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 
 /// A look reads the pending tasks of all own partitions that are due within `window`, page after page. It starts at the low-water mark
 /// of each partition: two windows before the end of what was read of it, and before the oldest task in memory. Tasks before the mark
-/// are late comers. A look ends early if it fails. It reads no more of a partition whose next task the full window leaves out. The next
-/// look goes on there.
+/// are late comers. It reads no more of a partition whose next task the full window leaves out. The next look goes on there.
 ///
 /// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
 /// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
 /// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
+///
+/// A look ends early if it fails. A partition that cannot be read holds up no others for long: the next look reads them before it, and
+/// one by one, because nothing tells which of several has failed. What begins at a mark is read first, then a step of the round, then
+/// partitions of which nothing was read yet.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -37,6 +40,8 @@ class window_reader {
     virtual void on_answer(const store_call&) noexcept = 0;
     /// An answer is there to be taken in.
     virtual void on_arrived(arrival&) noexcept = 0;
+    /// Returns true if `row` belongs into the window. It may be moved from otherwise.
+    virtual bool is_wanted(pending_row& row) noexcept = 0;
     /// Returns false if the node starts nothing any more.
     virtual bool wants_tasks() const noexcept = 0;
     /// The store has taken this time for the first pages of a whole look from the beginning so far.
@@ -71,6 +76,8 @@ class window_reader {
   bool is_paused() const noexcept;
 
  private:
+  static constexpr std::size_t all_at_once = static_cast<std::size_t>(-1);
+
   struct flight final : load_call, arrival {
     explicit flight(window_reader& r) noexcept : load_call{&answer_arrived}, of{r} {}
     static void answer_arrived(store_call&) noexcept;
@@ -82,9 +89,13 @@ class window_reader {
     bool is_busy = false;
   };
 
+  /// What a load reads: from the marks, of a step of the round, of partitions of which nothing was read, or further pages of these.
+  enum class kind : std::uint8_t { marks, step, unread, further };
+
   void take_ranges();
   void take_step(std::vector<load_range>&);
   void note_time();
+  void note_failure(tickwheel::clock::time_point now);
   bool take_in_one();
   void leave_out_later(partition_number, clock::time_point than) noexcept;
   void end_load();
@@ -99,17 +110,20 @@ class window_reader {
   store* tasks_ = nullptr;
 
   flight load_{*this};
-  std::vector<load_range> waiting_;                        // ranges that are to be read
-  std::size_t near_ = 0;                                   // the first so many of them begin at a mark
-  std::size_t timed_ = 0;                                  // the next so many begin at the beginning
-  std::size_t at_once_;                                    // of these, in one load
-  bool is_timed_ = false;                                  // the load in flight reads from the beginning
-  bool is_whole_ = false;                                  // so does the whole look
+  kind reads_ = kind::further;       // of the load in flight
+  std::vector<load_range> waiting_;  // ranges that are to be read, in the order of their kinds
+  std::size_t marks_ = 0;            // how many of each kind
+  std::size_t in_step_ = 0;
+  std::size_t unread_ = 0;
+  std::size_t marks_at_once_ = all_at_once;                // how many of each kind in one load
+  std::size_t at_once_;                                    // of the others
+  bool is_whole_ = false;                                  // the look reads all from the beginning
   std::map<partition_number, clock::time_point> read_to_;  // of a partition that has no entry nothing was read
-  std::size_t failed_ = 0;                                 // ranges from the beginning whose load has failed
+  partition_number failed_at_mark_ = 0;                    // the last whose load has failed
+  partition_number failed_unread_ = 0;                     // the same
   tickwheel::clock::time_point next_try_{};                // of what was never read
   tickwheel::clock::time_point sent_at_{};
-  std::chrono::nanoseconds took_{};      // their first pages
+  std::chrono::nanoseconds took_{};      // the first pages from the beginning
   std::vector<partition_number> round_;  // partitions that are to be read from the beginning
   std::size_t step_ = 0;                 // how many of them at once
   std::chrono::nanoseconds longest_step_{};
@@ -120,7 +134,7 @@ class window_reader {
   unsigned looks_in_vain_ = 0;                   // since then
   bool starts_over_ = false;                     // a look from the beginning follows
   bool goes_again_ = false;                      // a look follows
-  bool has_failed_ = false;                      // the last look
+  bool has_failed_ = false;                      // the last look, or it has left out what had failed before
 };
 
 }  // namespace tickwheel::durable::detail

@@ -445,6 +445,22 @@ TEST_F(cluster, node_that_drains_during_an_acquire_hands_over_what_it_gains_at_o
   EXPECT_EQ(partitions(a), 0U);
 }
 
+TEST_F(cluster, starts_in_doubt_count_among_those_that_run) {
+  manual_node small{world, {.name = "small", .max_running = 10}};
+  small.open();
+  small.scheduler.pause();
+  for (int i = 0; i != 100; ++i) small.schedule(std::to_string(i), 0s);
+  world.database->fail_next(store_verb::begin, memory_fault::unknown_done, 20);
+  world.database->fail_next(store_verb::recover, memory_fault::unavailable, 50);
+  small.scheduler.resume();
+  for (int i = 0; i != 50; ++i) {
+    small.advance(100ms);
+    EXPECT_LE(world.database->size(durable::task_state::running), 10U);
+  }
+  small.advance(60s);
+  EXPECT_EQ(small.started.size(), 100U);
+}
+
 TEST_F(cluster, drain_waits_until_doubted_starts_are_given_back) {
   a.open();
   a.schedule("t", 1s);

@@ -479,6 +479,61 @@ TEST_F(full_of_due, task_that_a_failed_look_left_out_waits_for_a_poll) {
   EXPECT_LE(wait_for(oldest), 500ms);
 }
 
+// The look after it leaves out what has failed, because the failure took longer than a poll.
+TEST_F(full_of_due, task_that_a_slow_failed_look_left_out_waits_for_a_second_look) {
+  manual_node other{world, {.name = "other", .lease = 1s, .seed = 4}};
+  small.open();
+  other.open(3s);
+  small.scheduler.pause();
+  other.scheduler.pause();
+  const std::string oldest = owned_by("other", "oldest");
+  other.schedule(oldest, -1h);
+  fill();
+  bool has_failed = false;
+  world.database->on_call([&](store_verb verb, const durable::store_call& call) {
+    if (verb != store_verb::load || has_failed) return;
+    for (const durable::load_range& range : static_cast<const durable::load_call&>(call).ranges)
+      has_failed = has_failed || range.partition == world.database->partition_of(oldest);
+    world.database->answer_after(store_verb::load, has_failed ? 300ms : 0ms);
+    if (has_failed) world.database->fail_next(store_verb::load, durable::memory_fault::unavailable, 1);
+  });
+  world.database->crash("other", true);
+  other.scheduler.close();
+  small.scheduler.resume();
+  brings_more = true;
+  while (!has_failed || world.database->open_calls(store_verb::load) == 0) work();
+  world.database->answer_after(store_verb::load, 0ms);
+  EXPECT_LE(wait_for(oldest), 300ms + 300ms + 500ms);
+}
+
+// The next period of each waits for the end of the execution, not for a place.
+TEST_F(max_loaded, executions_that_are_kept_after_they_were_finished_by_token_take_no_place_of_others) {
+  for (const std::size_t most : {1U, 2U, 3U, 8U}) {
+    manual_world another;
+    manual_node small{another, {.name = "small", .max_loaded = most}};
+    std::vector<execution> kept;
+    small.on_start = [&](execution run) {
+      if (run.period() == 0s) return run.done();
+      EXPECT_EQ(small.scheduler.finish(run.id(), run.token(), [](durable::finish_result) noexcept {}), 0);
+      kept.push_back(std::move(run));
+    };
+    small.open();
+    for (std::size_t i = 0; i != most; ++i) small.schedule(number(i), 0s, on_conflict::keep, 1s);
+    small.advance(10s);
+    EXPECT_EQ(kept.size(), most);
+    small.started.clear();
+    small.schedule("other", 1s);
+    small.advance(2s);
+    EXPECT_EQ(small.started, strings{"other"}) << most;
+
+    small.started.clear();
+    for (execution& run : std::exchange(kept, {})) run.done();
+    small.advance(10ms);
+    EXPECT_EQ(small.started.size(), most);
+    kept.clear();
+  }
+}
+
 // Tasks come, are moved and cancelled on two nodes, all of them two polls ahead. Each is started on time.
 TEST_F(max_loaded, random_tasks_are_on_time_in_any_size) {
   constexpr nanoseconds ahead = 600ms;   // more than two polls

@@ -1,6 +1,8 @@
 // A round looks into all partitions from the beginning, in steps, and recovers.
 #include "../support/manual_node.hpp"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 using namespace tickwheel_test;
@@ -242,6 +244,78 @@ TEST_F(slow_rounds, hold_up_no_other_partition_if_one_cannot_be_read) {
   for (int i = 1; i <= put_; ++i) {
     const std::string id = "t" + std::to_string(i);
     EXPECT_EQ(a.state(id) == durable::task_state::finished, world.database->partition_of(id) != broken) << id;
+  }
+}
+
+// One partition cannot be read, from the time when the node gains it, or from later on.
+class rounds_beside_a_failure : public rounds {
+ protected:
+  void SetUp() override {
+    world.database->on_call([this](store_verb verb, const store_call& call) {
+      if (verb != store_verb::load) return;
+      for (const durable::load_range& r : static_cast<const load_call&>(call).ranges)
+        if (broken.contains(r.partition)) return world.database->fail_next(verb, memory_fault::unavailable);
+    });
+    producer.open();
+    a.open();
+    a.advance(20s);
+  }
+  // Puts new tasks of the other partitions that are due at `at`.
+  void put(int count, durable::clock::time_point at) {
+    while (count != 0) {
+      std::string id = "t" + std::to_string(++named_);
+      if (broken.contains(world.database->partition_of(id))) continue;
+      EXPECT_EQ(producer.scheduler.schedule({std::move(id), at, "", {}}, [](durable::schedule_result) noexcept {}), 0);
+      if (--count % 1000 == 0) a.advance(2ms);
+    }
+  }
+
+  std::set<durable::partition_number> broken{2};
+  int named_ = 0;
+  manual_node producer{world, {.name = "producer"}, false};
+};
+
+TEST_F(rounds_beside_a_failure, find_what_is_long_overdue) {
+  for (const auto took : {0ms, 20ms, 300ms}) {
+    world.database->answer_after(store_verb::load, took);
+    a.advance(5min);
+    a.started.clear();
+    put(20, world.database->now() - 1h);
+    a.advance(took == 0ms ? 4s : 4min);
+    EXPECT_EQ(a.started.size(), 20U) << took.count();
+  }
+}
+
+TEST_F(rounds_beside_a_failure, find_many_tasks_that_come_ahead_of_their_time) {
+  const auto due = world.database->now() + 10s;
+  put(6000, due);
+  std::chrono::nanoseconds latest{};
+  a.on_start = [&](durable::execution run) {
+    latest = world.database->now() - due;
+    run.done();
+  };
+  a.advance(20s);
+  EXPECT_EQ(a.started.size(), 6000U);
+  EXPECT_LE(latest, 50ms);
+}
+
+// Some can be read at first.
+TEST_F(rounds_beside_a_failure, find_new_tasks_wherever_the_failure_is) {
+  using set = std::set<durable::partition_number>;
+  for (const set& fails : {set{0}, set{1}, set{2}, set{3}, set{0, 1}, set{0, 2}, set{1, 2, 3}, set{0, 1, 2}}) {
+    broken = {};
+    a.advance(30s);
+    broken = fails;
+    a.started.clear();
+    std::chrono::nanoseconds latest{};
+    a.on_start = [&](durable::execution run) {
+      latest = std::max(latest, std::chrono::nanoseconds{world.database->now() - run.due()});
+      run.done();
+    };
+    put(50, world.database->now() + 5s);
+    a.advance(10s);
+    EXPECT_EQ(a.started.size(), 50U);
+    EXPECT_LE(latest, 10ms);
   }
 }
 
