@@ -102,7 +102,8 @@ void window_reader::take_ranges() {
   unread_ = unread.size();
   if (marks_at_once_ == 1) begin_behind(failed_at_mark_, waiting_);
   if (at_once_ == 1) begin_behind(failed_unread_, unread);
-  for (const std::vector<load_range>& more : {step, unread}) waiting_.insert(waiting_.end(), more.begin(), more.end());
+  waiting_.insert(waiting_.end(), step.begin(), step.end());
+  waiting_.insert(waiting_.end(), unread.begin(), unread.end());
 }
 
 void window_reader::take_step(std::vector<load_range>& step) {
