@@ -122,16 +122,23 @@ class timer : private wheel_entry {
   bool has_ref() const noexcept { return (service_ & unref_bit) == 0; }
 
  protected:
-  /// As `arm_at`, for a timer that judges a peer: a time that has passed is no zero delay, and waits for input after a block.
-  /// Returns 0, UV_ENOBUFS or UV_ECANCELED as `arm_at`.
+  /// As `arm_at`, for a timer that judges a peer. It is judged as of a stamp that is taken after this call. So the loop has polled
+  /// since, also if the time has passed. Such a time is no zero delay, and waits for input after a block. Returns 0, UV_ENOBUFS or
+  /// UV_ECANCELED as `arm_at`.
   [[nodiscard]] int arm_verdict_at(clock::time_point when) noexcept {
     detail::armed_timers* const plain = timers_of_plain();
     if (plain == nullptr) [[unlikely]]
       return timers().arm_at(*this, when, detail::past_time::verdict);
-    return plain->arm_tick(*this, plain->ticks().ceil(when));
+    return plain->arm_plain_at(*this, when, detail::past_time::verdict);
   }
 
-  /// As `arm_verdict_at`, for a timer that is armed, or has just expired, before its handler is called. It cannot be refused.
+  /// Returns true if the service knows that `when` has passed. Reads no clock.
+  bool is_known_to_have_passed(clock::time_point when) const noexcept {
+    return when <= timers().time().latest_reached();
+  }
+
+  /// Arms a timer that is armed, or has just expired, before its handler is called. It cannot be refused. A time that has passed is
+  /// due in the next pass, which may have its stamp already.
   void arm_again_at(clock::time_point when) noexcept { timers().arm_again(*this, timers().ticks().ceil(when)); }
 
   /// Call it before the handler of a timer that has just expired: until that returns, no other timer gets its place among

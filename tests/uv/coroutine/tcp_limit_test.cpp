@@ -1,5 +1,6 @@
 // Limits of awaitable sockets: when they end an operation, what they cost, and what is left when the service closes.
 #include <tickwheel/uv/coroutine.hpp>
+#include <tickwheel/uv/remote.hpp>
 
 #include "../support/connected_sockets.hpp"
 
@@ -122,6 +123,66 @@ TEST_F(tcp_limit, that_has_passed_ends_read_in_next_pass) {
     EXPECT_EQ(got, unset);
     service.advance(2 * service.tick());
     EXPECT_EQ(got, UV_ETIMEDOUT);
+  }
+}
+
+/// A pass is due at the next turn, and the wheel's time is behind it by several ticks.
+void let_pass_be_due(manual_service& service, probe& other) {
+  other.arm(3 * service.tick());
+  service.time.oversleep(1ms);
+}
+
+// The posted call begins them in a pass whose stamp is older than the call.
+TEST_F(tcp_limit, that_has_passed_lets_operation_take_what_is_there) {
+  connect();
+  tcp_socket client;
+  ASSERT_EQ(client.open(loop, timers), 0);
+  for (const std::chrono::nanoseconds length : {-1h, 0h, 1h}) {
+    const tickwheel::tcp_limit passed = length <= 0s ? tickwheel::tcp_limit{length} : timers.now() - length;
+    got = result = unset;
+    int connected = unset;
+    peer_sends("x");
+    const routine c = connect_into(connected, client, address);
+    tcp_socket accepted;
+    std::optional<routine> reads, accepts;
+    const auto begin = [&]() noexcept {
+      reads.emplace(read_into(got, ours, buffer, passed));
+      accepts.emplace(accept_into(result, listener, accepted, passed));
+    };
+    ASSERT_EQ(timers.remote().post(0s, begin), 0);
+    let_pass_be_due(service, p);
+    service.turn();
+    EXPECT_EQ(got, unset);
+    EXPECT_EQ(result, unset);
+    turn_until([&] { return reads->done() && accepts->done(); });
+    EXPECT_EQ(got, 1);
+    EXPECT_EQ(result, 0);
+    client.close();
+    accepted.close();
+    turn();
+    ASSERT_EQ(client.open(loop, timers), 0);
+  }
+  client.close();
+}
+
+TEST_F(tcp_limit, that_has_passed_is_not_judged_with_an_earlier_limit) {
+  connect();
+  for (const bool is_length : {true, false}) {
+    { const routine r = read_into(got, ours, buffer, 20ms); }
+    got = unset;
+    peer_sends("x");
+    std::optional<routine> reads;
+    const auto begin = [&] {
+      const tickwheel::tcp_limit passed = is_length ? tickwheel::tcp_limit{-5ms} : timers.now() - 5ms;
+      reads.emplace(read_into(got, ours, buffer, passed));
+    };
+    const probe begins{timers, 10ms, begin};
+    service.time.oversleep(30ms);
+    service.turn();
+    EXPECT_EQ(begins.fired, 1);
+    EXPECT_EQ(got, unset);
+    turn_until([&] { return reads->done(); });
+    EXPECT_EQ(got, 1);
   }
 }
 

@@ -60,6 +60,22 @@ TEST_P(tcp_stall_in, phase_is_not_charged_to_silent_peer) {
   EXPECT_GE(ended, began + limit + block - 20ms) << "the grace, and the iteration before the read";
 }
 
+TEST_P(tcp_stall_in, phase_begins_read_with_passed_limit_that_takes_bytes) {
+  for (const std::chrono::nanoseconds length : {-1s, 0s, 1s}) {
+    got = unset;
+    peer_sends("x");
+    probe other{live, 0s};  // a pass is due in the iteration that begins the read
+    block_for(1ms);
+    std::optional<routine> r;
+    loop.once_in(GetParam(), [&] {
+      const tickwheel::tcp_limit passed = length <= 0s ? tickwheel::tcp_limit{length} : live.read_clock() - length;
+      r.emplace(read_into(got, ours, buffer, passed));
+    });
+    turn_until([&] { return r && r->done(); });
+    EXPECT_EQ(got, 1);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(of, tcp_stall_in, testing::ValuesIn(all_phases),
                          [](const auto& of) { return std::string{name_of(of.param)}; });
 

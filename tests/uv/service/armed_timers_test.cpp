@@ -94,6 +94,18 @@ TEST_F(armed_timers_test, arm_again_is_never_refused) {
   EXPECT_TRUE(b.armed());
 }
 
+TEST_F(armed_timers_test, verdict_for_passed_time_is_due_after_each_stamp_that_was_taken) {
+  arm(b, 1ms);
+  loop.poll(1h);
+  const auto stamp = timers.tick_to_reach(loop.time);
+  for (const auto passed : {1h, 0h}) {
+    EXPECT_EQ(timers.arm_at(a, loop.time - passed, tickwheel::detail::past_time::verdict), 0);
+    EXPECT_EQ(a.deadline(), stamp + 1);
+    EXPECT_EQ(timers.arm_plain_at(a, loop.time - passed, tickwheel::detail::past_time::verdict), 0);
+    EXPECT_EQ(a.deadline(), stamp + 1);
+  }
+}
+
 TEST_F(armed_timers_test, kept_place_serves_its_timer_only) {
   open(1);
   timers.alive().keep_place(a, timers.entries());

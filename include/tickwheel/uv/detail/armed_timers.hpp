@@ -21,7 +21,7 @@ namespace tickwheel::detail {
 /// The meaning of arming a timer for a time that has passed.
 enum class past_time {
   zero_delay,  ///< it is due in the next pass, and does not wait for input
-  verdict,     ///< it is due as of that time, and waits for input after a block
+  verdict,     ///< it is due as of the next stamp that is taken after the call, and waits for input after a block
 };
 
 /// A wheel on a driver's clock. Arming a timer moves the driver's wakeup if the timer is due before it, and holds the loop.
@@ -101,10 +101,11 @@ class TICKWHEEL_API armed_timers {
   /// Arms a timer for a time.
   [[nodiscard]] int arm_at(wheel_entry&, clock::time_point when, past_time = past_time::zero_delay) noexcept;
   /// As `arm_at`. The fast path. Requires: `entry` has a reference.
-  [[nodiscard]] int arm_plain_at(wheel_entry& entry, clock::time_point when) noexcept {
+  [[nodiscard]] int arm_plain_at(wheel_entry& entry, clock::time_point when,
+                                 past_time passed = past_time::zero_delay) noexcept {
     const std::uintptr_t shift = shift_on_this_thread();
     if (shift >= no_shift || when <= clock_.latest_reached()) [[unlikely]]
-      return arm_at(entry, when);
+      return arm_at(entry, when, passed);
     // That time is not before the stamp, the origin of the ticks or the wheel's time.
     return arm_plain(entry, timeline_.ceil_after_origin(when, static_cast<unsigned>(shift)));
   }

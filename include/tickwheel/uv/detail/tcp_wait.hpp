@@ -97,7 +97,8 @@ class tcp_side : private timer {
     const clock::time_point now = is_responsive_ ? service().update_now() : clock::time_point{};
     end_ = is_responsive_ ? add_saturating(service().responsive_now(), limit.length()) : limit.until();
     const clock::time_point due = is_responsive_ ? add_saturating(now, limit.length()) : end_;
-    if (armed() && due_ <= due) return 0;
+    // The stamp of the next pass may be older than this call. The armed timer would then end an operation without a poll.
+    if (armed() && due_ <= due && !is_known_to_have_passed(due)) return 0;
     due_ = due;
     return arm_verdict_at(due);
   }
