@@ -27,7 +27,7 @@ bool silence_timer::check_expired() noexcept {
   const clock::time_point now = service().responsive_judged_at();
   const std::chrono::nanoseconds silence = now - counts_from();
   if (silence < limit_.now()) {
-    wait(service().judged_at(), silence);
+    timer::arm_again_at(next_check(service().judged_at(), silence));
     return false;
   }
   consecutive_timeouts_ = consecutive_timeouts() + 1;
@@ -50,7 +50,9 @@ tick silence_timer::soonest(void* service, wheel_entry& entry) noexcept {
 
 void silence_timer::touch_first() noexcept { last_ = service().responsive_now(); }
 
-void silence_timer::check_later() noexcept { wait(service().judged_at(), std::chrono::nanoseconds{}); }
+void silence_timer::check_later() noexcept {
+  timer::arm_again_at(next_check(service().judged_at(), std::chrono::nanoseconds{}));
+}
 
 int silence_timer::notify_again() noexcept {
   if (limit_.problem() != nullptr) return UV_EINVAL;
@@ -81,17 +83,18 @@ void silence_timer::resume() noexcept {
   last_ += paused;
   if (was_noticed) noticed_at_ += paused;
   paused_at_ = not_paused;
-  wait(service().now(), service().responsive_now() - counts_from());
+  // It may be due, and the loop has not polled for what came during the pause. An armed timer is not refused.
+  static_cast<void>(timer::arm_verdict_at(next_check(service().now(), service().responsive_now() - counts_from())));
 }
 
 // The rest of the limit is the earliest time at which it can run out. A scaled limit may shrink to its minimum before that. So it
 // is checked when the minimum has passed, and from then on once per minimum.
-void silence_timer::wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept {
+clock::time_point silence_timer::next_check(clock::time_point now, std::chrono::nanoseconds silence) const noexcept {
   const std::chrono::nanoseconds least = limit_.minimum();
   std::chrono::nanoseconds rest = add_saturating(limit_.now(), -silence);
   if (limit_.is_scaled()) rest = std::min(rest, silence < least ? add_saturating(least, -silence) : least);
   if (checks_ != 1) rest = std::min(rest, longest_step());
-  timer::arm_again_at(add_saturating(now, rest));
+  return add_saturating(now, rest);
 }
 
 }  // namespace tickwheel::detail

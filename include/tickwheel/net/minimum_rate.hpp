@@ -114,12 +114,14 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
     paused_at_ = service().responsive_now();
   }
 
-  /// Lets time count again. Has no effect if it is not paused.
+  /// Lets time count again. If no credit was left before the pause, that is judged in one of the next passes, after waiting input was
+  /// handled. Has no effect if it is not paused.
   void resume() noexcept {
     if (!armed() || !paused_) return;
     paused_ = false;
     counted_to_ += service().responsive_now() - paused_at_;
-    timer::arm_again_at(next_check(counted_to_ + service().stalled_for()));
+    // It may be due, and the loop has not polled for what came during the pause. An armed timer is not refused.
+    static_cast<void>(timer::arm_verdict_at(next_check(counted_to_ + service().stalled_for())));
   }
 
   /// Returns true between `pause` and `resume`.
@@ -161,10 +163,8 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
 
   // In favour of the peer, the bytes since the last check count as if they had just arrived.
   void count_to(clock::time_point now) noexcept {
-    if (now > counted_to_) {  // a resume may be later than the stamp as of which a pass judges
-      credit_ -= now - counted_to_;
-      counted_to_ = now;
-    }
+    credit_ -= now - counted_to_;
+    counted_to_ = now;
     const std::chrono::duration<double> earned{static_cast<double>(bytes_) /
                                                static_cast<double>(limits_.bytes_per_second)};
     bytes_ = 0;

@@ -35,6 +35,29 @@ TYPED_TEST(pause_contract, resume_keeps_remaining_time) {
   }
 }
 
+// The posted call resumes it in a pass whose stamp is older than the call. The wheel's time is behind that by several ticks.
+TYPED_TEST(pause_contract, limit_that_ran_out_before_it_is_judged_after_the_next_poll) {
+  this->reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  for (const bool hears : {false, true}) {
+    TypeParam each{this->service.timers};
+    ASSERT_EQ(each.start(5ms), 0);
+    this->advance(4ms);
+    this->service.time.oversleep(2ms);
+    each.timer.pause();
+    this->advance(40ms);
+    probe other{this->service.timers, 3 * this->tick()};
+    ASSERT_EQ(this->service.timers.remote().post(0s, [&]() noexcept { each.timer.resume(); }), 0);
+    this->service.time.oversleep(1ms);
+    this->service.turn();
+    EXPECT_EQ(other.fired, 1);
+    EXPECT_FALSE(each.timer.paused());
+    EXPECT_EQ(each.fired, 0);
+    if (hears) each.heard();
+    this->advance(2 * this->tick());
+    EXPECT_EQ(each.fired, hears ? 0 : 1);
+  }
+}
+
 TYPED_TEST(pause_contract, many_pauses_all_do_not_count) {
   ASSERT_EQ(this->c.start(10s), 0);
   for (int i = 0; i < 99; ++i) {

@@ -1,7 +1,9 @@
 // Stalls in both orders of libuv's phases, whichever libuv is installed, with nothing left to chance: bounds are exact.
 #include "../../uv/support/turned_loop.hpp"
 #include "../support/awaited.hpp"
+#include "../support/owner.hpp"
 
+#include <tickwheel/net/minimum_rate.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 using tickwheel::timer_service;
@@ -210,6 +212,42 @@ TEST_P(slow_loop, gives_up_after_as_many_graces_as_limit_has_in_each_phase) {
     EXPECT_GE(*silent.timed_out, silent.started + limit);
     EXPECT_LE(iterations, limit / grace + 3) << "slow in " << where;
   }
+}
+
+/// Pauses after the limit has run out, before that is judged. A byte comes meanwhile. An I/O callback of an iteration in which a pass is
+/// due resumes.
+template <class Timer, class Start>
+void expect_byte_of_pause_to_be_heard(loop_order order, Start start) {
+  turned_loop loop{order};
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop, {.stall_grace = nanoseconds::max()}), 0);
+  owner_of<Timer> peer{timers};
+  tickwheel::callback_timer other{timers, []() noexcept {}};
+  bool heard = false;
+  ASSERT_EQ(start(peer.timer), 0);
+  loop.once_in(phase::io, place::before, loop.now() + 2ms, [&] {
+    loop.block(limit);
+    peer.timer.pause();
+  });
+  const auto resume = [&] {
+    peer.timer.resume();
+    loop.readable_at(loop.now(), [&] { heard = peer.timer.cancel(); });
+  };
+  loop.once_in(phase::close, place::before, loop.now() + 10 * limit, [&] {
+    EXPECT_EQ(other.arm(0ns), 0);
+    loop.block(1ms);
+    loop.once_in(phase::io, place::after, loop.now(), resume);
+  });
+  loop.run();
+  EXPECT_TRUE(heard);
+  EXPECT_EQ(peer.fired, 0);
+}
+
+TEST_P(slow_loop, hears_byte_that_came_during_pause) {
+  expect_byte_of_pause_to_be_heard<tickwheel::idle_timeout<&owner::on_time>>(
+      GetParam(), [](auto& timer) { return timer.start(limit); });
+  expect_byte_of_pause_to_be_heard<tickwheel::minimum_rate<&owner::on_time>>(
+      GetParam(), [](auto& timer) { return timer.start({.grace = limit, .interval = limit}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(of_libuv, slow_loop, testing::ValuesIn(both_orders),

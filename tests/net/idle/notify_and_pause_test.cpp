@@ -1,5 +1,6 @@
 // Repeated notifications and pauses, which all idle timeouts have, shown with `idle_timeout`.
 #include <tickwheel/net/idle_timeout.hpp>
+#include <tickwheel/uv/remote.hpp>
 
 #include "../../support/allocation_probe.hpp"
 #include "../support/connection.hpp"
@@ -68,6 +69,20 @@ TEST_F(notify_again, after_handler_still_counts_from_notification) {
   EXPECT_EQ(fired_after(6s - tick()), 1);
   EXPECT_EQ(fired_after(2 * tick()), 2);
   EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
+}
+
+// The posted call asks again in a pass whose stamp is older than the call. The wheel's time is behind that by several ticks.
+TEST_F(notify_again, after_its_limit_is_judged_after_the_next_poll) {
+  ASSERT_EQ(c.timer.start(5ms), 0);
+  ASSERT_EQ(fired_after(6ms), 1);
+  advance(40ms);
+  const probe other{service.timers, 3 * tick()};
+  ASSERT_EQ(service.timers.remote().post(0s, [&]() noexcept { EXPECT_EQ(c.timer.notify_again(), 0); }), 0);
+  service.time.oversleep(1ms);
+  service.turn();
+  EXPECT_TRUE(c.timer.armed());
+  EXPECT_EQ(c.fired, 1);
+  EXPECT_EQ(fired_after(2 * tick()), 2);
 }
 
 TEST_F(notify_again, late_notification_is_not_followed_by_burst) {

@@ -59,7 +59,7 @@ class TICKWHEEL_API silence_timer : public timer {
   clock::time_point counts_from() const noexcept { return std::max(last_, noticed_at_); }
   std::chrono::nanoseconds longest_step() const noexcept { return limit_.minimum() / checks_; }
   void touch_first() noexcept;  // the first of a loop iteration: a function of its own, because it reads the clock
-  void wait(clock::time_point now, std::chrono::nanoseconds silence) noexcept;
+  clock::time_point next_check(clock::time_point now, std::chrono::nanoseconds silence) const noexcept;
 
   // All of them are on responsive time. A touch writes `last_` and nothing else. Comparing the times shows what the touch ended.
   clock::time_point last_{};                      // the last activity
