@@ -511,18 +511,21 @@ int expiring_map<Key, Value, Member, Hash, Equal, F>::put_key(K&& key, V&& value
     return refuse(UV_EEXIST);
   }
 
-  // An expired entry without a handler ends now: that of this key, or the first if the map is full. It is destroyed last.
-  std::optional<typename queue::taken> ended;
+  const auto expires_at = expiry_from(now);
+  // An expired entry without a handler ends now: that of this key, or the first if the map is full.
   if constexpr (!has_handler) {
     if (old == queue::none && queue_.full() && is_expired(queue_[queue_.first()], now)) old = queue_.first();
     if (old != queue::none) {
-      ended.emplace(remove(old));
+      Key own_key(std::forward<K>(key));  // first: `key` and `value` may belong to the entry that ends
+      Value own_value(std::forward<V>(value));
+      [[maybe_unused]] const auto ended = remove(old);  // its destructors run last, and may do anything
       ++stats_.expired;
-      old = queue::none;
+      index_.add(hash, queue_.add(std::move(own_key), std::move(own_value), expires_at));
+      ++stats_.inserted;
+      return 0;
     }
   }
   if (queue_.full()) return refuse(UV_ENOBUFS);
-  const auto expires_at = expiry_from(now);
   if (!timer::armed()) {
     if (const int error = timer::arm_at(expires_at)) return refuse(error);
   }

@@ -147,6 +147,30 @@ TEST_F(expiring_map, assign_may_take_value_of_its_own_entry) {
   EXPECT_EQ(*vectors.find(1), (std::vector<int>{1, 2, 3}));
 }
 
+// Both were found before the entry expired. They belong to the entry that makes room.
+TEST_F(expiring_map, insert_may_take_key_and_value_of_expired_entry) {
+  struct person {
+    std::string name, address;
+  };
+  tickwheel::expiring_map<std::string, person> people{service.timers};
+  ASSERT_EQ(people.open({.capacity = 1, .limit = 10s}), 0);
+  const std::string long_name(100, 'n'), other_name(100, 'o'), address(100, 'a');
+  const auto found_and_expired = [&]() -> person& {
+    people.clear();
+    EXPECT_EQ(people.insert(std::string{long_name}, person{other_name, address}), 0);
+    person& found = *people.find(long_name);
+    service.time.oversleep(10s);
+    service.timers.update_now();
+    return found;
+  };
+  EXPECT_EQ(people.insert(std::string{other_name}, std::move(found_and_expired())), 0);
+  EXPECT_EQ(people.find(other_name)->address, address);
+  EXPECT_EQ(people.insert_or_assign(std::string{long_name}, std::move(found_and_expired())), 0);
+  EXPECT_EQ(people.find(long_name)->address, address);
+  EXPECT_EQ(people.insert(std::move(found_and_expired().name), person{}), 0);
+  EXPECT_TRUE(people.contains(other_name));
+}
+
 TEST_F(expiring_map, read_does_not_prolong_by_default) {
   ASSERT_EQ(map.insert(7, 70), 0);
   advance(9s);
@@ -543,8 +567,8 @@ TEST_F(expiring_map, destructor_of_value_may_use_the_map) {
 
 TEST_F(expiring_map, destructor_of_value_may_destroy_the_map) {
   using tellers = tickwheel::expiring_map<int, told>;
-  enum class by { erase, take, clear, close, expiry, assign, lost };
-  for (const by way : {by::erase, by::take, by::clear, by::close, by::expiry, by::assign, by::lost}) {
+  enum class by { erase, take, clear, close, expiry, assign, replace, lost };
+  for (const by way : {by::erase, by::take, by::clear, by::close, by::expiry, by::assign, by::replace, by::lost}) {
     mortal_service own;
     auto doomed = std::make_unique<tellers>(*own.timers);
     ASSERT_EQ(doomed->open({.capacity = 4, .limit = 10s}), 0);
@@ -572,6 +596,10 @@ TEST_F(expiring_map, destructor_of_value_may_destroy_the_map) {
         break;
       case by::assign:
         EXPECT_EQ(map_of_now->insert_or_assign(1, told{[] {}}), 0);
+        break;
+      case by::replace:
+        own.time.oversleep(10s);
+        EXPECT_EQ(map_of_now->insert(1, told{[] {}}), 0);
         break;
       case by::lost:
         own.timers->close();
