@@ -22,13 +22,20 @@ class stop_signals<Stop> {
     for (auto [handle, number] : {std::pair{&interrupt_, SIGINT}, std::pair{&terminate_, SIGTERM}}) {
       if (const int error = uv_signal_init(&loop, handle)) return error;
       handle->data = this;
-      const auto on_signal = [](uv_signal_t* h, int) { (static_cast<stop_signals*>(h->data)->self_.*Stop)(); };
+      const auto on_signal = [](uv_signal_t* h, int which) {
+        auto& self = *static_cast<stop_signals*>(h->data);
+        self.last_ = which;
+        (self.self_.*Stop)();
+      };
       if (const int error = uv_signal_start(handle, on_signal, number)) return error;
     }
     return 0;
   }
 
-  /// Idempotent. A second signal then has its default effect: it ends a drain that hangs.
+  /// Returns the signal that arrived last; 0: none has.
+  int last() const noexcept { return last_; }
+
+  /// Idempotent. A further signal then has its default effect: it ends a drain that hangs.
   void close() noexcept {
     for (uv_signal_t* const signal : {&interrupt_, &terminate_}) {
       auto* const handle = reinterpret_cast<uv_handle_t*>(signal);
@@ -38,5 +45,6 @@ class stop_signals<Stop> {
 
  private:
   Owner& self_;
+  int last_ = 0;
   uv_signal_t interrupt_{}, terminate_{};  // their data is set once they are the loop's
 };

@@ -12,6 +12,7 @@
 //   service/               the options, the log and the metrics of the program
 
 #include "../support/descriptor_limit.hpp"
+#include "../support/scheduler_drain.hpp"
 #include "../support/stop_signals.hpp"
 #include "callbacks/callback_caller.hpp"
 #include "http/api.hpp"
@@ -49,8 +50,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace timer_server;
 namespace durable = tickwheel::durable;
-
-constexpr std::chrono::seconds longest_handover{2};
 
 void write_of_store(const event_log& log, std::string_view line) {
   log.write("store", {{"message", std::string{line}}});
@@ -140,18 +139,36 @@ class service {
                                                     {"error", outcome.error}});
   }
 
+  // A signal has arrived: the first one, or another one during the drain.
+  void stop() noexcept {
+    if (std::exchange(is_stopping_, true)) return hurry();
+    drain();
+  }
+
   // Accepts nothing more, starts no timer, and waits for the requests and the calls that have begun.
   void drain() noexcept {
     log_.write("draining");
-    signals_.close();
     store_is_slow_.cancel();
     close_listener();
     api_.begin_drain();
     are_peers_gone_ = peers_.open == 0 || drain_.start({.hard_stop = asked_.drain, .spread = 0s, .seed = 0}) != 0;
-    // before it is ready it has started nothing, and must not wait for a store that cannot be reached
-    are_calls_over_ = timers_.drain([this]() noexcept { on_calls_over(); }) != 0 || !is_ready_;
-    if (deadline_.arm(asked_.drain) != 0 || handover_.arm(longest_handover) != 0) return end();
+    calls_.start(asked_.drain, is_ready_);
+  }
+
+  // Waits only until the store has taken back the calls that run.
+  void hurry() noexcept {
+    signals_.close();
+    is_hurried_ = true;
+    are_peers_gone_ = true;
+    calls_.give_back();
     end_if_drained();
+  }
+
+  // These calls are made again by the next start, or by another node. They must not end as failures, so the caller is closed after it.
+  void give_back_calls() noexcept {
+    left_running_ = executor_.running();
+    executor_.give_back();
+    callbacks_->close();
   }
 
   void on_peers_gone() noexcept {
@@ -164,23 +181,13 @@ class service {
     end_if_drained();
   }
 
-  // Without calls only the handover to other nodes is left. A store that is lost takes none, and they need not wait for longer than a
-  // lease. Calls whose end it has not confirmed would be made again: for these the drain waits.
-  void on_handover_late() noexcept {
-    if (are_peers_gone_ && timers_.stats().running == 0) return end();
-    if (handover_.arm(longest_handover) != 0) end();
-  }
-
   void end_if_drained() noexcept {
     if (are_peers_gone_ && are_calls_over_) end();
   }
 
-  // The store recovers the timers whose calls still run. Closed before the caller, so that these calls do not end as failures.
   void end() noexcept {
-    if (std::exchange(has_ended_, true)) return;  // a connection may end the drain after the deadline has
-    deadline_.cancel();
-    handover_.cancel();
-    const std::size_t left = executor_.running();
+    if (std::exchange(has_ended_, true)) return;
+    signals_.close();
     timers_.close();
     executor_.close();
     callbacks_->close();
@@ -190,7 +197,11 @@ class service {
                            {"finished", std::to_string(s.finished)},
                            {"failed", std::to_string(s.failed)},
                            {"recovered", std::to_string(s.recovered)},
-                           {"left_running", std::to_string(left)}});
+                           {"left_running", std::to_string(left_running_)}});
+    if (is_hurried_) {
+      std::raise(signals_.last());  // ends the process, unless it is the first one of a container
+      exit_code_ = 128 + signals_.last();
+    }
     leave_.unref();
     (void)leave_.arm(1s);
   }
@@ -210,8 +221,6 @@ class service {
     exit_code_ = exit_bad_usage;
     signals_.close();
     close_listener();
-    deadline_.cancel();
-    handover_.cancel();
     store_is_slow_.cancel();
     timers_.close();
     executor_.close();
@@ -230,15 +239,15 @@ class service {
   std::string problem_;  // of the address; empty: none
   std::optional<bearer_tokens> tokens_;
   tickwheel::event_loop loop_;
-  stop_signals<&service::drain> signals_{*this};
+  stop_signals<&service::stop> signals_{*this};
   uv_tcp_t listener_{};  // its data is set once it is the loop's
   tickwheel::drain<&service::on_peers_gone> drain_{loop_.timers(), *this};
-  tickwheel::member_timer<&service::end> deadline_{loop_.timers(), *this};
-  tickwheel::member_timer<&service::on_handover_late> handover_{loop_.timers(), *this};
   tickwheel::member_timer<&service::leave> leave_{loop_.timers(), *this};
   tickwheel::member_timer<&service::tell_listening> store_is_slow_{loop_.timers(), *this};
   bool is_listening_told_ = false;
-  bool is_ready_ = false, are_peers_gone_ = false, are_calls_over_ = false, has_ended_ = false;
+  bool is_ready_ = false, is_stopping_ = false, is_hurried_ = false;
+  bool are_peers_gone_ = false, are_calls_over_ = false, has_ended_ = false;
+  std::size_t left_running_ = 0;  // calls that were given back
   executor executor_{[this](callback_request request, std::function<void(const callback_outcome&)> answered) {
                        callbacks_->call(std::move(request), std::move(answered));
                      },
@@ -246,6 +255,7 @@ class service {
                      asked_.scheduler.max_attempts};
   std::optional<callback_caller> callbacks_;  // while the loop is open
   durable::scheduler timers_;
+  scheduler_drain<&service::give_back_calls, &service::on_calls_over> calls_{loop_.timers(), timers_, *this};
   store_watch store_watch_{loop_.timers(), timers_, [this](std::string_view line) { write_of_store(log_, line); }};
   dead_watch dead_watch_{loop_.timers(), timers_, [this](std::uint64_t dead) {
                            log_.write("dead_timers", {{"count", std::to_string(dead)}});

@@ -31,6 +31,7 @@ callback_request request_of(callback_request callback, const tickwheel::durable:
 }
 
 void executor::start(tickwheel::durable::execution run) noexcept {
+  if (gives_back_) return run.retry_after(std::chrono::seconds{0});
   auto callback = read_payload(run.payload());
   if (!callback) {
     const callback_outcome unreadable{.what = callback_outcome::kind::dead,
@@ -42,6 +43,11 @@ void executor::start(tickwheel::durable::execution run) noexcept {
   const std::uint64_t token = run.token();
   running_.insert_or_assign(token, std::move(run));
   call_(std::move(request), [this, token](const callback_outcome& outcome) { end(token, outcome); });
+}
+
+void executor::give_back() noexcept {
+  gives_back_ = true;
+  for (auto& [token, run] : std::exchange(running_, {})) run.retry_after(std::chrono::seconds{0});
 }
 
 void executor::end(std::uint64_t token, const callback_outcome& outcome) noexcept {

@@ -40,6 +40,10 @@ class executor {
   /// Calls the callee of a timer. The execution ends when that has answered.
   void start(tickwheel::durable::execution) noexcept;
 
+  /// Gives back the timers whose calls run, and those that are started from now on: they are due at once. That is no failure. What
+  /// becomes of the calls changes nothing any more.
+  void give_back() noexcept;
+
   /// Forgets the calls that run: what becomes of them changes nothing any more. Requires: the scheduler is closed. The store recovers their
   /// timers.
   void close() noexcept { running_.clear(); }
@@ -60,6 +64,7 @@ class executor {
   call_function call_;
   last_function on_last_;
   unsigned max_attempts_;
+  bool gives_back_ = false;
   std::unordered_map<std::uint64_t, tickwheel::durable::execution> running_;  // by their tokens
   std::unordered_map<std::string, delays> delays_;                            // by the ids and due times of the timers
 };

@@ -727,4 +727,32 @@ TEST(bearer_tokens, names_the_line_that_is_wrong) {
   EXPECT_EQ(tokens.size(), 0U);
 }
 
+TEST_F(api_test, call_that_is_given_back_counts_no_attempt) {
+  outcome.reset();
+  put("/v1/timers/a", R"({"in": "0s", "callback": "http://127.0.0.1:9/"})");
+  advance(1s);
+  ASSERT_EQ(calls.running(), 1U);
+  ASSERT_EQ(scheduler.drain([]() noexcept {}), 0);
+  calls.give_back();
+  unanswered.front()(failed_with("the caller was closed"));  // changes nothing
+  advance(1s);
+  const auto timer = *database->info("a");
+  EXPECT_EQ(timer.state, durable::task_state::pending);
+  EXPECT_EQ(timer.attempts, 0U);
+  EXPECT_EQ(timer.last_error, "");
+}
+
+TEST_F(api_test, timer_that_starts_after_calls_were_given_back_is_not_called) {
+  database->answer_after(durable::store_verb::begin, 2s);
+  put("/v1/timers/a", R"({"in": "0s", "callback": "http://127.0.0.1:9/"})");
+  advance(1s);
+  ASSERT_EQ(database->open_calls(durable::store_verb::begin), 1U);
+  ASSERT_EQ(scheduler.drain([]() noexcept {}), 0);
+  calls.give_back();
+  advance(5s);
+  EXPECT_TRUE(called.empty());
+  EXPECT_EQ(database->info("a")->state, durable::task_state::pending);
+  EXPECT_EQ(database->info("a")->attempts, 0U);
+}
+
 }  // namespace

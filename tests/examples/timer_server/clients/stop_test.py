@@ -1,8 +1,10 @@
 """The end of a service: what one signal does, and what a second one does."""
 import contextlib
+import json
 import signal
 import socket
 import sqlite3
+import tempfile
 import time
 import unittest
 
@@ -45,6 +47,42 @@ class Stop(unittest.TestCase):
                 service.signal(second)
                 self.assertEqual(service.wait(), -second)
 
+    def test_stop_that_cuts_a_call_counts_no_attempt(self):
+        for options, stops in (("--drain", "100ms"), [signal.SIGTERM]), (("--drain", "1h"), [signal.SIGTERM, signal.SIGTERM]):
+            for period in {}, {"every": "1h"}:
+                with tempfile.TemporaryDirectory() as folder:
+                    self.assert_stops_do_not_count(folder, ["--max-attempts", "1", *options], stops, period)
+
+    def assert_stops_do_not_count(self, folder, options, stops, period):
+        listener, callback = silent_callee()
+        listener.settimeout(20)
+        with listener:
+            for start in range(4):  # a timer dies by three crashes
+                with Service(*options, folder=folder) as service:
+                    if start == 0:
+                        document = {"in": "0s", "callback": callback, **period}
+                        self.assertEqual(service.ask("PUT", "/v1/timers/a", document)[0], 201)
+                    with listener.accept()[0] as call:
+                        call.settimeout(20)
+                        self.assertIn(b"\r\nTimer-Attempt: 1\r\n", call.recv(65536))
+                        timer = json.loads(service.ask("GET", "/v1/timers/a")[1])
+                        self.assertEqual((timer["state"], timer["attempts"], timer["lost"]), ("running", 1, 0))
+                        for number in stops:
+                            service.signal(number)
+                            wait_for(lambda: " draining\n" in service.lines(), "it does not drain")
+                        service.wait()
+                        self.assertIn(" left_running=1\n", service.lines())
+
+    def test_second_signal_does_not_wait_for_a_lost_store(self):
+        listener, callback = silent_callee()
+        with listener, Service("--drain", "1h") as service:
+            start_a_call(service, callback)
+            with locked(service):
+                service.signal(signal.SIGTERM)
+                wait_for(lambda: " draining\n" in service.lines(), "it does not drain")
+                service.signal(signal.SIGTERM)
+                self.assertEqual(service.wait(), -signal.SIGTERM)
+
     def test_call_that_was_cut_by_second_signal_is_made_again(self):
         listener, callback = silent_callee()
         with listener, Service("--drain", "1h") as service:
@@ -59,7 +97,7 @@ class Stop(unittest.TestCase):
                 again, _ = listener.accept()
                 with again:
                     again.settimeout(20)
-                    self.assertIn(b"\r\nTimer-Attempt: 2\r\n", again.recv(65536))
+                    self.assertIn(b"\r\nTimer-Attempt: 1\r\n", again.recv(65536))
 
     def test_drain_ends_after_its_limit_and_leaves_calls_to_the_next_start(self):
         listener, callback = silent_callee()
