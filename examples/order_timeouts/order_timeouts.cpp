@@ -17,6 +17,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/listen.hpp"
+#include "../support/scheduler_drain.hpp"
 #include "../support/stop_signals.hpp"
 #include "order_timeouts_protocol.hpp"
 #include "order_timeouts_stream.hpp"
@@ -79,6 +80,11 @@ class shop : public std::enable_shared_from_this<shop> {
     starts_.insert_or_assign(order, std::move(run));
   }
 
+  /// Gives back the starts that wait for its acknowledgement. They are due at once, and that is no failure.
+  void give_back() noexcept {
+    for (auto& [order, run] : std::exchange(starts_, {})) run.retry_after(0s);
+  }
+
   void on_connected() noexcept;
   void on_message(const order_request& r) noexcept {
     switch (r.verb) {
@@ -121,6 +127,7 @@ struct options {
   std::string conninfo;
   std::string name;
   std::chrono::milliseconds lease = 10s;
+  std::chrono::milliseconds drain = 10s;
 };
 
 std::unique_ptr<durable::store> make_store(const options& asked) {
@@ -140,8 +147,8 @@ class server {
 
   /// Opens the store, and serves until it is told to stop. 0, or what the program ends with.
   int run() {
-    if (const int error = open()) fail(orders_.problem().empty() ? uv_strerror(error) : std::string{orders_.problem()});
-    loop_.run();
+    if (const int error = open()) fail(problem_of(error));
+    if (loop_.is_open()) loop_.run();
     return exit_code_;
   }
 
@@ -156,23 +163,37 @@ class server {
   int open() {
     if (const int error = loop_.open()) return error;
     if (const int error = signals_.start(loop_.uv())) return error;
-    if (const int error = uv_tcp_init(&loop_.uv(), &listener_)) return error;
-    listener_.data = this;
+    if (const int error = listen())
+      return problem_ = "127.0.0.1:" + std::to_string(asked_.port) + ": " + uv_strerror(error), error;
+    if (const int error = store_is_slow_.arm(1s)) return error;
     orders_.pause();  // until there is a shop
     orders_.on_due([this](durable::execution run) noexcept { on_due(std::move(run)); });
     return orders_.open([this](int error) noexcept { on_ready(error); });
   }
 
+  // Before the store is opened: a server whose address is in use must not make a file. The requests of shops wait for the store.
+  int listen() {
+    if (const int error = uv_tcp_init(&loop_.uv(), &listener_)) return error;
+    listener_.data = this;
+    uv_ip4_addr("127.0.0.1", asked_.port, &address_);
+    return listen_at(listener_, address_, [](uv_stream_t* s, int failed) {
+      if (failed == 0) static_cast<server*>(s->data)->accept(*s);
+    });
+  }
+
   // The store is open. In a file the tasks of a server that was killed are pending again.
   void on_ready(int error) noexcept {
-    if (error != 0) return fail(std::string{orders_.problem()});
-    sockaddr_in address{};
-    uv_ip4_addr("127.0.0.1", asked_.port, &address);
-    const auto on_connection = [](uv_stream_t* s, int failed) {
-      if (failed == 0) static_cast<server*>(s->data)->accept(*s);
-    };
-    if (const int failed = listen_at(listener_, address, on_connection)) return fail(uv_strerror(failed));
-    std::printf("listening on 127.0.0.1:%d\n", ntohs(address.sin_port));
+    if (error == UV_ECANCELED) return;
+    if (error != 0) return fail(problem_of(error));
+    is_ready_ = true;
+    store_is_slow_.cancel();
+    std::printf("listening on 127.0.0.1:%d\n", ntohs(address_.sin_port));
+  }
+
+  // NOLINTNEXTLINE(readability-make-member-function-const): a member_timer calls it
+  void on_store_is_slow() noexcept {
+    std::fprintf(stderr, "order_timeouts: waits for the store: %s\n",
+                 orders_.problem().empty() ? "it has not answered yet" : std::string{orders_.problem()}.c_str());
   }
 
   void accept(uv_stream_t& listener) {
@@ -182,16 +203,29 @@ class server {
 
   // Any shop will do.
   void on_due(durable::execution run) noexcept {
+    if (is_given_back_) return run.retry_after(0s);
     for (const std::shared_ptr<shop>& s : shops_)
       if (s->is_connected()) return s->cancel_order(std::move(run));
     run.retry_after(100ms);  // its shop has just gone, which is no failure of the task
   }
 
+  // A signal has arrived: the first one, or another one during the drain.
+  void stop() noexcept {
+    if (std::exchange(is_stopping_, true)) return starts_.give_back();
+    drain();
+  }
+
   // Starts nothing more, and waits for the acknowledgements.
   void drain() noexcept {
-    signals_.close();
+    store_is_slow_.cancel();
     close_listener();
-    if (orders_.drain([this]() noexcept { end(); }) != 0) end();
+    starts_.start(asked_.drain, is_ready_);
+  }
+
+  // The next server starts these tasks again.
+  void give_back() noexcept {
+    is_given_back_ = true;
+    for (const std::shared_ptr<shop>& s : shops_) s->give_back();
   }
 
   void end() noexcept {
@@ -201,6 +235,12 @@ class server {
     std::printf("drained: %ju scheduled, %ju started, %ju finished, %ju recovered after a kill\n",
                 std::uintmax_t{s.scheduled}, std::uintmax_t{s.started}, std::uintmax_t{s.finished},
                 std::uintmax_t{s.recovered});
+    signals_.close();  // a signal that came meanwhile must not end the program otherwise
+  }
+
+  std::string problem_of(int error) const {
+    if (!problem_.empty()) return problem_;
+    return orders_.problem().empty() ? uv_strerror(error) : std::string{orders_.problem()};
   }
 
   void fail(const std::string& why) noexcept {
@@ -208,7 +248,9 @@ class server {
     exit_code_ = exit_bad_usage;
     signals_.close();
     close_listener();
+    store_is_slow_.cancel();
     orders_.close();
+    for (const std::shared_ptr<shop>& s : shops_) s->close();
   }
 
   void close_listener() noexcept {
@@ -218,11 +260,16 @@ class server {
 
   const options asked_;
   int exit_code_ = 0;
+  std::string problem_;  // of the address; empty: none
+  bool is_ready_ = false, is_stopping_ = false, is_given_back_ = false;
   tickwheel::event_loop loop_;
-  stop_signals<&server::drain> signals_{*this};
+  stop_signals<&server::stop> signals_{*this};
   uv_tcp_t listener_{};  // its data is set once it is the loop's
+  sockaddr_in address_{};
   std::vector<std::shared_ptr<shop>> shops_;
   durable::scheduler orders_{loop_.timers(), make_store(asked_), {.name = asked_.name, .lease = asked_.lease}};
+  scheduler_drain<&server::give_back, &server::end> starts_{loop_.timers(), orders_, *this};
+  tickwheel::member_timer<&server::on_store_is_slow> store_is_slow_{loop_.timers(), *this};
 };
 
 // --- what a shop asks ------------------------------------------------------------------------------------------------
@@ -269,7 +316,7 @@ void shop::on_connected() noexcept { on_.orders().resume(); }
 
 // Another shop gets what this one did not acknowledge.
 void shop::on_closed() noexcept {
-  for (auto& [order, run] : starts_) run.retry_after(0s);
+  give_back();
   on_.remove(*this);  // destroys this
 }
 
@@ -295,6 +342,8 @@ int main(int argc, char** argv) {
   app.add_option("--name", asked.name, "of this node in the store; made up if it is empty");
   add_duration(app, "--lease", asked.lease, 1s, 1ms,
                "a node that gives no sign of life for this time is given up: seconds, or with a unit [10s]");
+  add_duration(app, "--drain", asked.drain, 1s, 1ms,
+               "how long shops may take to acknowledge, once signalled: seconds, or with a unit [10s]");
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
 
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whole lines, also into a pipe, where a script waits for the first

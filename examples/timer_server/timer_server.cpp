@@ -187,7 +187,6 @@ class service {
 
   void end() noexcept {
     if (std::exchange(has_ended_, true)) return;
-    signals_.close();
     timers_.close();
     executor_.close();
     callbacks_->close();
@@ -198,6 +197,7 @@ class service {
                            {"failed", std::to_string(s.failed)},
                            {"recovered", std::to_string(s.recovered)},
                            {"left_running", std::to_string(left_running_)}});
+    signals_.close();
     if (is_hurried_) {
       std::raise(signals_.last());  // ends the process, unless it is the first one of a container
       exit_code_ = 128 + signals_.last();
