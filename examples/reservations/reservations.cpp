@@ -261,14 +261,14 @@ int main(int argc, char** argv) {
   add_duration(app, "--rush", o.rush, 1s, 1ms, "the time they are all made in: seconds, or with a unit [1m]");
   app.add_option("--confirmed", o.confirmed, "share of the customers that pay")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_range(0, 1));
   app.add_option("--released", o.released, "share of them that change their mind")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--seed", o.seed, "of the random numbers")->capture_default_str();
+      ->check(number_range(0, 1));
+  app.add_option("--seed", o.seed, "of the random numbers")->capture_default_str()->check(whole_number());
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
-  if (!(o.confirmed + o.released <= 1)) {  // also for NaN
-    std::fprintf(stderr, "reservations: --released: no share, or with --confirmed more than all\n");
+  if (o.confirmed + o.released > 1) {
+    std::fprintf(stderr, "reservations: --released: with --confirmed it is more than all\n");
     return exit_bad_usage;
   }
   sale s{o};

@@ -263,10 +263,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--loss", asked.loss, "share of the requests that get no answer")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_range(0, 1));
   app.add_option("--slow", asked.slow, "share of the requests that take 150 ms longer than they said")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_range(0, 1));
   add_duration(app, "--duration", asked.duration, 1s, 0s,
                "stop after so many seconds, or with a unit; 0: run until signalled [0]");
   if (const auto code = parse_command_line(app, argc, argv)) return *code;

@@ -5,11 +5,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 /// The exit code of a program that was asked for something impossible.
 inline constexpr int exit_bad_usage = 2;
@@ -37,6 +41,40 @@ inline CLI::Option* add_duration(CLI::App& app, const std::string& name, std::ch
     value = *parsed;
   };
   return app.add_option_function<std::string>(name, parse, help)->type_name("DURATION");
+}
+
+/// A check that an option is a number from `least` to `most`. CLI::Range lets nan through.
+inline CLI::Validator number_range(double least, double most) {
+  std::ostringstream range;
+  range << least << " to " << most;
+  const auto check = [least, most, range = range.str()](const std::string& text) {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    const bool is_right = error == std::errc{} && rest == end && number >= least && number <= most;
+    return is_right ? std::string{} : "'" + text + "' is not a number from " + range;
+  };
+  return {check, "FLOAT in [" + range.str() + "]"};
+}
+
+/// A check that an option is a whole number of 64 bits. CLI11 wraps a negative one, and cuts one that is too large.
+inline CLI::Validator whole_number() {
+  const auto check = [](const std::string& text) {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    const bool is_right = error == std::errc{} && rest == end;
+    return is_right ? std::string{} : "'" + text + "' is not a whole number from 0 to 18446744073709551615";
+  };
+  return {check, "UINT"};
+}
+
+/// A check that an option names something: an empty text must not count as an option that was left out.
+inline CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string{"it is empty; leave the option out, or name a file"} : std::string{};
+  };
+  return {check, ""};
 }
 
 /// Parses the command line. Returns the exit code if the program must not go on. An error is one line: CLI11 would print the pages of

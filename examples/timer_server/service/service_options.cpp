@@ -30,13 +30,14 @@ void add_options(CLI::App& to, service_options& into) {
   to.add_option("--schema", into.store.schema, "of PostgreSQL")->capture_default_str();
   to.add_option("--name", into.scheduler.name, "of this node in the store; empty: made up");
   to.add_option("--tokens", into.tokens_file,
-                "file with a token a line; without it the service listens on loopback only");
+                "file with a token a line; without it the service listens on loopback only")
+      ->check(not_empty());
   to.add_option("--requests-per-second", into.rate.per_second, "of a token; 0: any number")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(number_range(0, 1e9));
   to.add_option("--burst", into.rate.burst, "requests of a token at once, after a pause")
       ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e9));
+      ->check(number_range(1, 1e9));
   duration("--drain", into.drain, "how long requests and calls may take to end, once signalled [25s]");
   const auto read_format = [&into](const std::string& text) {
     if (text != "text" && text != "json")
@@ -83,7 +84,7 @@ void add_options(CLI::App& to, service_options& into) {
   to.add_option("--callback-connections", into.callbacks.connections, "of all hosts that are called")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
-  to.add_option("--secret", into.secret_file, "file with the key that signs the bodies of calls");
+  to.add_option("--secret", into.secret_file, "file with the key that signs the bodies of calls")->check(not_empty());
 }
 
 std::string read_options(service_options& o, std::optional<bearer_tokens>& tokens) {
