@@ -5,6 +5,8 @@
 //   serve              the session
 //   talk, stay_silent, never_read
 //                      the clients, coroutines also
+#include "../support/standard_descriptors.hpp"
+
 #include <tickwheel/uv/awaitable_tcp.hpp>
 #include <tickwheel/uv/coroutine.hpp>
 #include <tickwheel/uv/event_loop.hpp>
@@ -146,6 +148,7 @@ int run(server& on) {
 }  // namespace
 
 int main() {
+  open_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // writing to a peer that is gone is an error of that peer, not the end of us
   server on;
   if (const int error = run(on)) {

@@ -12,6 +12,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/text_bars.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -330,6 +331,7 @@ int fail(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"Load for echo_server: checks that it closes silent connections, on time, and no other.", "echo_load"};
   app.add_option("--port", asked.port, "where on 127.0.0.1 the server listens")

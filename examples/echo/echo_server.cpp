@@ -11,6 +11,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/stop_signals.hpp"
 #include "../support/timeout_log.hpp"
 
@@ -419,6 +420,7 @@ int serve(const options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options o;
   CLI::App app{"A TCP echo server that closes connections whose peer has gone silent.", "echo_server"};
   app.add_option("--address", o.address, "IPv4 address to listen at")->capture_default_str();

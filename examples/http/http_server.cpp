@@ -12,6 +12,7 @@
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
 #include "../support/listen.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/stop_signals.hpp"
 #include "../support/timeout_log.hpp"
 #include "http_exchange.hpp"
@@ -389,6 +390,7 @@ int serve(const options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options o;
   CLI::App app{"An HTTP server that bounds what a peer may take.", "http_server"};
   app.add_option("--address", o.address, "IPv4 address to listen at")->capture_default_str();

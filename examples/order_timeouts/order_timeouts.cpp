@@ -18,6 +18,7 @@
 #include "../support/command_line.hpp"
 #include "../support/listen.hpp"
 #include "../support/scheduler_drain.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/stop_signals.hpp"
 #include "order_timeouts_protocol.hpp"
 #include "order_timeouts_stream.hpp"
@@ -323,6 +324,7 @@ void shop::on_closed() noexcept {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"A server that cancels unpaid orders when their time is over, across crashes and restarts.",
                "order_timeouts"};

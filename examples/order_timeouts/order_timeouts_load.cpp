@@ -19,6 +19,7 @@
 //             2   asked for something impossible
 
 #include "../support/command_line.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "order_timeouts_figures.hpp"
 #include "order_timeouts_outages.hpp"
 #include "order_timeouts_protocol.hpp"
@@ -426,6 +427,7 @@ class shop {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"A shop for order_timeouts: checks that each unpaid order is cancelled once, and none early.",
                "order_timeouts_load"};

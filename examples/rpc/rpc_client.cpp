@@ -19,6 +19,7 @@
 //             2   asked for something impossible
 
 #include "../support/command_line.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "rpc_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -384,6 +385,7 @@ int fail(const std::string& why) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"Calls to rpc_server: checks that each ends once, in time, and within the retry budget.", "rpc_client"};
   app.add_option("--port", asked.port, "where on 127.0.0.1 the server listens")

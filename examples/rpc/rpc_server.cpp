@@ -14,6 +14,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/listen.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/stop_signals.hpp"
 #include "rpc_protocol.hpp"
 
@@ -253,6 +254,7 @@ int serve(const options& asked) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"A server of calls that refuses what cannot be done in its caller's time.", "rpc_server"};
   app.add_option("--port", asked.port, "on 127.0.0.1; 0: one that is free, which the first line of output names")

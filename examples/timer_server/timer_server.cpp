@@ -13,6 +13,7 @@
 
 #include "../support/descriptor_limit.hpp"
 #include "../support/scheduler_drain.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/stop_signals.hpp"
 #include "callbacks/callback_caller.hpp"
 #include "http/api.hpp"
@@ -272,6 +273,7 @@ int refuse(const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   service_options o;
   CLI::App app{"A timer service: schedule by HTTP, and be called by HTTP when the time has come.", "timer_server"};
   add_options(app, o);

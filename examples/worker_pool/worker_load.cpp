@@ -11,6 +11,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "worker_protocol.hpp"
 
 #include <tickwheel/tickwheel.hpp>
@@ -237,6 +238,7 @@ int fail(const std::string& why) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"Load for worker_pool: checks that every reply arrives, right, and none early.", "worker_load"};
   app.add_option("--port", asked.port, "where on 127.0.0.1 the server listens")

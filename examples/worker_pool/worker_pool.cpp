@@ -16,6 +16,7 @@
 #include "../support/command_line.hpp"
 #include "../support/descriptor_limit.hpp"
 #include "../support/listen.hpp"
+#include "../support/standard_descriptors.hpp"
 #include "../support/stop_signals.hpp"
 #include "bounded_queue.hpp"
 #include "worker_protocol.hpp"
@@ -335,6 +336,7 @@ int serve(const options& asked) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   options asked;
   CLI::App app{"A TCP server whose worker threads hand timed replies back to the loop.", "worker_pool"};
   app.add_option("--port", asked.port, "on 127.0.0.1; 0: one that is free, which the first line of output names")

@@ -1,6 +1,9 @@
-"""What all example programs have in common: options that they refuse."""
+"""What all example programs have in common: options that they refuse, and closed descriptors."""
 import os
+import signal
 import subprocess
+import tempfile
+import time
 import unittest
 
 PROGRAMS = dict(program.split("=", 1) for program in os.environ["PROGRAMS"].split(":"))
@@ -15,6 +18,40 @@ REFUSED = {
     "reservations": {"--confirmed": NO_NUMBERS, "--released": NO_NUMBERS, "--seed": NO_SEEDS},
 }
 REQUIRED = {"echo_load": ["--port", "1"]}
+
+
+# the options of a server with which it takes a port that is free
+SERVERS = {name: ["--port", "0"] for name in ("echo_server", "worker_pool", "rpc_server", "http_server", "order_timeouts")}
+SERVERS["timer_server"] = ["--listen", "127.0.0.1:0"]
+
+
+def catches(process, number):
+    """Whether a process has a handler for this signal."""
+    with open(f"/proc/{process.pid}/status") as status:
+        caught = next(line for line in status if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+
+
+class ClosedDescriptors(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists("/proc/self/status"), "there is no /proc")
+    def test_server_ends_well_without_its_standard_descriptors(self):
+        for server in SERVERS.keys() & PROGRAMS.keys():
+            for closed in (0, 1, 2), (0,), (1,), (2,):
+                with self.subTest(f"{server}, closed: {closed}"), tempfile.TemporaryDirectory() as folder:
+                    process = subprocess.Popen([PROGRAMS[server], *SERVERS[server]], cwd=folder, stdin=subprocess.DEVNULL,
+                                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                               preexec_fn=lambda: [os.close(descriptor) for descriptor in closed])
+                    try:
+                        end = time.monotonic() + LONGEST
+                        while process.poll() is None and not catches(process, signal.SIGTERM) and time.monotonic() < end:
+                            time.sleep(0.01)
+                        for descriptor in closed:
+                            self.assertEqual(os.readlink(f"/proc/{process.pid}/fd/{descriptor}"), "/dev/null")
+                        process.terminate()
+                        self.assertEqual(process.wait(timeout=LONGEST), 0)
+                    finally:
+                        process.kill()
+                        process.wait()
 
 
 class Options(unittest.TestCase):

@@ -12,6 +12,7 @@
 //   callee         the endpoint that the server calls
 
 #include "../../support/command_line.hpp"
+#include "../../support/standard_descriptors.hpp"
 #include "callee.hpp"
 #include "client.hpp"
 #include "context.hpp"
@@ -93,6 +94,7 @@ void add_percentage(CLI::App& app, const std::string& name, unsigned& value, con
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   load_options asked;
   CLI::App app{"Clients and a callee of timer_server: checks that each timer is called, and none early.", "timer_load"};
   app.add_option("--port", asked.port, "where on 127.0.0.1 the server listens")
