@@ -91,7 +91,7 @@ void api::ask(const api_request& request, const answer_function& answer) {
     return answer(answer_with({.status = 421,
                                .code = "misdirected",
                                .detail = "Without tokens the service answers as an address or as localhost only."}));
-  if (options_.refuses_web_pages && !request.origin.empty())
+  if (options_.refuses_web_pages && request.origin)
     return answer(
         answer_with({.status = 403,
                      .code = "web-page",
@@ -150,7 +150,7 @@ void api::route_timer(const api_request& request, std::string_view path, std::st
 }
 
 void api::put(const api_request& request, std::string id, std::string_view query, const answer_function& answer) {
-  if (!request.content_type.empty() && !is_json(request.content_type))
+  if (request.content_type && !is_json(*request.content_type))
     return answer(answer_with({.status = 415,
                                .code = "unsupported-media-type",
                                .detail = "The document of a timer is JSON: \"Content-Type: application/json\"."}));
@@ -161,8 +161,8 @@ void api::put(const api_request& request, std::string id, std::string_view query
 
   auto document = read_timer_request(request.body);
   if (const auto* const mistake = std::get_if<request_mistake>(&document))
-    return answer(answer_with({.status = mistake->field.empty() ? 400U : 422U,
-                               .code = mistake->field.empty() ? "bad-document" : "invalid",
+    return answer(answer_with({.status = mistake->field ? 422U : 400U,
+                               .code = mistake->field ? "invalid" : "bad-document",
                                .detail = mistake->detail,
                                .field = mistake->field}));
   const auto& asked = std::get<timer_request>(document);

@@ -23,10 +23,10 @@ namespace timer_server {
 struct api_request {
   std::string_view method;
   std::string_view target;
-  std::string_view host{};           // as the Host header names it
-  std::string_view origin{};         // of the web page that sends it; empty: it is no page's
-  std::string_view content_type{};   // empty: none
-  std::string_view authorization{};  // as well
+  std::string_view host{};                         // as the Host header names it
+  std::optional<std::string_view> origin{};        // of the web page that sends it; no value: it is no page's
+  std::optional<std::string_view> content_type{};  // no value: none
+  std::string_view authorization{};                // empty: none
   std::string_view body{};
 };
 

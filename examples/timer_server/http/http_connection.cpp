@@ -7,6 +7,7 @@
 #include <boost/beast/http/verb.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace timer_server {
@@ -23,6 +24,13 @@ std::string_view view(boost::beast::string_view text) { return {text.data(), tex
 // A field that stands there more than once has no value that we could trust.
 std::string_view only_value(const http_framing::request& request, http::field name) {
   return request.count(name) == 1 ? view(request[name]) : std::string_view{};
+}
+
+// An empty field was given all the same.
+std::optional<std::string_view> value_if_given(const http_framing::request& request, http::field name) {
+  const auto found = request.find(name);
+  if (found == request.end()) return std::nullopt;
+  return view(found->value());
 }
 
 problem problem_of(http_framing::status why) {
@@ -138,8 +146,8 @@ bool http_connection::on_request(const http_framing::request& request) {
   on_.requests->ask({.method = view(request.method_string()),
                      .target = target,
                      .host = host,
-                     .origin = view(request[http::field::origin]),
-                     .content_type = view(request[http::field::content_type]),
+                     .origin = value_if_given(request, http::field::origin),
+                     .content_type = value_if_given(request, http::field::content_type),
                      .authorization = only_value(request, http::field::authorization),
                      .body = request.body()},
                     answer);

@@ -18,7 +18,7 @@ http_answer answer_with(const problem& what) {
                                   {"status", what.status},
                                   {"code", what.code},
                                   {"detail", what.detail}};
-  if (!what.field.empty()) document["field"] = what.field;
+  if (what.field) document["field"] = *what.field;
   // text that a peer has sent may be no UTF-8
   return {.status = what.status,
           .content_type = "application/problem+json",

@@ -3,6 +3,7 @@
 
 #include "http_answer.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,9 +11,9 @@ namespace timer_server {
 
 struct problem {
   unsigned status = 500;
-  std::string_view code{};  // for programs; it stays the same, whatever the detail says
-  std::string detail{};     // for people: a whole sentence
-  std::string field{};      // of the request's document; empty: none
+  std::string_view code{};             // for programs; it stays the same, whatever the detail says
+  std::string detail{};                // for people: a whole sentence
+  std::optional<std::string> field{};  // of the request's document
 };
 
 /// Returns an answer of type application/problem+json. The document has the members `type`, `title`, `status`, `code`, `detail`, and

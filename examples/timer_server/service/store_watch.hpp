@@ -15,7 +15,8 @@
 namespace timer_server {
 
 /// Looks at a scheduler once a second, and tells its problem when that changes. A store keeps its last problem, also once that is over. So
-/// that requests fail without a new problem is told as well, at most once a minute.
+/// that requests fail without a new problem is told as well, at most once a minute. After either it tells once that the store is back: in
+/// the first second in which the store has confirmed a write, and no request has failed.
 ///
 /// *Thread safety:* the loop's thread only. *Lifetime:* `timers` and the scheduler outlive it. It does not keep the loop alive.
 class store_watch {
@@ -39,7 +40,8 @@ class store_watch {
   tickwheel::member_timer<&store_watch::look> next_;
   std::string told_;  // the last problem
   std::optional<tickwheel::clock::time_point> told_at_;
-  std::uint64_t unavailable_ = 0;  // requests, at the last look
+  std::uint64_t unavailable_ = 0, confirmed_ = 0;  // requests that failed, and writes, at the last look
+  bool is_away_ = false;                           // the last line was about a problem
 };
 
 }  // namespace timer_server

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -116,7 +117,8 @@ class document_reader {
   }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception&) {
-    return refuse({}, "The document is not JSON in UTF-8: there is an error at byte " + std::to_string(position) + '.');
+    return refuse(std::nullopt,
+                  "The document is not JSON in UTF-8: there is an error at byte " + std::to_string(position) + '.');
   }
 
   /// The end of the document was reached.
@@ -130,13 +132,13 @@ class document_reader {
   std::string name() const { return std::string{field_names[static_cast<std::size_t>(at_)]}; }
   bool has(field f) const noexcept { return seen_[static_cast<std::size_t>(f)]; }
 
-  bool refuse(std::string_view which, std::string why) {
-    mistake_ = {std::string{which}, std::move(why)};
+  bool refuse(std::optional<std::string> which, std::string why) {
+    mistake_ = {std::move(which), std::move(why)};
     return false;
   }
 
   bool refuse_type(const char* given) {
-    if (depth_ == 0) return refuse({}, std::string{"The document is "} + given + "; it must be an object.");
+    if (depth_ == 0) return refuse(std::nullopt, std::string{"The document is "} + given + "; it must be an object.");
     if (depth_ == 2)
       return refuse(name(), "headers: " + in_quotes(header_) + " is " + given + "; it must be a string.");
     return refuse(name(), name() + " is " + given + "; it must be " +

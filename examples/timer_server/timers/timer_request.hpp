@@ -25,8 +25,8 @@ struct timer_request {
 
 /// Why a document is no timer request.
 struct request_mistake {
-  std::string field;   // the field that is wrong; empty if it is the document
-  std::string detail;  // a whole sentence that names the field
+  std::optional<std::string> field;  // the field that is wrong; no value: it is the document
+  std::string detail;                // a whole sentence that names the field
 };
 
 /// The shortest period: faster ones are polling, and belong into the callee.

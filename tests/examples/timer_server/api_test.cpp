@@ -317,6 +317,9 @@ TEST_F(api_test, document_mistakes_name_the_field) {
   const http_answer answer = put("/v1/timers/a", R"({"in":"1h"})");
   EXPECT_EQ(code_of(answer), "422 invalid");
   EXPECT_EQ(document_of(answer)["field"], "callback");
+  const http_answer nameless = put("/v1/timers/a", R"({"":1})");
+  EXPECT_EQ(code_of(nameless), "422 invalid");
+  EXPECT_EQ(document_of(nameless)["field"], "");
   EXPECT_EQ(code_of(put("/v1/timers/a", "{")), "400 bad-document");
   EXPECT_EQ(code_of(put("/v1/timers/a", "")), "400 bad-document");
   EXPECT_EQ(get("/v1/timers/a").status, 404U);
@@ -342,14 +345,15 @@ TEST_F(api_test, large_callback_is_refused) {
 }
 
 TEST_F(api_test, other_content_types_are_refused) {
-  for (const auto& [type, status] : {std::pair{"text/plain", 415U},
+  for (const auto& [type, status] : {std::pair{std::optional<std::string_view>{"text/plain"}, 415U},
                                      {"application/x-www-form-urlencoded", 415U},
                                      {"application/jsonp", 415U},
                                      {"application/json; charset=utf-8", 201U},
                                      {"Application/JSON", 200U},
-                                     {"", 200U}})
+                                     {"", 415U},
+                                     {std::nullopt, 200U}})
     EXPECT_EQ(ask({.method = "PUT", .target = "/v1/timers/a", .content_type = type, .body = in_an_hour}).status, status)
-        << type;
+        << type.value_or("none");
 }
 
 TEST_F(api_test, ids_are_decoded_and_checked) {

@@ -320,6 +320,18 @@ TEST_F(connection_test, origin_tells_a_web_page) {
   const std::string revive = "POST /v1/timers/a/revive HTTP/1.1\r\nHost: 127.0.0.1\r\n";
   EXPECT_EQ(c.sends(revive + "\r\n").statuses(1), "404");
   EXPECT_EQ(c.sends(revive + "Origin: null\r\n\r\n").statuses(2), "404 403");
+  EXPECT_EQ(c.sends(revive + "Origin:\r\n\r\n").statuses(3), "404 403 403") << "an empty one";
+}
+
+TEST_F(connection_test, empty_content_type_is_no_json) {
+  client c{*this};
+  const auto put = [](const std::string& header) {
+    const std::string document = R"({"in":"1h","callback":"http://127.0.0.1:9/"})";
+    return "PUT /v1/timers/a HTTP/1.1\r\nHost: 127.0.0.1\r\n" + header +
+           "Content-Length: " + std::to_string(document.size()) + "\r\n\r\n" + document;
+  };
+  EXPECT_EQ(c.sends(put("Content-Type:\r\n")).statuses(1), "415");
+  EXPECT_EQ(c.sends(put("")).statuses(2), "415 201");
 }
 
 // An empty one must not hide the other.

@@ -76,7 +76,8 @@ struct openapi_test : testing::Test {
   std::optional<durable::execution> running;
   std::set<std::string> statuses;  // that were seen, such as "get /v1/timers/{id} 200"
   std::optional<api> requests;
-  std::string host, origin;  // of the requests
+  std::string host;  // of the requests
+  std::optional<std::string> origin;
 
   void SetUp() override {
     ASSERT_EQ(tokens.read("0123456789abcdef"), "");

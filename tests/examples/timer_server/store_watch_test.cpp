@@ -52,6 +52,24 @@ TEST_F(store_watch_test, problem_is_told_once_when_it_is_new) {
   EXPECT_EQ(told, (std::vector<std::string>{"memory_database: outage", "memory_database: fail_next"}));
 }
 
+TEST_F(store_watch_test, store_that_writes_again_is_told_once) {
+  const auto schedule = [this](const std::string& id) {
+    EXPECT_EQ(scheduler.schedule({.id = id, .due = database->now() + 1h, .payload = {}}, [](auto) noexcept {}), 0);
+    advance(2s);
+  };
+  schedule("a");
+  EXPECT_TRUE(told.empty());
+  database->outage(true);
+  schedule("b");
+  advance(10s);
+  EXPECT_EQ(told, std::vector<std::string>{"memory_database: outage"});
+  database->outage(false);
+  advance(10s);
+  schedule("c");
+  schedule("d");
+  EXPECT_EQ(told, (std::vector<std::string>{"memory_database: outage", "the store is back"}));
+}
+
 TEST_F(store_watch_test, requests_that_fail_are_told_once_a_minute) {
   database->outage(true);
   for (int second = 0; second < 130; ++second) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -86,7 +87,6 @@ TEST(timer_request, mistake_names_the_field) {
            {R"({"in":30,"callback":"http://127.0.0.1/"})"s, "in", "a number; it must be a string"},
            {R"({"in":null,"callback":"http://127.0.0.1/"})"s, "in", "null"},
            {R"({"in":true,"callback":"http://127.0.0.1/"})"s, "in", "a boolean"},
-           {R"({"in":1e999,"callback":"http://127.0.0.1/"})"s, "", "error at byte"},
            {R"({"in":"PT","callback":"http://127.0.0.1/"})"s, "in", "is not a duration"},
            {R"({"in":"99999999999999999999h","callback":"http://127.0.0.1/"})"s, "in", "longer"},
            {R"({"in":"30m","callback":"ftp://127.0.0.1/"})"s, "callback", "ftp"},
@@ -144,7 +144,10 @@ TEST(timer_request, refuses_documents_that_are_no_object) {
                                  "{\"in\":\"30m\",}", "{}{}", "{\"in\":\"30m\"}x", "// no\n{}", "{\"in\":\"\xff\"}",
                                  "{\"in\":\"\xed\xa0\x80\"}", "{\"in\":\"\\ud800\"}", "\xef\xbb\xbf"})
     EXPECT_EQ(mistake_in(json).detail.empty(), false) << json;
-  EXPECT_EQ(mistake_in("{\"in\":\"30m\"").field, "");
+  EXPECT_EQ(mistake_in("{\"in\":\"30m\"").field, std::nullopt);
+  const request_mistake number = mistake_in(R"({"in":1e999,"callback":"http://127.0.0.1/"})");
+  EXPECT_EQ(number.field, std::nullopt);
+  EXPECT_NE(number.detail.find("error at byte"), std::string::npos) << number.detail;
 }
 
 TEST(timer_request, depth_of_a_document_costs_nothing) {

@@ -87,6 +87,12 @@ class Store(unittest.TestCase):
             wait_for(lambda: re.search('"event":"store","message":"[^"]*timers.db: .*locked', service.lines()), "the outage has no line")
             other.execute("ROLLBACK")
             other.close()
+
+            def is_back():
+                self.assertIn(service.ask("PUT", "/v1/timers/b", document | {"on_conflict": "replace"})[0], (200, 201, 503, 504))
+                return '"event":"store","message":"the store is back"' in service.lines()
+
+            wait_for(is_back, "the end of the outage has no line")
             service.stop()
             lines = [json.loads(line) for line in service.lines().splitlines()]
             self.assertEqual({line["event"] for line in lines}, {"listening", "ready", "store", "draining", "stopped"})
