@@ -27,7 +27,7 @@ enum class cancel_result : std::uint8_t {
   running,
   finished,     ///< the task had finished before
   not_found,    ///< no task has this id
-  unavailable,  ///< the store could not be asked: nothing was changed
+  unavailable,  ///< the store could not be asked, or rejects this: nothing was changed
   unknown,      ///< the store may have done it. Send it again to find out.
 };
 
@@ -43,7 +43,7 @@ enum class revive_result : std::uint8_t {
   revived,      ///< the task is pending, and starts now with all its attempts
   not_dead,     ///< the task is not dead: nothing was changed
   not_found,    ///< no task has this id
-  unavailable,  ///< the store could not be asked: nothing was changed
+  unavailable,  ///< the store could not be asked, or rejects this: nothing was changed
   unknown,      ///< the store may have done it
 };
 

@@ -214,8 +214,8 @@ struct finish_call : store_call {
 /// it is cancelled.
 ///
 /// A task in `doubted` that is running in this session is pending again, and its attempt is given back: of any partition, because the
-/// session may have released it. One whose row another client holds stays as it is, and the store takes it out of `doubted`: the node
-/// still doubts it.
+/// session may have released it. One whose row another client holds, or whose change the store rejects, stays as it is. The store takes
+/// it out of `doubted`: the node still doubts it.
 struct recover_call : store_call {
   using store_call::store_call;
   session_number session = 0;  ///< in
@@ -248,19 +248,19 @@ struct put_call : store_call {
   std::vector<answered> results;  ///< out: one per item
 };
 
-/// Cancels tasks, as the state table says.
+/// Cancels tasks, as the state table says. An element that the store rejects is `unavailable`.
 struct cancel_call : store_call {
   using store_call::store_call;
   std::vector<std::string> ids;        ///< in: at most 1,000, each once
   std::vector<cancel_result> results;  ///< out: one per id
 };
 
-/// Makes dead tasks pending, at the store's now, without attempts, losses and error.
+/// Makes dead tasks pending, at the store's now, without attempts, losses and error. An element that the store rejects is `unavailable`.
 struct revive_call : store_call {
   using store_call::store_call;
   /// The answer to an id.
   struct answered {
-    revive_result result{};          ///< revived, not_dead or not_found
+    revive_result result{};          ///< revived, not_dead, not_found or unavailable
     revision rev = 0;                ///< of a row that was written
     partition_number partition = 0;  ///< as above
   };

@@ -30,6 +30,14 @@ class client_functions : public testing::Test {
   }
   /// The call raises 22023.
   void expect_invalid(const std::string& call) { EXPECT_EQ(on.other().try_to_run("select " + call), "22023") << call; }
+  /// Lets a trigger drop each change of a task that fulfils `condition`.
+  void drop_changes(const std::string& condition) {
+    on.other().run(
+        "create function drop_it() returns trigger language plpgsql as $$ begin return null; end $$; "
+        "create trigger drop_it before update on tasks for each row when (" +
+        condition + ") execute function drop_it()");
+  }
+  void drop_no_more() { on.other().run("drop trigger drop_it on tasks"); }
   revision run(const std::string& id) {
     own.put({.id = id, .due = durable::clock::time_point{1s}, .payload = "data"});
     return own.begin(id).token;
@@ -175,6 +183,40 @@ TEST_F(client_functions, cancel_answers_by_the_state) {
   EXPECT_EQ(cancel("dead"), "cancelled");
   EXPECT_EQ(own.done("finished", run("finished")), finish_result::finished);
   EXPECT_EQ(cancel("finished"), "finished");
+}
+
+TEST_F(client_functions, cancel_that_a_trigger_drops_is_refused) {
+  own.put({.id = "pending", .due = durable::clock::time_point{1s}});
+  EXPECT_EQ(own.dead("dead", run("dead")), finish_result::finished);
+  run("running");
+  drop_changes("new.state = 4 or new.stop");
+  for (const char* const id : {"pending", "dead", "running"}) EXPECT_EQ(cancel(id), "refused") << id;
+  EXPECT_EQ(state_of("pending"), task_state::pending);
+  EXPECT_EQ(state_of("dead"), task_state::dead);
+  EXPECT_FALSE(own.get("running")->cancelling);
+  drop_no_more();
+  EXPECT_EQ(cancel("running"), "running");
+  EXPECT_TRUE(own.get("running")->cancelling);
+}
+
+TEST_F(client_functions, repeated_cancel_of_a_start_needs_no_change) {
+  run("t");
+  EXPECT_EQ(cancel("t"), "running");
+  drop_changes("true");
+  EXPECT_EQ(cancel("t"), "running");
+}
+
+TEST_F(client_functions, done_that_a_trigger_drops_is_refused) {
+  own.put({.id = "periodic", .due = durable::clock::time_point{1s}, .period = 1h});
+  const revision periodic = own.begin("periodic").token, once = run("once");
+  drop_changes("new.ended <> old.ended");
+  EXPECT_EQ(done("once", once), "refused");
+  EXPECT_EQ(done("periodic", periodic), "refused");
+  EXPECT_EQ(state_of("once"), task_state::running);
+  EXPECT_EQ(state_of("periodic"), task_state::running);
+  drop_no_more();
+  EXPECT_EQ(done("once", once), "finished");
+  EXPECT_EQ(done("periodic", periodic), "finished");
 }
 
 TEST_F(client_functions, done_ends_a_start_once) {

@@ -518,6 +518,20 @@ class postgres_trigger : public postgres_client {
         "'; end if; return new; end $$; "
         "create trigger refuse before insert or update on tasks for each row execute function refuse()");
   }
+  /// Lets a trigger drop each change of the task "bad", without an error.
+  void drop_bad() {
+    on.other().run(
+        "create function drop_bad() returns trigger language plpgsql as $$ begin return null; end $$; "
+        "create trigger drop_bad before update on tasks for each row when (new.id = 'bad') execute function "
+        "drop_bad()");
+  }
+  void drop_no_more() { on.other().run("drop trigger drop_bad on tasks"); }
+  std::vector<cancel_result> cancel_both() {
+    asked<durable::cancel_call> c;
+    c.ids = {"bad", "good"};
+    own->run(c);
+    return c.results;
+  }
   std::vector<schedule_result> put_three() {
     asked<durable::put_call> c;
     for (const char* id : {"first", "bad one", "second"}) c.items.push_back({due(id), durable::on_conflict::keep});
@@ -559,6 +573,78 @@ TEST_F(postgres_trigger, refused_finish_is_never_stale) {
   EXPECT_EQ(own->get("bad")->state, task_state::running);
   on.other().run("drop trigger refuse on tasks");
   EXPECT_EQ(own->done("bad", bad), finish_result::finished);
+}
+
+TEST_F(postgres_trigger, dropped_cancel_is_unavailable) {
+  drop_bad();
+  EXPECT_EQ(cancel_both(), (std::vector{cancel_result::unavailable, cancel_result::cancelled}));
+  EXPECT_EQ(own->get("bad")->state, task_state::pending);
+}
+
+TEST_F(postgres_trigger, dropped_cancel_of_a_start_is_unavailable) {
+  own->begin("bad");
+  own->begin("good");
+  drop_bad();
+  EXPECT_EQ(cancel_both(), (std::vector{cancel_result::unavailable, cancel_result::running}));
+  EXPECT_FALSE(own->get("bad")->cancelling);
+  drop_no_more();
+  EXPECT_EQ(own->cancel("bad"), cancel_result::running);
+  on.other().run("create trigger drop_bad before update on tasks for each row execute function drop_bad()");
+  EXPECT_EQ(own->cancel("bad"), cancel_result::running) << "a repeated cancel changes nothing";
+}
+
+TEST_F(postgres_trigger, dropped_begin_starts_nothing) {
+  drop_bad();
+  EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+}
+
+TEST_F(postgres_trigger, dropped_finish_is_unknown) {
+  const revision bad = own->begin("bad").token, good = own->begin("good").token;
+  drop_bad();
+  asked<durable::finish_call> c;
+  c.items.push_back({.id = "bad", .token = bad, .how = durable::outcome::done});
+  c.items.push_back({.id = "good", .token = good, .how = durable::outcome::done});
+  own->run(c);
+  EXPECT_EQ(c.results, (std::vector{finish_result::unknown, finish_result::finished}));
+  EXPECT_EQ(own->get("bad")->state, task_state::running);
+  drop_no_more();
+  EXPECT_EQ(own->done("bad", bad), finish_result::finished);
+}
+
+TEST_F(postgres_trigger, dropped_revive_is_unavailable) {
+  for (const char* const id : {"bad", "good"}) EXPECT_EQ(own->dead(id, own->begin(id).token), finish_result::finished);
+  drop_bad();
+  asked<durable::revive_call> c;
+  c.ids = {"bad", "good"};
+  own->run(c);
+  EXPECT_EQ(c.results[0].result, durable::revive_result::unavailable);
+  EXPECT_EQ(c.results[1].result, durable::revive_result::revived);
+  EXPECT_EQ(own->get("bad")->state, task_state::dead);
+}
+
+TEST_F(postgres_trigger, dropped_recovery_does_not_count) {
+  own->begin("bad");
+  own->begin("good");
+  own->lose();
+  drop_bad();
+  EXPECT_EQ(own->recover(), (node::recovery{.recovered = 1}));
+  EXPECT_EQ(own->get("bad")->state, task_state::running);
+  drop_no_more();
+  EXPECT_EQ(own->recover(), (node::recovery{.recovered = 1}));
+}
+
+// Nobody else gives the task back while its node lives.
+TEST_F(postgres_trigger, dropped_return_leaves_the_doubt) {
+  own->begin("bad");
+  own->begin("good");
+  drop_bad();
+  asked<durable::recover_call> c;
+  c.session = own->session();
+  c.max_attempts = 8;
+  c.doubted = {"bad", "good"};
+  own->run(c);
+  EXPECT_EQ(c.doubted, std::vector<std::string>{"good"});
+  EXPECT_EQ(own->get("bad")->state, task_state::running);
 }
 
 // The server answers XX001 for a row whose payload cannot be read, for instance after a disk has lost a page.

@@ -10,6 +10,8 @@
 #include <vector>
 
 using namespace conformance;
+using durable::cancel_result;
+using durable::finish_result;
 using durable::schedule_result;
 using durable::store_status;
 using durable::task_state;
@@ -308,6 +310,25 @@ class sqlite_trigger : public sqlite_threads {
     shell{on.file}.run("create trigger refuse before insert on tasks when new.id = 'bad' begin select raise(" + how +
                        "); end");
   }
+  /// Lets a trigger ignore each change of the task "bad", without an error.
+  void ignore_bad() {
+    shell{on.file}.run(
+        "create trigger ignore_bad before update on tasks when new.id = 'bad' begin select raise(ignore); end");
+  }
+  void ignore_no_more() { shell{on.file}.run("drop trigger ignore_bad"); }
+  /// Starts both tasks, and returns their tokens.
+  std::array<durable::revision, 2> run_both() {
+    own.put(due_now("bad"));
+    own.put(due_now("good"));
+    const durable::revision bad = own.begin("bad").token;
+    return {bad, own.begin("good").token};
+  }
+  std::vector<cancel_result> cancel_both() {
+    asked<durable::cancel_call> c;
+    c.ids = {"bad", "good"};
+    own.run(c);
+    return c.results;
+  }
   std::vector<schedule_result> put_three() {
     asked<durable::put_call> put;
     for (const char* const id : {"a", "bad", "c"}) put.items.push_back({due_now(id), {}});
@@ -354,10 +375,92 @@ TEST_F(sqlite_trigger, that_refuses_ends_leaves_the_other_finishes) {
       "create trigger refuse before update on tasks when new.id = 'bad' begin select raise(abort, 'no'); "
       "end");
   runner.run(own.store(), finish);
-  using durable::finish_result;
   EXPECT_EQ(finish.results,
             (std::vector<finish_result>{finish_result::finished, finish_result::unknown, finish_result::finished}));
   EXPECT_EQ(own.list(task_state::running), std::vector<std::string>{"bad"});
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_cancel_makes_it_unavailable) {
+  own.put(due_now("bad"));
+  own.put(due_now("good"));
+  ignore_bad();
+  EXPECT_EQ(cancel_both(), (std::vector{cancel_result::unavailable, cancel_result::cancelled}));
+  EXPECT_EQ(own.get("bad")->state, task_state::pending);
+  EXPECT_NE(own.store().problem().find("a trigger has dropped the change of a row"), std::string::npos)
+      << own.store().problem();
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_cancel_of_a_start_makes_it_unavailable) {
+  run_both();
+  ignore_bad();
+  EXPECT_EQ(cancel_both(), (std::vector{cancel_result::unavailable, cancel_result::running}));
+  EXPECT_FALSE(own.get("bad")->cancelling);
+  ignore_no_more();
+  EXPECT_EQ(own.cancel("bad"), cancel_result::running);
+  ignore_bad();
+  EXPECT_EQ(own.cancel("bad"), cancel_result::running) << "a repeated cancel changes nothing";
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_begin_starts_nothing) {
+  const auto rev = own.put(due_now("bad")).rev;
+  ignore_bad();
+  EXPECT_FALSE(own.begin("bad", rev).has_value());
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_finish_makes_it_unknown) {
+  own.put({.id = "bad", .due = past, .payload = "", .period = 1h});
+  const durable::revision token = own.begin("bad").token;
+  ignore_bad();
+  EXPECT_EQ(own.done("bad", token), finish_result::unknown);
+  EXPECT_EQ(own.again("bad", token, past), finish_result::unknown);
+  EXPECT_EQ(own.dead("bad", token), finish_result::unknown);
+  EXPECT_EQ(own.get("bad")->state, task_state::running);
+  ignore_no_more();
+  EXPECT_EQ(own.done("bad", token), finish_result::finished);
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_last_finish_makes_it_unknown) {
+  const auto [bad, good] = run_both();
+  ignore_bad();
+  EXPECT_EQ(own.done("bad", bad), finish_result::unknown);
+  EXPECT_EQ(own.done("good", good), finish_result::finished);
+  EXPECT_EQ(own.get("bad")->state, task_state::running);
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_revive_makes_it_unavailable) {
+  const auto [bad, good] = run_both();
+  EXPECT_EQ(own.dead("bad", bad), finish_result::finished);
+  EXPECT_EQ(own.dead("good", good), finish_result::finished);
+  ignore_bad();
+  EXPECT_EQ(own.revive("bad").result, durable::revive_result::unavailable);
+  EXPECT_EQ(own.revive("good").result, durable::revive_result::revived);
+  EXPECT_EQ(own.get("bad")->state, task_state::dead);
+}
+
+TEST_F(sqlite_trigger, that_ignores_a_recovery_does_not_let_it_count) {
+  run_both();
+  own.lose();
+  ignore_bad();
+  EXPECT_EQ(own.recover(), (node::recovery{.recovered = 1}));
+  EXPECT_EQ(own.get("bad")->state, task_state::running);
+  ignore_no_more();
+  EXPECT_EQ(own.recover(), (node::recovery{.recovered = 1}));
+}
+
+// Nobody else gives the task back while its node lives.
+TEST_F(sqlite_trigger, that_ignores_a_return_leaves_the_doubt) {
+  run_both();
+  ignore_bad();
+  asked<durable::recover_call> c;
+  c.session = own.session();
+  c.max_attempts = 8;
+  c.doubted = {"bad", "good"};
+  own.run(c);
+  EXPECT_EQ(c.doubted, std::vector<std::string>{"good"});
+  EXPECT_EQ(own.get("bad")->state, task_state::running);
+  ignore_no_more();
+  own.recover(8, {"bad"});
+  EXPECT_EQ(own.get("bad")->state, task_state::pending);
 }
 
 }  // namespace

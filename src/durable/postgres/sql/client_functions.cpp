@@ -3,7 +3,8 @@
 namespace tickwheel::durable::postgres {
 
 // A caller may have any search path, so each function sets its own. A parameter is named with its function, because its name
-// without that is the column's. Bad input raises 22023, invalid_parameter_value.
+// without that is the column's. Bad input raises 22023, invalid_parameter_value. An update of a row that is locked finds none only if a
+// trigger has dropped it: that is refused.
 const char* const client_functions = R"(
 create function check_id(what text, id text) returns void language plpgsql immutable as $$
 begin
@@ -81,23 +82,30 @@ language plpgsql volatile set search_path = SCHEMA, pg_temp as $$
 declare
   now bigint := now_ns();
   known smallint;
+  stops boolean;
 begin
   perform check_id('tickwheel_cancel', tickwheel_cancel.id);
-  select t.state into known from tasks t
+  select t.state, t.stop into known, stops from tasks t
   where t.id = tickwheel_cancel.id and (t.gone is null or t.gone > forgotten(now)) for update;
   if not found then
     return 'not_found';
-  elsif known = 1 then
-    update tasks t set stop = true where t.id = tickwheel_cancel.id and not t.stop;
+  elsif known = 1 and stops then
     return 'running';
   elsif known = 3 then
     return 'finished';
-  elsif known <> 4 then
+  elsif known = 4 then
+    return 'cancelled';
+  elsif known = 1 then
+    update tasks t set stop = true where t.id = tickwheel_cancel.id;
+  else
     update tasks t set state = 4, rev = nextval('revisions'), gone = now, payload = null,
       at = case when known = 2 then t.due else t.at end
     where t.id = tickwheel_cancel.id;
   end if;
-  return 'cancelled';
+  if not found then
+    return 'refused';
+  end if;
+  return case when known = 1 then 'running' else 'cancelled' end;
 end $$;
 
 create function tickwheel_done(id text, token bigint) returns text
@@ -131,7 +139,7 @@ begin
       due = next, attempt = 0, lost = 0, error = null
     where t.id = tickwheel_done.id;
   end if;
-  return 'finished';
+  return case when found then 'finished' else 'refused' end;
 end $$;
 )";
 

@@ -97,16 +97,17 @@ w as (
 select n.now, w.id, w.rev, w.part, w.is_new or w.id in (select l.id from l where l.is_forgotten)
 from n left join w on true)";
 
+// The last column is false if a trigger has dropped the change. Nothing else keeps it from a row that this statement has locked.
 constexpr const char* cancel_sql = TICKWHEEL_NOW R"(
 c as materialized (
-  select t.id, u.i, t.state from unnest($1::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
+  select t.id, u.i, t.state, t.stop from unnest($1::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
   where t.state < 3 order by t.id for update of t skip locked),
 w as (
   update tasks t set state = 4, rev = nextval('revisions'), gone = (select now from n), payload = null,
     at = case when c.state = 2 then t.due else t.at end
-  from c where t.id = c.id and c.state <> 1),
-s as (update tasks t set stop = true from c where t.id = c.id and c.state = 1 and not t.stop)
-select n.now, c.i, c.state from n left join c on true)";
+  from c where t.id = c.id and c.state <> 1 returning c.i),
+s as (update tasks t set stop = true from c where t.id = c.id and c.state = 1 and not c.stop returning c.i)
+select n.now, c.i, c.state, c.stop or c.i in (select w.i from w) or c.i in (select s.i from s) from n left join c on true)";
 
 constexpr const char* revive_sql = TICKWHEEL_NOW R"(
 c as materialized (
@@ -160,7 +161,7 @@ w as (
 select n.now, (select count(*) from f where exists (select from w)), (select count(*) from w where state = 0),
   (select count(*) from w where state = 2) from n)";
 
-// Answers the tasks that it passed over, because another client holds their rows.
+// Answers the tasks that it has not given back: another client holds their rows, or a trigger has dropped the change.
 constexpr const char* give_back_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 c as materialized (
   select t.id, u.i, t.stop from unnest($2::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
@@ -170,10 +171,10 @@ w as (
     gone = case when c.stop then (select now from n) end,
     attempt = case when c.stop then t.attempt else greatest(t.attempt - 1, 0) end,
     payload = case when c.stop then null else t.payload end
-  from c where t.id = c.id)
+  from c where t.id = c.id returning c.i)
 select n.now, r.i from n left join (
   select u.i from unnest($2::text[]) with ordinality u(id, i) join tasks t on t.id = u.id
-  where t.state = 1 and t.session = $1 and not exists (select from c where c.id = t.id)) r on true)";
+  where t.state = 1 and t.session = $1 and u.i not in (select w.i from w)) r on true)";
 
 constexpr std::array texts{
     statement_text{statement::read_clock, "read_clock", "select now_ns()", on_all},

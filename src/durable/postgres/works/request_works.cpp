@@ -129,7 +129,10 @@ class cancel_work final : public batch_work {
       if (cancelled.is_null(r, 1)) return;
       const std::size_t i = which[static_cast<std::size_t>(cancelled.integer(r, 1) - 1)];
       const bool was_running = static_cast<task_state>(cancelled.integer(r, 2)) == task_state::running;
-      asked().results[i] = was_running ? cancel_result::running : cancel_result::cancelled;
+      if (cancelled.boolean(r, 3))
+        asked().results[i] = was_running ? cancel_result::running : cancel_result::cancelled;
+      else
+        refuse(i);
       answer(i);
     }
   }

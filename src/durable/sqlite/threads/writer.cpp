@@ -86,6 +86,7 @@ void writer::commit(call_list& batch) noexcept {
       queued.call->status = status;
     else
       end(queued, status);
+    if (queued.kind == verb::recover) std::erase(queued.as<recover_call>().doubted, std::string{});
     queued.call->now = from_database(now);
   });
   answer(std::move(batch));

@@ -139,8 +139,8 @@ void starts::recover(transaction& in, recover_call& call, revision first) {
 
 void starts::give_back(transaction& in, recover_call& call, revision first) {
   in.counter().prepare(call.doubted.size());
-  for (std::size_t i = 0; i < call.doubted.size(); ++i)
-    in.element(call, i, [&] {
+  for (std::size_t i = 0; i < call.doubted.size(); ++i) {
+    const bool is_accepted = in.element(call, i, [&] {
       auto row = rows_.find(call.doubted[i]);
       if (!row || row->state != task_state::running || row->rev < first) return;
       row->rev = in.counter().next();
@@ -149,6 +149,8 @@ void starts::give_back(transaction& in, recover_call& call, revision first) {
       row->attempt = std::max<std::int64_t>(row->attempt - 1, 0);
       rows_.write(*row);
     });
+    if (!is_accepted) call.doubted[i].clear();
+  }
 }
 
 void starts::recover_one(transaction& in, recover_call& call, task_row row) {

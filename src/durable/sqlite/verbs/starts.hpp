@@ -16,7 +16,8 @@ class starts {
   void finish(transaction&, finish_call&);
   /// Recovers the running rows of sessions that are gone: their revisions are before `first`.
   void recover(transaction&, recover_call&, revision first);
-  /// Gives back the doubted rows of this session: their revisions are not before `first`.
+  /// Gives back the doubted rows of this session: their revisions are not before `first`. Clears the ids that the database refuses, so
+  /// that those of the others keep their places if the transaction runs again.
   void give_back(transaction&, recover_call&, revision first);
 
  private:

@@ -46,7 +46,7 @@ inline task_row read_row(const query& q) noexcept {
           .bytes = static_cast<std::uint32_t>(q.integer(11))};
 }
 
-/// Reads and writes rows. All functions throw `failure`.
+/// Reads and writes rows. All functions throw `failure`. A write that a trigger drops is a refusal, like one that a trigger aborts.
 class task_rows {
  public:
   explicit task_rows(const connection& file)
@@ -73,14 +73,14 @@ class task_rows {
   void write(const task_row& row) {
     query q{write_};
     bind(q, row);
-    q.run();
+    change(q);
   }
   /// As `write`, and sets the error; an empty one clears it.
   void write(const task_row& row, std::string_view error) {
     query q{write_with_error_};
     bind(q, row);
     bind_error(q, error);
-    q.run();
+    change(q);
   }
 
   /// Ends a task: `how` is finished or cancelled. An empty error keeps the one before.
@@ -93,10 +93,15 @@ class task_rows {
         .bind(static_cast<std::int64_t>(row.ended))
         .bind(now);
     bind_error(q, error);
-    q.run();
+    change(q);
   }
 
  private:
+  // The row was found in this transaction, so only raise(ignore) leaves it as it was.
+  static void change(query& q) {
+    if (q.changes() == 0) throw failure{SQLITE_CONSTRAINT_TRIGGER, 0, "a trigger has dropped the change of a row"};
+  }
+
   static void bind(query& q, const task_row& row) {
     q.bind(row.rowid)
         .bind(static_cast<std::int64_t>(row.state))
