@@ -593,6 +593,22 @@ TEST_F(postgres_trigger, dropped_cancel_of_a_start_is_unavailable) {
   EXPECT_EQ(own->cancel("bad"), cancel_result::running) << "a repeated cancel changes nothing";
 }
 
+TEST_F(postgres_trigger, dropped_replace_is_refused) {
+  drop_bad();
+  asked<durable::put_call> c;
+  for (const char* const id : {"bad", "good"}) c.items.push_back({due(id), durable::on_conflict::replace});
+  own->run(c);
+  EXPECT_EQ(c.results[0].result, schedule_result::refused);
+  EXPECT_EQ(c.results[1].result, schedule_result::replaced);
+}
+
+TEST_F(postgres_trigger, dropped_schedule_of_a_forgotten_id_is_refused) {
+  EXPECT_EQ(own->cancel("bad"), cancel_result::cancelled);
+  on.advance(2h);
+  drop_bad();
+  EXPECT_EQ(own->put(due("bad")).result, schedule_result::refused);
+}
+
 TEST_F(postgres_trigger, dropped_begin_starts_nothing) {
   drop_bad();
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});

@@ -74,6 +74,7 @@ w as (
   returning t.id, t.rev, t.part)
 select n.now, w.id, w.rev, w.part, true from n left join w on true)";
 
+// A row with only an id says that a trigger has dropped the change of the task with this id.
 constexpr const char* put_sql = TICKWHEEL_NOW R"(
 u as materialized (
   select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[], $5::boolean[])
@@ -94,8 +95,9 @@ w as (
   where t.gone <= (select forgotten from n)
     or (t.state <> 1 and excluded.id in (select u.id from u where u.replaces))
   returning t.id, t.rev, t.part, t.xmax = 0 as is_new)
-select n.now, w.id, w.rev, w.part, w.is_new or w.id in (select l.id from l where l.is_forgotten)
-from n left join w on true)";
+select n.now, x.* from n left join (
+  select w.id, w.rev, w.part, w.is_new or w.id in (select l.id from l where l.is_forgotten) from w
+  union all select l.id, null, null, null from l where l.id not in (select w.id from w)) x on true)";
 
 // The last column is false if a trigger has dropped the change. Nothing else keeps it from a row that this statement has locked.
 constexpr const char* cancel_sql = TICKWHEEL_NOW R"(

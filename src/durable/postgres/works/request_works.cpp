@@ -82,9 +82,12 @@ class put_work final : public batch_work {
       const auto i = find(written.bytes(r, 1));
       if (!i) continue;  // a trigger has changed the id
       const bool is_new = written.boolean(r, 4);
-      asked().results[*i] = {is_new ? schedule_result::scheduled : schedule_result::replaced,
-                             static_cast<revision>(written.integer(r, 2)),
-                             static_cast<partition_number>(written.integer(r, 3))};
+      if (written.is_null(r, 2))
+        refuse(*i);
+      else
+        asked().results[*i] = {is_new ? schedule_result::scheduled : schedule_result::replaced,
+                               static_cast<revision>(written.integer(r, 2)),
+                               static_cast<partition_number>(written.integer(r, 3))};
       answer(*i);
     }
   }
