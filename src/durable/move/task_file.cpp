@@ -25,12 +25,19 @@ std::string existing(const std::string& path) {
   return file;
 }
 
+void refuse_existing(const std::string& file) {
+  std::error_code error;
+  if (std::filesystem::exists(file, error)) throw sqlite::failure::final(UV_EEXIST, "there is a file " + file);
+}
+
 }  // namespace
 
 task_file::task_file(const std::string& path)
     : path_{existing(path)},
+      retired_{path_ + ".moved"},
       lock_{path_},
       file_{std::make_unique<sqlite::connection>(path_, sqlite::access::existing, cache_bytes, give_up_)} {
+  refuse_existing(retired_);  // after the commit of the copy it would be too late
   sqlite::prepare_file(*file_);
   file_->run("begin immediate");
 }
@@ -76,12 +83,11 @@ std::string task_file::retire() {
   file_->rollback();
   file_->run("pragma journal_mode = delete");
   file_.reset();
-  std::string retired = path_ + ".moved";
+  refuse_existing(retired_);
   std::error_code error;
-  if (std::filesystem::exists(retired, error)) throw sqlite::failure::final(UV_EEXIST, "there is a file " + retired);
-  std::filesystem::rename(path_, retired, error);
-  if (error) throw sqlite::failure::final(UV_EIO, "cannot rename it to " + retired + ": " + error.message());
-  return retired;
+  std::filesystem::rename(path_, retired_, error);
+  if (error) throw sqlite::failure::final(UV_EIO, "cannot rename it to " + retired_ + ": " + error.message());
+  return retired_;
 }
 
 }  // namespace tickwheel::durable::move

@@ -39,12 +39,13 @@ class task_file {
   std::int64_t last_revision() const;
   void for_each(const std::function<void(const file_row&)>& each) const;
 
-  /// Closes the file, and renames it. Returns its new name. Requires: nothing follows.
+  /// Closes the file, and renames it. Returns its new name, which no file had at the construction. Requires: nothing follows.
   std::string retire();
 
  private:
   std::atomic<bool> give_up_ = false;
   const std::string path_;
+  const std::string retired_;  // the new name
   const sqlite::lock_file lock_;
   std::unique_ptr<sqlite::connection> file_;
 };

@@ -215,6 +215,18 @@ TEST_F(durable_move, task_that_the_database_changes_is_a_difference) {
   expect_untouched();
 }
 
+// The old service would start all tasks once more if the program noticed it after the commit.
+TEST_F(durable_move, file_that_has_the_new_name_is_refused) {
+  fill();
+  node{on}.start();
+  std::ofstream{file.path() + ".moved"} << "of an earlier run";
+  EXPECT_EQ(move(), 1);
+  expect_output("orders.db: there is a file " + file.path() + ".moved; nothing was moved");
+  expect_untouched();
+  fs::remove(file.path() + ".moved");
+  EXPECT_EQ(move(), 0) << file.output();
+}
+
 TEST_F(durable_move, wrong_arguments_are_named) {
   EXPECT_EQ(move(), 1);
   expect_output("orders.db: there is no such file; nothing was moved");
