@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -30,6 +31,16 @@ void refuse_existing(const std::string& file) {
   if (std::filesystem::exists(file, error)) throw sqlite::failure::final(UV_EEXIST, "there is a file " + file);
 }
 
+// SQLite reads some damaged files without an error, and leaves rows out.
+void refuse_damage(const sqlite::connection& file) {
+  statement check{file.get(), "pragma integrity_check(1)"};
+  query q{check};
+  std::string said{q.next() ? q.bytes(0) : std::string_view{}};
+  if (said == "ok") return;
+  std::replace(said.begin(), said.end(), '\n', ' ');
+  throw sqlite::failure::final(UV_EFTYPE, "it is damaged; SQLite's integrity_check says: " + said);
+}
+
 }  // namespace
 
 task_file::task_file(const std::string& path)
@@ -40,6 +51,7 @@ task_file::task_file(const std::string& path)
   refuse_existing(retired_);  // after the commit of the copy it would be too late
   sqlite::prepare_file(*file_);
   file_->run("begin immediate");
+  refuse_damage(*file_);
 }
 
 state_counts task_file::count() const {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -50,6 +51,23 @@ class file_fixture final : public store_fixture {
     EXPECT_EQ(sqlite3_open(path().c_str(), &file), SQLITE_OK);
     EXPECT_EQ(sqlite3_exec(file, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(file);
     sqlite3_close(file);
+  }
+  /// Lowers the number of rows in the page of the tasks by one.
+  void hide_last_task() const {
+    edit("pragma journal_mode = delete");
+    std::fstream in{path(), std::ios::in | std::ios::out | std::ios::binary};
+    std::string pages{std::istreambuf_iterator<char>{in}, {}};
+    constexpr std::size_t page = 4096;
+    constexpr char leaf_of_table = 0x0d;
+    for (std::size_t at = page; at < pages.size(); at += page) {
+      char& count = pages[at + 4];
+      if (pages[at] != leaf_of_table || count < 2) continue;
+      --count;
+      in.seekp(0);
+      in << pages;
+      return;
+    }
+    ADD_FAILURE() << "there is no page with tasks";
   }
   /// Runs the program, and returns its exit code. `output` has all that it wrote.
   int run(const std::vector<std::string>& arguments) const {
@@ -225,6 +243,19 @@ TEST_F(durable_move, file_that_has_the_new_name_is_refused) {
   expect_untouched();
   fs::remove(file.path() + ".moved");
   EXPECT_EQ(move(), 0) << file.output();
+}
+
+// SQLite reads such a file without an error, and passes over a row.
+TEST_F(durable_move, damaged_file_is_refused) {
+  fill();
+  node{on}.start();
+  file.hide_last_task();
+  EXPECT_EQ(move(), 1);
+  expect_output("orders.db: it is damaged; SQLite's integrity_check says: ");
+  expect_output("; nothing was moved");
+  const std::string output = file.output();
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+  expect_untouched();
 }
 
 TEST_F(durable_move, wrong_arguments_are_named) {
