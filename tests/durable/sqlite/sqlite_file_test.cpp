@@ -188,6 +188,56 @@ TEST(sqlite_file, that_is_no_database_is_left_as_it_is) {
   write_file(on.file, text);
   expect_refused(try_to_join(on), UV_EFTYPE, "tasks.db: file is not a database (SQLite's code 26)");
   EXPECT_EQ(text_of(on.file), text);
+  EXPECT_FALSE(fs::exists(on.file + ".lock"));
+  write_file(on.file, "brief");
+  expect_refused(try_to_join(on), UV_EFTYPE, "file is not a database");
+  EXPECT_FALSE(fs::exists(on.file + ".lock"));
+}
+
+TEST(sqlite_file, that_is_empty_is_joined) {
+  sqlite_fixture on;
+  write_file(on.file, "");
+  EXPECT_EQ(try_to_join(on).error, 0);
+}
+
+// A power failure may tear the first page while it is written. SQLite then takes it from the journal.
+TEST(sqlite_file, with_a_torn_start_is_repaired_by_its_journal) {
+  sqlite_fixture on;
+  {
+    const std::string model = on.folder->file("model.db");
+    const shell writer{model};
+    writer.run("create table a(b); drop table a; pragma cache_size = 1; begin; create table a(b)");
+    for (int i = 0; i != 50; ++i) writer.run("insert into a values(zeroblob(2000))");
+    fs::copy_file(model, on.file);
+    fs::copy_file(model + "-journal", on.file + "-journal");
+    writer.run("rollback");
+  }
+  std::fstream{on.file, std::ios::in | std::ios::out | std::ios::binary} << std::string(16, '\0');
+  const join_answer a = try_to_join(on);
+  EXPECT_EQ(a.error, 0) << a.problem;
+  std::string why;
+  EXPECT_TRUE(on.validate(&why)) << why;
+}
+
+// Whoever closes another descriptor of a file frees the locks that SQLite has on it.
+TEST(sqlite_file, locks_of_this_process_stay_when_its_start_is_read) {
+  const test_folder folder;
+  const std::string file = folder.file("tasks.db");
+  child_process other{[&](const child_process::parent& parent) {
+    parent.wait();
+    sqlite3* database = nullptr;
+    if (sqlite3_open(file.c_str(), &database) != SQLITE_OK) return 2;
+    const int result = sqlite3_exec(database, "insert into letters values(2)", nullptr, nullptr, nullptr);
+    sqlite3_close(database);
+    return result == SQLITE_BUSY ? 1 : 3;
+  }};
+  const shell program{file};
+  program.run("create table letters(a); begin immediate");
+  sqlite_fixture on{file};
+  EXPECT_NE(try_to_join(on).error, 0);
+  other.tell();
+  EXPECT_EQ(other.exit_code(), 1);
+  program.run("rollback");
 }
 
 TEST(sqlite_file, of_another_application_is_left_as_it_is) {

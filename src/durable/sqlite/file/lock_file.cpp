@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace tickwheel::durable::sqlite {
@@ -46,6 +48,27 @@ bool try_lock(int descriptor, short kind, off_t first, off_t count, const std::s
 }
 #endif
 
+// Returns true if SQLite would repair the file first, or read its first page elsewhere.
+bool has_journal(const std::string& database) {
+  struct stat found {};
+  return ::stat((database + "-journal").c_str(), &found) == 0 || ::stat((database + "-wal").c_str(), &found) == 0;
+}
+
+// Returns true if a file begins as no database does. SQLite opens it, because a process that closes a descriptor of its own loses the
+// locks that its connections have on the file.
+bool is_no_database(const std::string& file) {
+  constexpr std::string_view start{"SQLite format 3\0", 16};
+  sqlite3* opened = nullptr;
+  sqlite3_file* content = nullptr;
+  std::array<char, start.size()> bytes{};
+  int result = sqlite3_open_v2(file.c_str(), &opened, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (result == SQLITE_OK) result = sqlite3_file_control(opened, "main", SQLITE_FCNTL_FILE_POINTER, &content);
+  if (result == SQLITE_OK) result = content->pMethods->xRead(content, bytes.data(), static_cast<int>(bytes.size()), 0);
+  sqlite3_close(opened);
+  if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ) return false;  // the connection will say why
+  return std::string_view{bytes.data(), bytes.size()} != start;
+}
+
 }  // namespace
 
 std::string resolved(const std::string& path) {
@@ -73,6 +96,8 @@ lock_file::lock_file(const std::string& database) {
     if (!S_ISREG(found.st_mode)) throw failure::final(UV_EFTYPE, "it is not a regular file");
     // SQLite names the log after the file. Under a second name it would not find the log, and two writers would destroy the file.
     if (found.st_nlink > 1) throw failure::final(UV_EBUSY, "it has another name (a hard link); remove all but one");
+    if (found.st_size != 0 && !has_journal(database) && is_no_database(database))
+      throw failure{SQLITE_NOTADB, 0, sqlite3_errstr(SQLITE_NOTADB)};
   }
   const std::string name = database + ".lock";
   descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
