@@ -8,8 +8,12 @@
 #include <uv.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 namespace tickwheel::durable {
@@ -38,25 +42,71 @@ std::optional<std::uint64_t> number_after(std::string_view words, std::string_vi
   return error == std::errc{} && end == payload.data() + payload.size() ? std::optional{number} : std::nullopt;
 }
 
-// libpq repeats the text that it does not understand, which may be a part of the password. The name of an option is none.
+// libpq repeats the text that it does not understand, which may be a part of the password. The name of an option or a service is none.
 std::string without_password(std::string_view why) {
-  if (!why.starts_with("invalid connection option") && !why.starts_with("invalid URI query parameter"))
+  constexpr std::array names{"invalid connection option", "invalid URI query parameter", "definition of service"};
+  if (std::none_of(names.begin(), names.end(), [&](const char* name) { return why.starts_with(name); }))
     why = why.substr(0, why.find('"'));
   while (!why.empty() && (why.back() == '\n' || why.back() == ' ' || why.back() == ':')) why.remove_suffix(1);
   return std::string{why};
 }
 
-// Such a host is the rest of a password, in postgresql://user:pass@word@host. A socket's folder or abstract name may have an @.
-bool names_host_with_at_sign(const PQconninfoOption* options) noexcept {
-  for (; options->keyword != nullptr; ++options) {
-    if (std::string_view{options->keyword} != "host" || options->val == nullptr) continue;
-    for (std::string_view rest = options->val; !rest.empty();) {
-      const std::string_view host = rest.substr(0, rest.find(','));
-      if (!host.starts_with('/') && host.find('@', 1) != std::string_view::npos) return true;
-      rest.remove_prefix(std::min(rest.size(), host.size() + 1));
-    }
+/// Calls `is_valid` for the parts of a list. Returns true if all are.
+template <class F>
+bool all_of_list(std::string_view list, F is_valid) {
+  for (;;) {
+    const auto comma = list.find(',');
+    if (!is_valid(list.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    list.remove_prefix(comma + 1);
   }
-  return false;
+}
+
+// Such a host is the rest of a password, in postgresql://user:pass@word@host. A socket's folder or abstract name may have an @.
+bool is_host(std::string_view host) noexcept {
+  return host.starts_with('/') || host.find('@', 1) == std::string_view::npos;
+}
+
+// As libpq reads it. Empty: the default.
+bool is_port(std::string_view port) {
+  constexpr long largest = 65'535;
+  if (port.empty()) return true;
+  const std::string text{port};
+  char* end = nullptr;
+  const long number = std::strtol(text.c_str(), &end, 10);
+  return end != text.c_str() &&
+         text.find_first_not_of(" \t\n\r\f\v", static_cast<std::size_t>(end - text.c_str())) == std::string::npos &&
+         number >= 1 && number <= largest;
+}
+
+// libpq checks most values before it makes a connection. It then says that it made no attempt. Here it never makes one: the address,
+// which counts more than the host, is none. The other words keep it from asking the system who the user is, and from reading passwords.
+std::string invalid_value(const std::string& conninfo) {
+  constexpr std::array keywords{
+      "dbname", "host", "hostaddr", "port", "user", "password", static_cast<const char*>(nullptr)};
+  const std::array<const char*, keywords.size()> values{conninfo.c_str(), "-", "-", "1", "-", "-", nullptr};
+  if (PQpingParams(keywords.data(), values.data(), 1) != PQPING_NO_ATTEMPT) return {};
+  const std::unique_ptr<PGconn, void (*)(PGconn*)> failed{PQconnectStartParams(keywords.data(), values.data(), 1),
+                                                          &PQfinish};
+  return without_password(failed != nullptr ? PQerrorMessage(failed.get()) : "out of memory");
+}
+
+// Returns what makes a conninfo invalid, as far as that can be told without a connection. Empty: nothing does.
+std::string problem_of(const std::string& conninfo) {
+  char* why = nullptr;
+  const std::unique_ptr<PQconninfoOption, void (*)(PQconninfoOption*)> parsed{PQconninfoParse(conninfo.c_str(), &why),
+                                                                              &PQconninfoFree};
+  if (parsed == nullptr) {
+    const std::unique_ptr<char, void (*)(void*)> text{why, &PQfreemem};
+    return without_password(why != nullptr ? why : "out of memory");
+  }
+  for (const PQconninfoOption* o = parsed.get(); o->keyword != nullptr; ++o) {
+    if (o->val == nullptr) continue;
+    const std::string_view keyword = o->keyword;
+    if (keyword == "host" && !all_of_list(o->val, is_host)) return "a host has an @; write that of a password as %40";
+    if (keyword == "port" && !all_of_list(o->val, is_port)) return "a port is not a number from 1 to 65,535";
+  }
+  return invalid_value(conninfo);
 }
 
 // that are remembered: each verb may fail, and for several reasons
@@ -74,16 +124,10 @@ server_store::~server_store() { close(); }
 
 const char* server_store::invalid_field() {
   if (conninfo_.find('\0') != std::string::npos) return "postgres_store: the conninfo has a NUL";
-  char* why = nullptr;
-  PQconninfoOption* const parsed = PQconninfoParse(conninfo_.c_str(), &why);
-  if (parsed == nullptr) {
-    invalid_ = "postgres_store: the conninfo is malformed: " + without_password(why != nullptr ? why : "out of memory");
-    PQfreemem(why);
+  if (const std::string problem = problem_of(conninfo_); !problem.empty()) {
+    invalid_ = "postgres_store: the conninfo is malformed: " + problem;
     return invalid_.c_str();
   }
-  const bool has_at_sign = names_host_with_at_sign(parsed);
-  PQconninfoFree(parsed);
-  if (has_at_sign) return "postgres_store: the conninfo is malformed: a host has an @; write that of a password as %40";
   return state_.options.problem();
 }
 

@@ -5,8 +5,10 @@
 #include <tickwheel/durable/scheduler.hpp>
 #include <tickwheel/testing.hpp>
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <string>
 
 using namespace conformance;
@@ -32,12 +34,43 @@ TEST_F(postgres_open, malformed_conninfo_is_refused) {
 TEST_F(postgres_open, malformed_conninfo_is_not_repeated) {
   for (const auto* const conninfo :
        {"postgresql://u:se%ZZcret@h/db", "postgresql://u:secret@[::1]x/db", "host=h password=a secret",
-        "host=h password='secret", "postgresql://u:pass@secret@h/db"})
+        "host=h password='secret", "postgresql://u:pass@secret@h/db", "postgresql://u:pass@word:secret/db",
+        "postgresql://u:1/word?sslmode=secret@h/db"})
     EXPECT_EQ(refused(conninfo).find("cret"), std::string::npos) << refused(conninfo);
   EXPECT_EQ(refused("postgresql://u:se%ZZcret@h/db"),
             "postgres_store: the conninfo is malformed: invalid percent-encoded token");
   EXPECT_EQ(refused("postgresql://u:pass@word@h/db"),
             "postgres_store: the conninfo is malformed: a host has an @; write that of a password as %40");
+}
+
+TEST_F(postgres_open, invalid_value_is_refused) {
+  const std::string malformed = "postgres_store: the conninfo is malformed: ";
+  for (const auto* const conninfo :
+       {"port=abc", "port=0", "port=65536", "port='1 2'", "host=a,b port=1,x", "postgresql://h:abc/x"})
+    EXPECT_EQ(refused(conninfo), malformed + "a port is not a number from 1 to 65,535") << conninfo;
+  for (const std::string option : {"sslmode", "target_session_attrs", "gssencmode", "channel_binding"}) {
+    EXPECT_EQ(refused(on.server.conninfo(option + "=foo")), malformed + "invalid " + option + " value");
+    EXPECT_EQ(refused("postgresql:///db?" + option + "=foo"), malformed + "invalid " + option + " value");
+  }
+  EXPECT_EQ(refused("service=nothing"), malformed + "definition of service \"nothing\" not found");
+}
+
+// None of them is asked within `open`.
+TEST_F(postgres_open, server_that_cannot_be_reached_is_no_invalid_value) {
+  const std::string services = on.server.folder() + "/services";
+  std::ofstream{services} << "[two]\nhost=a,b\nhostaddr=127.0.0.1,127.0.0.2\nport=1,2\n";
+  ASSERT_EQ(::setenv("PGSERVICEFILE", services.c_str(), 1), 0);
+  for (const std::string& conninfo :
+       {std::string{}, "host=" + on.server.folder() + "/nowhere", std::string{"host=127.0.0.1 port=1"},
+        std::string{"host=no.such.host.invalid"},
+        std::string{"hostaddr=10.255.255.1 sslmode=verify-full sslrootcert=/nothing"},
+        std::string{"host=/a,/b,/c port=' 1 ,,65535'"},
+        std::string{"postgresql://a,b:5432/shop?target_session_attrs=any"}, std::string{"service=two"}}) {
+    const auto store = on.make_store(conninfo);
+    EXPECT_EQ(store->open(on.timers()), 0) << conninfo << ": " << store->problem();
+    store->close();
+  }
+  ::unsetenv("PGSERVICEFILE");
 }
 
 TEST_F(postgres_open, problem_names_the_invalid_option) {
