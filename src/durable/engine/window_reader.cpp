@@ -60,7 +60,7 @@ void window_reader::look(bool from_the_beginning) {
     return;
   }
   is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
-  goes_again_ = has_failed_ = false;
+  goes_again_ = has_failed_ = has_read_ = false;
   if (is_whole_) {
     read_to_.clear();
     next_try_ = {};
@@ -166,22 +166,36 @@ void window_reader::note_time() {
     const auto counted = std::min(took_, is_whole_ ? longest_look : longest_step_);
     if (reads_ == kind::step || (is_whole_ && is_ok)) next_step_ = now + counted * limits.pause_in_round;
     if (is_whole_) client_.on_looked_from_the_beginning(took_);
-    if (is_ok && in_step_ + unread_ == 0) at_once_ = limits.partitions;
+    if (is_ok && in_step_ + unread_ == 0 && !has_failed_) at_once_ = limits.partitions;
   }
   if (!is_ok) note_failure(now);
 }
 
 void window_reader::note_failure(tickwheel::clock::time_point now) {
+  has_failed_ = true;
+  pause_if_full(now, sent_at_ - began_at_);
   const partition_number last = load_.ranges.back().partition;
+  const bool is_single = load_.ranges.size() == 1;
   if (reads_ == kind::marks) {
     marks_at_once_ = 1;
     failed_at_mark_ = last;
+    // It is the partition that has failed, not the store. It then comes last, with those of which nothing was read.
+    if (is_single && has_read_) read_to_.erase(last);
     return;
   }
   at_once_ = 1;
-  if (reads_ != kind::unread) return;
-  failed_unread_ = last;
-  next_try_ = now + std::min(took_, longest_look);
+  if (reads_ == kind::step) {
+    for (std::size_t i = 0; i != in_step_; ++i) round_.push_back(waiting_[i].partition);
+    if (!is_single)
+      for (const load_range& r : load_.ranges) round_.push_back(r.partition);
+  } else if (reads_ == kind::unread) {
+    failed_unread_ = last;
+    next_try_ = now + std::min(took_, longest_look);
+  }
+}
+
+void window_reader::pause_if_full(tickwheel::clock::time_point now, std::chrono::nanoseconds took) noexcept {
+  next_if_full_ = now + std::min<std::chrono::nanoseconds>(took, longest_look) * limits.pause_if_full;
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
@@ -192,7 +206,6 @@ void window_reader::flight::answer_arrived(store_call& call) noexcept {
     reader.client_.on_answer(self);
     if (self.status == store_status::ok) return reader.client_.on_arrived(self);
     reader.window_.end_look();
-    reader.has_failed_ = true;
   }
   self.is_busy = false;
 }
@@ -233,6 +246,7 @@ void window_reader::end_load() {
   }
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
+  has_read_ = true;
   const bool goes_on = reads_ == kind::marks;  // before what is read from the beginning, which may fail
   if (goes_on) marks_ += load_.rest.size();
   if (goes_on && marks_ == 0) marks_at_once_ = all_at_once;
@@ -241,7 +255,7 @@ void window_reader::end_load() {
   if (!waiting_.empty()) return load();
   window_.end_look();
   const auto now = present(timers_);
-  next_if_full_ = now + std::min<std::chrono::nanoseconds>(now - began_at_, longest_look) * limits.pause_if_full;
+  pause_if_full(now, now - began_at_);
   if (goes_again_) look(false);
 }
 

@@ -29,9 +29,9 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 /// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
 /// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
 ///
-/// A look ends early if it fails. A partition that cannot be read holds up no others for long: the next look reads them before it, and
-/// one by one, because nothing tells which of several has failed. What begins at a mark is read first, then a step of the round, then
-/// partitions of which nothing was read yet.
+/// A look ends early if it fails. A partition that cannot be read holds up no others for long. What begins at a mark is read first,
+/// then a step of the round, then partitions of which nothing was read. After a failure each kind is read one by one, because nothing
+/// tells which of several has failed, and what has failed comes last.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -96,6 +96,7 @@ class window_reader {
   void take_step(std::vector<load_range>&);
   void note_time();
   void note_failure(tickwheel::clock::time_point now);
+  void pause_if_full(tickwheel::clock::time_point now, std::chrono::nanoseconds took) noexcept;
   bool take_in_one();
   void leave_out_later(partition_number, clock::time_point than) noexcept;
   void end_load();
@@ -134,6 +135,7 @@ class window_reader {
   unsigned looks_in_vain_ = 0;                   // since then
   bool starts_over_ = false;                     // a look from the beginning follows
   bool goes_again_ = false;                      // a look follows
+  bool has_read_ = false;                        // the look has read something
   bool has_failed_ = false;                      // the last look, or it has left out what had failed before
 };
 

@@ -2,7 +2,12 @@
 #include "../support/manual_node.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <random>
 #include <set>
+#include <string>
 #include <utility>
 
 using namespace tickwheel_test;
@@ -316,6 +321,53 @@ TEST_F(rounds_beside_a_failure, find_new_tasks_wherever_the_failure_is) {
     a.advance(10s);
     EXPECT_EQ(a.started.size(), 50U);
     EXPECT_LE(latest, 10ms);
+  }
+}
+
+// Partitions fail at random: always or only from the beginning, from the start or later, at once or after a while.
+TEST(rounds_beside_failures, find_all_that_can_be_read) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    std::mt19937 random{seed};
+    const auto any = [&](auto... of) { return std::array{of...}[random() % sizeof...(of)]; };
+    manual_world world;
+    const auto count = static_cast<std::uint16_t>(any(2, 4, 8, 9, 16, 64));
+    world.database = std::make_shared<durable::memory_database>(count);
+    const auto fails_after = any(0ms, 0ms, 20ms, 300ms, 1000ms);
+    const bool fails_always = any(true, false);
+    const bool fails_from_the_start = any(true, false);
+    const bool is_overdue = any(true, false);
+    std::set<durable::partition_number> broken;
+    const auto breaks = [&] {
+      for (auto n = any(1, 1, 2, 1 + count / 4, count / 2); n != 0; --n)
+        broken.insert(static_cast<durable::partition_number>(random() % count));
+    };
+    if (fails_from_the_start) breaks();
+    world.database->on_call([&](store_verb verb, const store_call& call) {
+      if (verb != store_verb::load) return;
+      bool fails = false;
+      for (const durable::load_range& r : static_cast<const load_call&>(call).ranges)
+        fails |= broken.contains(r.partition) && (fails_always || r.at == durable::clock::time_point{});
+      world.database->answer_after(verb, fails ? fails_after : 0ms);
+      if (fails) world.database->fail_next(verb, memory_fault::unavailable);
+    });
+    manual_node producer{world, {.name = "producer"}, false};
+    manual_node a{world, {.name = "a", .seed = seed}};
+    producer.open();
+    a.open();
+    a.advance(20s);
+    if (!fails_from_the_start) breaks();
+    a.advance(20s);
+    const auto due = world.database->now() + (is_overdue ? -1h : 5s);
+    std::size_t put = 0;
+    for (int i = 0; i != 100; ++i) {
+      const std::string id = std::to_string(i);
+      if (broken.contains(world.database->partition_of(id))) continue;
+      producer.schedule({id, due, "", {}});
+      ++put;
+    }
+    for (int i = 0; i != 400 && a.started.size() != put; ++i) a.advance(1s);
+    EXPECT_EQ(a.started.size(), put) << "seed " << seed << ": " << broken.size() << " of " << count
+                                     << " partitions fail";
   }
 }
 
