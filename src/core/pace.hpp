@@ -47,6 +47,10 @@ struct wheel_pace {
   /// A slot with at most so many entries is sparse. It is visited when the first of them is due. A visit that only moved
   /// them down would be a wakeup for few of them.
   std::size_t sparse = 8;
+
+  /// A sweep counts a slot with armed entries as so many entries: it looks at the first entry of each list, which is
+  /// seldom in the cache.
+  std::size_t armed_slot = 8;
 };
 
 // Tests also compile the wheel with other constants, so that a few entries are a crowd. They count the slots it

@@ -506,8 +506,8 @@ void wheel::find_start_by() noexcept {
   set_expiry(levels_->expiry());
 }
 
-// Drops up to `work` entries, of each chain those before the first armed one. A slot without entries counts as one. Returns
-// true if none is left.
+// Drops up to `work` entries, of each chain those before the first armed one. A slot without entries counts as one, and armed
+// entries of a slot count as `armed_slot`. Returns true if none is left.
 [[gnu::cold]] bool wheel::drop_cancelled(std::span<chain> slot, std::size_t& work) noexcept {
   const std::size_t allowed = work;
   bool live = false;
@@ -525,7 +525,10 @@ void wheel::find_start_by() noexcept {
       entries.take_front().visit_ = never;
     }
   }
-  if (work == allowed) --work;
+  if (live)
+    work -= std::min(work, pace.armed_slot);
+  else if (work == allowed)
+    --work;
   return !live;
 }
 

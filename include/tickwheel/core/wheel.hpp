@@ -187,9 +187,9 @@ class TICKWHEEL_API wheel {
   void stop_pass() noexcept;
 
   /// Drops up to `work` cancelled entries that are still linked, or slots that all their entries left. It goes through each level
-  /// from the slot that time has reached. A slot in which it drops nothing counts one. Does nothing in a callback, or if the next
-  /// visit is to an armed entry. Calling it is optional, because later visits drop the entries. Use it when the thread is awake
-  /// anyway. O(work), and once as much as `next_expiry`.
+  /// from the slot that time has reached. A slot that is empty counts one, and one with an armed entry eight. Does nothing in a
+  /// callback, or if the next visit is to an armed entry. Calling it is optional, because later visits drop the entries. Use it
+  /// when the thread is awake anyway. O(work), and once as much as `next_expiry`.
   void sweep(std::size_t work) noexcept;
 
   /// Returns the tick by which `advance` must be called next, or `never` if nothing is armed. It is never later than the

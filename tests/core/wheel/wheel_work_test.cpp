@@ -32,6 +32,16 @@ TEST_F(wheel_work, sweep_examines_no_more_slots_than_allowed) {
   EXPECT_LE(examined_by([&] { timers.sweep(100); }), 2000U);
 }
 
+// Looking into them would take a cache miss for each list.
+TEST_F(wheel_work, sweep_passes_few_slots_with_armed_timers) {
+  all.arm(1, slots);
+  timers.cancel(all[0]);
+  const std::size_t no_slots = examined_by([&] { timers.sweep(1); });
+  all.arm(1, slots);
+  timers.cancel(all[0]);
+  EXPECT_LE(examined_by([&] { timers.sweep(800); }), no_slots + 110U);
+}
+
 TEST_F(wheel_work, clear_examines_each_slot_once) {
   all.arm(1, slots);
   EXPECT_LE(examined_by([&] { clear(timers); }), 3 * slots);
