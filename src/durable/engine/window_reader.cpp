@@ -19,6 +19,10 @@ namespace {
 // While the store refuses each begin, half of the window is gone again and again.
 constexpr unsigned most_looks_in_vain = 8;
 
+// So often in a row all marks must have failed together until they are read one by one. A store that fails now and then would fail
+// in each such look.
+constexpr unsigned failures_until_single = 3;
+
 // Moves the partitions up to `failed` to the end, so that it comes last.
 void begin_behind(partition_number failed, std::vector<load_range>& ranges) {
   const auto is_behind = [=](const load_range& r) { return r.partition > failed; };
@@ -61,6 +65,7 @@ void window_reader::look(bool from_the_beginning) {
   }
   is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
   goes_again_ = has_failed_ = has_read_ = false;
+  failures_took_ = {};
   if (is_whole_) {
     read_to_.clear();
     next_try_ = {};
@@ -171,31 +176,43 @@ void window_reader::note_time() {
   if (!is_ok) note_failure(now);
 }
 
+// A failure ends the ranges of its kind in this look.
 void window_reader::note_failure(tickwheel::clock::time_point now) {
   has_failed_ = true;
-  pause_if_full(now, sent_at_ - began_at_);
+  failures_took_ += now - sent_at_;
   const partition_number last = load_.ranges.back().partition;
   const bool is_single = load_.ranges.size() == 1;
-  if (reads_ == kind::marks) {
-    marks_at_once_ = 1;
-    failed_at_mark_ = last;
-    // It is the partition that has failed, not the store. It then comes last, with those of which nothing was read.
-    if (is_single && has_read_) read_to_.erase(last);
-    return;
-  }
-  at_once_ = 1;
-  if (reads_ == kind::step) {
-    for (std::size_t i = 0; i != in_step_; ++i) round_.push_back(waiting_[i].partition);
-    if (!is_single)
-      for (const load_range& r : load_.ranges) round_.push_back(r.partition);
-  } else if (reads_ == kind::unread) {
-    failed_unread_ = last;
-    next_try_ = now + std::min(took_, longest_look);
+  switch (reads_) {
+    case kind::marks:
+      if (marks_at_once_ == 1 && has_read_) {  // it is the partition that has failed, not the store
+        read_to_.erase(last);
+        marks_at_once_ = all_at_once;
+      } else {
+        failed_at_mark_ = last;
+        if (++mark_failures_ >= failures_until_single) marks_at_once_ = 1;
+      }
+      drop_first(std::exchange(marks_, 0));
+      break;
+    case kind::step:
+      at_once_ = 1;
+      for (std::size_t i = 0; i != in_step_; ++i) round_.push_back(waiting_[i].partition);
+      if (!is_single)
+        for (const load_range& r : load_.ranges) round_.push_back(r.partition);
+      drop_first(std::exchange(in_step_, 0));
+      break;
+    case kind::unread:
+      at_once_ = 1;
+      failed_unread_ = last;
+      next_try_ = now + std::min(took_, longest_look);
+      drop_first(std::exchange(unread_, 0));
+      break;
+    case kind::further:
+      break;
   }
 }
 
-void window_reader::pause_if_full(tickwheel::clock::time_point now, std::chrono::nanoseconds took) noexcept {
-  next_if_full_ = now + std::min<std::chrono::nanoseconds>(took, longest_look) * limits.pause_if_full;
+void window_reader::drop_first(std::size_t count) {
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
@@ -205,9 +222,9 @@ void window_reader::flight::answer_arrived(store_call& call) noexcept {
     reader.note_time();
     reader.client_.on_answer(self);
     if (self.status == store_status::ok) return reader.client_.on_arrived(self);
-    reader.window_.end_look();
   }
   self.is_busy = false;
+  if (reader.tasks_ != nullptr) reader.go_on();
 }
 
 bool window_reader::take_in_one() {
@@ -239,24 +256,35 @@ void window_reader::leave_out_later(partition_number p, clock::time_point than) 
 
 void window_reader::end_load() {
   load_.is_busy = false;
-  if (tasks_ == nullptr || !client_.wants_tasks()) return;
-  if (starts_over_) {
-    window_.end_look();  // looks that are asked for often would never end, and hold back tasks for as long
-    return look(true);
-  }
+  if (tasks_ == nullptr) return;
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
   has_read_ = true;
-  const bool goes_on = reads_ == kind::marks;  // before what is read from the beginning, which may fail
-  if (goes_on) marks_ += load_.rest.size();
-  if (goes_on && marks_ == 0) marks_at_once_ = all_at_once;
-  waiting_.insert(goes_on ? waiting_.begin() : waiting_.end(), std::move_iterator{load_.rest.begin()},
+  const bool begins_at_marks = reads_ == kind::marks;  // before what is read from the beginning, which may fail
+  if (begins_at_marks) marks_ += load_.rest.size();
+  if (begins_at_marks && marks_ == 0) {
+    marks_at_once_ = all_at_once;
+    mark_failures_ = 0;
+  }
+  waiting_.insert(begins_at_marks ? waiting_.begin() : waiting_.end(), std::move_iterator{load_.rest.begin()},
                   std::move_iterator{load_.rest.end()});
+  go_on();
+}
+
+// Sends the next load of the look, or ends it.
+void window_reader::go_on() {
+  if (!client_.wants_tasks()) return;
+  if (starts_over_) {
+    window_.end_look();  // looks that are asked for often would never end, and hold back tasks for as long
+    if (!has_failed_) look(true);
+    return;
+  }
   if (!waiting_.empty()) return load();
   window_.end_look();
   const auto now = present(timers_);
-  pause_if_full(now, now - began_at_);
-  if (goes_again_) look(false);
+  const auto took = std::min<std::chrono::nanoseconds>(now - began_at_ - failures_took_, longest_look);
+  next_if_full_ = now + took * limits.pause_if_full;
+  if (goes_again_ && !has_failed_) look(false);
 }
 
 }  // namespace tickwheel::durable::detail

@@ -29,9 +29,10 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 /// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
 /// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
 ///
-/// A look ends early if it fails. A partition that cannot be read holds up no others for long. What begins at a mark is read first,
-/// then a step of the round, then partitions of which nothing was read. After a failure each kind is read one by one, because nothing
-/// tells which of several has failed, and what has failed comes last.
+/// A partition that cannot be read holds up no others for long. What begins at a mark is read first, then a step of the round, then
+/// partitions of which nothing was read. A load that fails ends its kind in this look. Later each kind is read one by one, because
+/// nothing tells which of several has failed, and what has failed comes last. A partition that fails alone at its mark is then one of
+/// which nothing was read.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -96,10 +97,11 @@ class window_reader {
   void take_step(std::vector<load_range>&);
   void note_time();
   void note_failure(tickwheel::clock::time_point now);
-  void pause_if_full(tickwheel::clock::time_point now, std::chrono::nanoseconds took) noexcept;
+  void drop_first(std::size_t count);
   bool take_in_one();
   void leave_out_later(partition_number, clock::time_point than) noexcept;
   void end_load();
+  void go_on();
   void load();
 
   timer_service& timers_;
@@ -118,6 +120,7 @@ class window_reader {
   std::size_t unread_ = 0;
   std::size_t marks_at_once_ = all_at_once;                // how many of each kind in one load
   std::size_t at_once_;                                    // of the others
+  unsigned mark_failures_ = 0;                             // loads of marks since they were all read
   bool is_whole_ = false;                                  // the look reads all from the beginning
   std::map<partition_number, clock::time_point> read_to_;  // of a partition that has no entry nothing was read
   partition_number failed_at_mark_ = 0;                    // the last whose load has failed
@@ -136,6 +139,7 @@ class window_reader {
   bool starts_over_ = false;                     // a look from the beginning follows
   bool goes_again_ = false;                      // a look follows
   bool has_read_ = false;                        // the look has read something
+  std::chrono::nanoseconds failures_took_{};     // the loads of the look that have failed
   bool has_failed_ = false;                      // the last look, or it has left out what had failed before
 };
 

@@ -324,6 +324,57 @@ TEST_F(rounds_beside_a_failure, find_new_tasks_wherever_the_failure_is) {
   }
 }
 
+TEST_F(rounds_beside_a_failure, read_what_was_never_read_while_all_others_fail) {
+  a.advance(20s);
+  broken = {0, 1, 3};
+  put(20, world.database->now() - 1h);
+  a.advance(4s);
+  EXPECT_EQ(a.started.size(), 20U);
+}
+
+// The failing partition can be read from the beginning, so that it fails again and again at its mark.
+TEST_F(rounds_beside_a_failure, go_on_while_a_mark_fails) {
+  world.database->on_call([this](store_verb verb, const store_call& call) {
+    if (verb != store_verb::load) return;
+    for (const durable::load_range& r : static_cast<const load_call&>(call).ranges)
+      if (broken.contains(r.partition) && r.at != durable::clock::time_point{})
+        return world.database->fail_next(verb, memory_fault::unavailable);
+  });
+  for (int i = 0; i != 100; ++i) {
+    put(1, world.database->now() - 1h);
+    a.advance(1777ms);
+  }
+  a.advance(10s);
+  EXPECT_EQ(a.started.size(), 100U);
+}
+
+// Whatever is read.
+TEST(rounds_beside_failures, find_new_tasks_of_a_store_that_fails_now_and_then) {
+  manual_world world;
+  world.database = std::make_shared<durable::memory_database>(std::uint16_t{64});
+  manual_node producer{world, {.name = "producer"}, false};
+  manual_node a{world, {.name = "a", .seed = 1}};
+  std::chrono::nanoseconds latest{};
+  a.on_start = [&](durable::execution run) {
+    latest = std::max(latest, std::chrono::nanoseconds{world.database->now() - run.due()});
+    run.done();
+  };
+  producer.open();
+  a.open();
+  a.advance(20s);
+  std::mt19937 random{1};
+  world.database->on_call([&](store_verb verb, const store_call&) {
+    if (verb == store_verb::load && random() % 5 == 0) world.database->fail_next(verb, memory_fault::unavailable);
+  });
+  for (int i = 0; i != 300; ++i) {
+    producer.schedule(std::to_string(i), 5s);
+    a.advance(300ms);
+  }
+  a.advance(10s);
+  EXPECT_EQ(a.started.size(), 300U);
+  EXPECT_LE(latest, 10ms);
+}
+
 // Partitions fail at random: always or only from the beginning, from the start or later, at once or after a while.
 TEST(rounds_beside_failures, find_all_that_can_be_read) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
