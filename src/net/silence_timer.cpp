@@ -2,6 +2,8 @@
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
+#include <utility>
+
 namespace tickwheel::detail {
 
 int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
@@ -12,22 +14,27 @@ int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   if (const int error = timer::arm_verdict_at(add_saturating(now, limit.minimum() / checks))) return error;
   ask_before_moving(&soonest);
   limit_ = limit;
-  checks_ = checks;
+  checks_ = static_cast<short>(checks);
   last_ = service().responsive_now();
   noticed_at_ = never_noticed;
   paused_at_ = not_paused;
+  is_put_off_ = false;
   return 0;
 }
 
+// One that was put off is judged also if it is paused again. Otherwise nobody would judge a peer whose owner pauses and resumes in each
+// loop iteration.
 bool silence_timer::check_expired() noexcept {
-  if (paused_at_ != not_paused) {
+  const bool is_paused = paused_at_ != not_paused;
+  if (is_paused && !is_put_off_) {
     check_later();
     return false;
   }
-  const clock::time_point now = service().responsive_judged_at();
+  is_put_off_ = false;
+  const clock::time_point now = is_paused ? paused_at_ : service().responsive_judged_at();
   const std::chrono::nanoseconds silence = now - counts_from();
   if (silence < limit_.now()) {
-    timer::arm_again_at(next_check(service().judged_at(), silence));
+    is_paused ? check_later() : timer::arm_again_at(next_check(service().judged_at(), silence));
     return false;
   }
   consecutive_timeouts_ = consecutive_timeouts() + 1;
@@ -51,6 +58,7 @@ tick silence_timer::soonest(void* service, wheel_entry& entry) noexcept {
 void silence_timer::touch_first() noexcept { last_ = service().responsive_now(); }
 
 void silence_timer::check_later() noexcept {
+  is_put_off_ = false;
   timer::arm_again_at(next_check(service().judged_at(), std::chrono::nanoseconds{}));
 }
 
@@ -59,6 +67,7 @@ int silence_timer::notify_again() noexcept {
   if (armed()) return 0;
   if (!service().is_open()) return refuse_when_closed();
   paused_at_ = not_paused;
+  is_put_off_ = false;
   // Responsive time began anew if the service was opened again since, and before that nobody listened.
   const clock::time_point opened = service().opened_at();
   if (counts_from() < opened) (last_ < noticed_at_ ? noticed_at_ : last_) = opened;
@@ -83,8 +92,12 @@ void silence_timer::resume() noexcept {
   last_ += paused;
   if (was_noticed) noticed_at_ += paused;
   paused_at_ = not_paused;
-  // It may be due, and the loop has not polled for what came during the pause. An armed timer is not refused.
-  static_cast<void>(timer::arm_verdict_at(next_check(service().now(), service().responsive_now() - counts_from())));
+  const clock::time_point due = next_check(service().now(), service().responsive_now() - counts_from());
+  const bool is_due = is_known_to_have_passed(due);
+  if (std::exchange(is_put_off_, is_due) && is_due) return;  // it is armed as an earlier resume has armed it
+  if (!is_due) return timer::arm_again_at(due);
+  // The loop has not polled for what came during the pause. An armed timer is not refused.
+  static_cast<void>(timer::arm_verdict_at(due));
 }
 
 // The rest of the limit is the earliest time at which it can run out. A scaled limit may shrink to its minimum before that. So it

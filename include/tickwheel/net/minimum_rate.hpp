@@ -34,6 +34,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace tickwheel {
 
@@ -91,6 +92,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
     credit_ = limits.grace;
     bytes_ = 0;
     paused_ = false;
+    is_put_off_ = false;
     counted_to_ = service().responsive_now();
     return 0;
   }
@@ -120,8 +122,12 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
     if (!armed() || !paused_) return;
     paused_ = false;
     counted_to_ += service().responsive_now() - paused_at_;
-    // It may be due, and the loop has not polled for what came during the pause. An armed timer is not refused.
-    static_cast<void>(timer::arm_verdict_at(next_check(counted_to_ + service().stalled_for())));
+    const clock::time_point due = next_check(counted_to_ + service().stalled_for());
+    const bool is_due = is_known_to_have_passed(due);
+    if (std::exchange(is_put_off_, is_due) && is_due) return;  // it is armed as an earlier resume has armed it
+    if (!is_due) return timer::arm_again_at(due);
+    // The loop has not polled for what came during the pause. An armed timer is not refused.
+    static_cast<void>(timer::arm_verdict_at(due));
   }
 
   /// Returns true between `pause` and `resume`.
@@ -154,12 +160,17 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   }
 
   void expired() noexcept {
-    // a paused timer keeps its place among the armed ones until `resume`
-    if (paused_) return timer::arm_again_at(clock::time_point::max());
-    count_to(service().responsive_judged_at());
-    if (credit_.count() > 0) return timer::arm_again_at(next_check(service().judged_at()));
+    // One that was put off is judged also if it is paused again: its owner may pause and resume in each loop iteration.
+    if (paused_ && !is_put_off_) return wait_for_resume();
+    is_put_off_ = false;
+    count_to(paused_ ? paused_at_ : service().responsive_judged_at());
+    if (credit_.count() > 0)
+      return paused_ ? wait_for_resume() : timer::arm_again_at(next_check(service().judged_at()));
     this->call();
   }
+
+  // It keeps its place among the armed timers.
+  void wait_for_resume() noexcept { timer::arm_again_at(clock::time_point::max()); }
 
   // In favour of the peer, the bytes since the last check count as if they had just arrived.
   void count_to(clock::time_point now) noexcept {
@@ -177,6 +188,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   clock::time_point counted_to_{};  // the time of that check, on responsive time without pauses
   clock::time_point paused_at_{};   // on responsive time
   bool paused_ = false;
+  bool is_put_off_ = false;  // it was due before a pause, and is armed for the first tick after a resume
 };
 
 namespace detail {

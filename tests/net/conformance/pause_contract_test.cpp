@@ -58,6 +58,34 @@ TYPED_TEST(pause_contract, limit_that_ran_out_before_it_is_judged_after_the_next
   }
 }
 
+// Each posted call runs in a pass whose stamp is older than the call. So it could put the verdict off again and again.
+TYPED_TEST(pause_contract, limit_that_ran_out_is_judged_although_each_iteration_pauses_and_resumes) {
+  this->reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  for (const bool at_once : {true, false}) {
+    TypeParam each{this->service.timers};
+    ASSERT_EQ(each.start(5ms), 0);
+    this->advance(4ms);
+    this->service.time.oversleep(2ms);
+    each.timer.pause();
+    this->advance(40ms);
+    int iterations = 0;
+    for (; each.fired == 0 && iterations < 100; ++iterations) {
+      const auto toggle = [&]() noexcept {
+        if (each.timer.paused()) {
+          each.timer.resume();
+          if (!at_once) return;
+        }
+        each.timer.pause();
+        if (at_once) each.timer.resume();
+      };
+      ASSERT_EQ(this->service.timers.remote().post(0s, toggle), 0);
+      this->service.time.oversleep(1ms);
+      this->service.turn();
+    }
+    EXPECT_LT(iterations, 20) << at_once;
+  }
+}
+
 TYPED_TEST(pause_contract, many_pauses_all_do_not_count) {
   ASSERT_EQ(this->c.start(10s), 0);
   for (int i = 0; i < 99; ++i) {

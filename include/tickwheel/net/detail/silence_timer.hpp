@@ -67,7 +67,8 @@ class TICKWHEEL_API silence_timer : public timer {
   clock::time_point paused_at_ = not_paused;
   idle_limit limit_{std::chrono::nanoseconds{}};
   unsigned consecutive_timeouts_ = 0;
-  int checks_ = 1;
+  short checks_ = 1;
+  bool is_put_off_ = false;  // it had run out before a pause, and is armed for the first tick after a resume
 };
 
 static_assert(sizeof(void*) != 8 || sizeof(silence_timer) <= 104);
