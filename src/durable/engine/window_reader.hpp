@@ -30,9 +30,9 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 /// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
 ///
 /// A partition that cannot be read holds up no others for long. What begins at a mark is read first, then a step of the round, then
-/// partitions of which nothing was read. A load that fails ends its kind in this look. Later each kind is read one by one, because
-/// nothing tells which of several has failed, and what has failed comes last. A partition that fails alone at its mark is then one of
-/// which nothing was read.
+/// partitions of which nothing was read. A load that fails ends its kind in this look. The next looks read that kind one by one,
+/// because nothing tells which of several partitions has failed: what begins at a mark after three failures in a row, the others at
+/// once. The partition that failed last comes last. One that fails alone at its mark then counts as one of which nothing was read.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -90,7 +90,8 @@ class window_reader {
     bool is_busy = false;
   };
 
-  /// What a load reads: from the marks, of a step of the round, of partitions of which nothing was read, or further pages of these.
+  /// A load reads from the marks of partitions, a step of the round, partitions of which nothing was read, or further pages of the
+  /// last two.
   enum class kind : std::uint8_t { marks, step, unread, further };
 
   void take_ranges();

@@ -430,6 +430,35 @@ class full_of_due : public max_loaded {
   void fill() {
     while (next != 2 * most) small.schedule(owned_by("small", number(next++)), 0s);
   }
+  // Another node dies. The look for its task, which is the oldest, fails after `took`. Returns how long the task then waits.
+  nanoseconds wait_after_failed_look(nanoseconds took) {
+    manual_node other{world, {.name = "other", .lease = 1s, .seed = 4}};
+    small.open();
+    other.open(3s);
+    small.scheduler.pause();
+    other.scheduler.pause();
+    const std::string oldest = owned_by("other", "oldest");
+    other.schedule(oldest, -1h);
+    fill();
+    bool has_failed = false;
+    world.database->on_call([&](store_verb verb, const durable::store_call& call) {
+      if (verb != store_verb::load || has_failed) return;
+      for (const durable::load_range& range : static_cast<const durable::load_call&>(call).ranges)
+        has_failed = has_failed || range.partition == world.database->partition_of(oldest);
+      if (!has_failed) return;
+      world.database->answer_after(store_verb::load, took);
+      world.database->fail_next(store_verb::load, durable::memory_fault::unavailable, 1);
+    });
+    world.database->crash("other", true);
+    other.scheduler.close();
+    small.scheduler.resume();
+    brings_more = true;
+    while (!has_failed) work();
+    world.database->answer_after(store_verb::load, 0ms);
+    const nanoseconds waited = wait_for(oldest);
+    world.database->on_call(nullptr);
+    return waited;
+  }
   void SetUp() override {
     small.on_start = [this](execution started) { run.emplace(std::move(started)); };
   }
@@ -456,58 +485,16 @@ TEST_F(full_of_due, task_that_is_replaced_while_it_is_begun_waits_for_a_poll) {
 
 // Another node dies, whose task is the oldest. The look for it fails, and then memory is short of room again.
 TEST_F(full_of_due, task_that_a_failed_look_left_out_waits_for_a_poll) {
-  manual_node other{world, {.name = "other", .lease = 1s, .seed = 4}};
-  small.open();
-  other.open(3s);
-  small.scheduler.pause();
-  other.scheduler.pause();
-  const std::string oldest = owned_by("other", "oldest");
-  other.schedule(oldest, -1h);
-  fill();
-  bool has_failed = false;
-  world.database->on_call([&](store_verb verb, const durable::store_call& call) {
-    if (verb != store_verb::load || has_failed) return;
-    for (const durable::load_range& range : static_cast<const durable::load_call&>(call).ranges)
-      has_failed = has_failed || range.partition == world.database->partition_of(oldest);
-    if (has_failed) world.database->fail_next(store_verb::load, durable::memory_fault::unavailable, 1);
-  });
-  world.database->crash("other", true);
-  other.scheduler.close();
-  small.scheduler.resume();
-  brings_more = true;
-  while (!has_failed) work();
-  EXPECT_LE(wait_for(oldest), 500ms);
+  EXPECT_LE(wait_after_failed_look(0ms), 500ms);
 }
 
 // The look after it leaves out what has failed, because the failure took longer than a poll.
 TEST_F(full_of_due, task_that_a_slow_failed_look_left_out_waits_for_a_second_look) {
-  manual_node other{world, {.name = "other", .lease = 1s, .seed = 4}};
-  small.open();
-  other.open(3s);
-  small.scheduler.pause();
-  other.scheduler.pause();
-  const std::string oldest = owned_by("other", "oldest");
-  other.schedule(oldest, -1h);
-  fill();
-  bool has_failed = false;
-  world.database->on_call([&](store_verb verb, const durable::store_call& call) {
-    if (verb != store_verb::load || has_failed) return;
-    for (const durable::load_range& range : static_cast<const durable::load_call&>(call).ranges)
-      has_failed = has_failed || range.partition == world.database->partition_of(oldest);
-    world.database->answer_after(store_verb::load, has_failed ? 300ms : 0ms);
-    if (has_failed) world.database->fail_next(store_verb::load, durable::memory_fault::unavailable, 1);
-  });
-  world.database->crash("other", true);
-  other.scheduler.close();
-  small.scheduler.resume();
-  brings_more = true;
-  while (!has_failed || world.database->open_calls(store_verb::load) == 0) work();
-  world.database->answer_after(store_verb::load, 0ms);
-  EXPECT_LE(wait_for(oldest), 300ms + 300ms + 500ms);
+  EXPECT_LE(wait_after_failed_look(300ms), 300ms + 300ms + 500ms);
 }
 
 // The next period of each waits for the end of the execution, not for a place.
-TEST_F(max_loaded, executions_that_are_kept_after_they_were_finished_by_token_take_no_place_of_others) {
+TEST_F(max_loaded, kept_executions_that_were_finished_by_token_take_no_place) {
   for (const std::size_t most : {1U, 2U, 3U, 8U}) {
     manual_world another;
     manual_node small{another, {.name = "small", .max_loaded = most}};

@@ -6,7 +6,17 @@
 namespace {
 
 template <class Subject>
-class pause_contract : public subject_test<Subject> {};
+class pause_contract : public subject_test<Subject> {
+ protected:
+  // The loop has not judged it yet.
+  void pause_after_the_limit(Subject& each) {
+    ASSERT_EQ(each.start(5ms), 0);
+    this->advance(4ms);
+    this->service.time.oversleep(2ms);
+    each.timer.pause();
+    this->advance(40ms);
+  }
+};
 
 using all = testing::Types<subjects::idle_timeout, subjects::write_idle_timeout, subjects::all_idle_timeout,
                            subjects::minimum_rate>;
@@ -40,11 +50,7 @@ TYPED_TEST(pause_contract, limit_that_ran_out_before_it_is_judged_after_the_next
   this->reopen({.stall_grace = std::chrono::nanoseconds::max()});
   for (const bool hears : {false, true}) {
     TypeParam each{this->service.timers};
-    ASSERT_EQ(each.start(5ms), 0);
-    this->advance(4ms);
-    this->service.time.oversleep(2ms);
-    each.timer.pause();
-    this->advance(40ms);
+    this->pause_after_the_limit(each);
     probe other{this->service.timers, 3 * this->tick()};
     ASSERT_EQ(this->service.timers.remote().post(0s, [&]() noexcept { each.timer.resume(); }), 0);
     this->service.time.oversleep(1ms);
@@ -63,11 +69,7 @@ TYPED_TEST(pause_contract, limit_that_ran_out_is_judged_although_each_iteration_
   this->reopen({.stall_grace = std::chrono::nanoseconds::max()});
   for (const bool at_once : {true, false}) {
     TypeParam each{this->service.timers};
-    ASSERT_EQ(each.start(5ms), 0);
-    this->advance(4ms);
-    this->service.time.oversleep(2ms);
-    each.timer.pause();
-    this->advance(40ms);
+    this->pause_after_the_limit(each);
     int iterations = 0;
     for (; each.fired == 0 && iterations < 100; ++iterations) {
       const auto toggle = [&]() noexcept {
