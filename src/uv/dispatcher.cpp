@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t sweep_per_turn = 512;
 
 // How many dead links, and slots that all timers left, are dropped after a pass that found nothing: as many as a quarter of
-// all slots, so that few such passes follow each other. At most 16,384, which take about a millisecond.
+// all slots, so that few such passes follow each other. At most 16,384, because the pass must end soon.
 [[gnu::cold]] std::size_t sweep_in_vain(const wheel_geometry& shape) noexcept {
   return std::clamp(shape.levels * shape.slots / 4, 512U, 16384U);
 }
