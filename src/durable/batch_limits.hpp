@@ -57,6 +57,12 @@ struct batch_limits {
 
   /// How many times as long as a look has taken the next one waits while memory is full.
   int pause_if_full = 9;
+
+  /// So often in a row loads from the marks of all partitions must have failed until a look reads one partition at a time.
+  unsigned failures_until_single = 3;
+
+  /// So often a look reads again when half of a full memory has gone, while no task starts or is cancelled.
+  unsigned looks_in_vain = 8;
 };
 
 // Tests also compile the library with other limits, so that a few tasks are many, and a turn takes in one element.

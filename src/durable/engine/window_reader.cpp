@@ -14,37 +14,14 @@
 
 namespace tickwheel::durable::detail {
 
-namespace {
-
-// While the store refuses each begin, half of the window is gone again and again.
-constexpr unsigned most_looks_in_vain = 8;
-
-// So often in a row all marks must have failed together until they are read one by one. A store that fails now and then would fail
-// in each such look.
-constexpr unsigned failures_until_single = 3;
-
-// Moves the partitions up to `failed` to the end, so that it comes last.
-void begin_behind(partition_number failed, std::vector<load_range>& ranges) {
-  const auto is_behind = [=](const load_range& r) { return r.partition > failed; };
-  std::rotate(ranges.begin(), std::find_if(ranges.begin(), ranges.end(), is_behind), ranges.end());
-}
-
-}  // namespace
-
 window_reader::window_reader(timer_service& timers, const scheduler_options& options, const store_clock& time,
                              const membership& members, task_window& window, client& of) noexcept
-    : timers_{timers},
-      options_{options},
-      clock_{time},
-      members_{members},
-      window_{window},
-      client_{of},
-      at_once_{limits.partitions} {}
+    : timers_{timers}, options_{options}, clock_{time}, members_{members}, window_{window}, client_{of} {}
 
 void window_reader::close() noexcept {
   tasks_ = nullptr;
-  starts_over_ = goes_again_ = is_whole_ = has_failed_ = false;
-  waiting_.clear();
+  starts_over_ = goes_again_ = is_whole_ = false;
+  order_ = {};
   read_to_.clear();
   round_.clear();
   next_step_ = next_try_ = next_if_full_ = {};
@@ -64,8 +41,7 @@ void window_reader::look(bool from_the_beginning) {
     return;
   }
   is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
-  goes_again_ = has_failed_ = has_read_ = false;
-  failures_took_ = {};
+  goes_again_ = false;
   if (is_whole_) {
     read_to_.clear();
     next_try_ = {};
@@ -73,10 +49,10 @@ void window_reader::look(bool from_the_beginning) {
   if (const auto from = window_.begin_look())
     for (auto& [partition, read_to] : read_to_) read_to = std::min(read_to, *from);
   take_ranges();
-  if (waiting_.empty()) return window_.end_look();
+  if (order_.is_empty()) return window_.end_look();
   began_at_ = present(timers_);
-  load_.page = std::max(limits.rows / waiting_.size(), limits.least_rows);
-  took_ = {};
+  load_.page = std::max(limits.rows / order_.size(), limits.least_rows);
+  took_ = failures_took_ = {};
   load();
 }
 
@@ -90,70 +66,52 @@ void window_reader::take_ranges() {
   auto newest = clock_.at(now);
   if (const loaded_task* const oldest = window_.first_due()) newest = std::min(newest, oldest->row.at);
   const auto two_windows = std::chrono::duration_cast<clock::duration>(options_.window * 2);
-  std::vector<load_range> step;
+  std::vector<load_range> marks;
   std::vector<load_range> unread;
-  waiting_.clear();
+  bool leaves_out = false;
   for (const partition_number p : members_.partitions()) {
     if (const auto known = read_to_.find(p); known != read_to_.end())
-      waiting_.push_back({p, std::min(newest, known->second) - two_windows, {}});
+      marks.push_back({p, std::min(newest, known->second) - two_windows, {}});
     else if (now >= next_try_)
       unread.push_back({p, {}, {}});
     else
-      has_failed_ = true;
+      leaves_out = true;
   }
-  if (!is_whole_ && now >= next_step_) take_step(step);
-  marks_ = waiting_.size();
-  in_step_ = step.size();
-  unread_ = unread.size();
-  if (marks_at_once_ == 1) begin_behind(failed_at_mark_, waiting_);
-  if (at_once_ == 1) begin_behind(failed_unread_, unread);
-  waiting_.insert(waiting_.end(), step.begin(), step.end());
-  waiting_.insert(waiting_.end(), unread.begin(), unread.end());
+  std::vector<load_range> step;
+  if (!is_whole_ && now >= next_step_) step = take_step(marks);
+  order_.begin(std::move(marks), std::move(step), std::move(unread), leaves_out);
 }
 
-void window_reader::take_step(std::vector<load_range>& step) {
+// Takes the next partitions of the round out of those that were to begin at a mark.
+std::vector<load_range> window_reader::take_step(std::vector<load_range>& marks) {
+  std::vector<load_range> step;
   while (step.size() != step_ && !round_.empty()) {
     const partition_number next = round_.back();
     round_.pop_back();
-    if (std::erase_if(waiting_, [=](const load_range& r) { return r.partition == next; }) != 0)
+    if (std::erase_if(marks, [=](const load_range& r) { return r.partition == next; }) != 0)
       step.push_back({next, {}, {}});
   }
+  return step;
 }
 
 void window_reader::look_if_half_is_gone() {
   if (load_.is_busy || !window_.is_short() || !window_.is_half_gone()) return;
   if (std::exchange(departures_, window_.departures()) != window_.departures()) looks_in_vain_ = 0;
-  if (looks_in_vain_ == most_looks_in_vain) return;
+  if (looks_in_vain_ == limits.looks_in_vain) return;
   ++looks_in_vain_;
   look(false);
 }
 
 bool window_reader::is_paused() const noexcept {
   if (!window_.is_short() || window_.is_half_gone()) return false;
-  const bool may_find_earlier = window_.has_waiting() || window_.has_dropped() || has_failed_;
+  const bool may_find_earlier = window_.has_waiting() || window_.has_dropped() || order_.has_failed();
   return !may_find_earlier || present(timers_) < next_if_full_;
 }
 
 void window_reader::load() {
   load_.rows.clear();
   load_.rest.clear();
-  std::size_t count = waiting_.size();
-  const auto take = [&](kind which, std::size_t& left, std::size_t most) {
-    reads_ = which;
-    count = std::min(left, most);
-    left -= count;
-  };
-  if (marks_ != 0)
-    take(kind::marks, marks_, marks_at_once_);
-  else if (in_step_ != 0)
-    take(kind::step, in_step_, at_once_);
-  else if (unread_ != 0)
-    take(kind::unread, unread_, at_once_);
-  else
-    reads_ = kind::further;
-  load_.ranges.assign(std::move_iterator{waiting_.begin()},
-                      std::move_iterator{waiting_.begin() + static_cast<std::ptrdiff_t>(count)});
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  order_.take(load_.ranges);
   load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;
@@ -166,53 +124,26 @@ void window_reader::load() {
 void window_reader::note_time() {
   const auto now = present(timers_);
   const bool is_ok = load_.status == store_status::ok;
-  if (reads_ == kind::step || reads_ == kind::unread) {
+  const range_kind reads = order_.taken();
+  if (reads == range_kind::step || reads == range_kind::unread) {
     took_ += now - sent_at_;
     const auto counted = std::min(took_, is_whole_ ? longest_look : longest_step_);
-    if (reads_ == kind::step || (is_whole_ && is_ok)) next_step_ = now + counted * limits.pause_in_round;
+    if (reads == range_kind::step || (is_whole_ && is_ok)) next_step_ = now + counted * limits.pause_in_round;
     if (is_whole_) client_.on_looked_from_the_beginning(took_);
-    if (is_ok && in_step_ + unread_ == 0 && !has_failed_) at_once_ = limits.partitions;
   }
   if (!is_ok) note_failure(now);
 }
 
-// A failure ends the ranges of its kind in this look.
+// What failed together is read in the next look as it was to be read in this one. A partition that failed alone at its mark counts as
+// one of which nothing was read. One that failed alone in a step is left out of the round.
 void window_reader::note_failure(tickwheel::clock::time_point now) {
-  has_failed_ = true;
   failures_took_ += now - sent_at_;
-  const partition_number last = load_.ranges.back().partition;
-  const bool is_single = load_.ranges.size() == 1;
-  switch (reads_) {
-    case kind::marks:
-      if (marks_at_once_ == 1 && has_read_) {  // it is the partition that has failed, not the store
-        read_to_.erase(last);
-        marks_at_once_ = all_at_once;
-      } else {
-        failed_at_mark_ = last;
-        if (++mark_failures_ >= failures_until_single) marks_at_once_ = 1;
-      }
-      drop_first(std::exchange(marks_, 0));
-      break;
-    case kind::step:
-      at_once_ = 1;
-      for (std::size_t i = 0; i != in_step_; ++i) round_.push_back(waiting_[i].partition);
-      if (!is_single)
-        for (const load_range& r : load_.ranges) round_.push_back(r.partition);
-      drop_first(std::exchange(in_step_, 0));
-      break;
-    case kind::unread:
-      at_once_ = 1;
-      failed_unread_ = last;
-      next_try_ = now + std::min(took_, longest_look);
-      drop_first(std::exchange(unread_, 0));
-      break;
-    case kind::further:
-      break;
-  }
-}
-
-void window_reader::drop_first(std::size_t count) {
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  const range_kind reads = order_.taken();
+  const reading_order::failure failed = order_.on_failed(load_.ranges);
+  if (reads == range_kind::mark && failed.is_alone) read_to_.erase(load_.ranges.front().partition);
+  if (reads == range_kind::unread) next_try_ = now + std::min(took_, longest_look);
+  if (reads != range_kind::step) return;
+  for (const load_range& r : failed.dropped) round_.push_back(r.partition);
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
@@ -259,15 +190,7 @@ void window_reader::end_load() {
   if (tasks_ == nullptr) return;
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
-  has_read_ = true;
-  const bool begins_at_marks = reads_ == kind::marks;  // before what is read from the beginning, which may fail
-  if (begins_at_marks) marks_ += load_.rest.size();
-  if (begins_at_marks && marks_ == 0) {
-    marks_at_once_ = all_at_once;
-    mark_failures_ = 0;
-  }
-  waiting_.insert(begins_at_marks ? waiting_.begin() : waiting_.end(), std::move_iterator{load_.rest.begin()},
-                  std::move_iterator{load_.rest.end()});
+  order_.on_read(load_.rest);
   go_on();
 }
 
@@ -276,15 +199,15 @@ void window_reader::go_on() {
   if (!client_.wants_tasks()) return;
   if (starts_over_) {
     window_.end_look();  // looks that are asked for often would never end, and hold back tasks for as long
-    if (!has_failed_) look(true);
+    if (!order_.has_failed()) look(true);
     return;
   }
-  if (!waiting_.empty()) return load();
+  if (!order_.is_empty()) return load();
   window_.end_look();
   const auto now = present(timers_);
   const auto took = std::min<std::chrono::nanoseconds>(now - began_at_ - failures_took_, longest_look);
   next_if_full_ = now + took * limits.pause_if_full;
-  if (goes_again_ && !has_failed_) look(false);
+  if (goes_again_ && !order_.has_failed()) look(false);
 }
 
 }  // namespace tickwheel::durable::detail

@@ -3,6 +3,7 @@
 
 #include "arrivals.hpp"
 #include "membership.hpp"
+#include "reading_order.hpp"
 #include "store_clock.hpp"
 #include "task_window.hpp"
 
@@ -28,11 +29,6 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 /// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
 /// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
 /// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
-///
-/// A partition that cannot be read holds up no others for long. What begins at a mark is read first, then a step of the round, then
-/// partitions of which nothing was read. A load that fails ends its kind in this look. The next looks read that kind one by one,
-/// because nothing tells which of several partitions has failed: what begins at a mark after three failures in a row, the others at
-/// once. The partition that failed last comes last. One that fails alone at its mark then counts as one of which nothing was read.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -77,8 +73,6 @@ class window_reader {
   bool is_paused() const noexcept;
 
  private:
-  static constexpr std::size_t all_at_once = static_cast<std::size_t>(-1);
-
   struct flight final : load_call, arrival {
     explicit flight(window_reader& r) noexcept : load_call{&answer_arrived}, of{r} {}
     static void answer_arrived(store_call&) noexcept;
@@ -90,15 +84,10 @@ class window_reader {
     bool is_busy = false;
   };
 
-  /// A load reads from the marks of partitions, a step of the round, partitions of which nothing was read, or further pages of the
-  /// last two.
-  enum class kind : std::uint8_t { marks, step, unread, further };
-
   void take_ranges();
-  void take_step(std::vector<load_range>&);
+  std::vector<load_range> take_step(std::vector<load_range>& marks);
   void note_time();
   void note_failure(tickwheel::clock::time_point now);
-  void drop_first(std::size_t count);
   bool take_in_one();
   void leave_out_later(partition_number, clock::time_point than) noexcept;
   void end_load();
@@ -114,34 +103,26 @@ class window_reader {
   store* tasks_ = nullptr;
 
   flight load_{*this};
-  kind reads_ = kind::further;       // of the load in flight
-  std::vector<load_range> waiting_;  // ranges that are to be read, in the order of their kinds
-  std::size_t marks_ = 0;            // how many of each kind
-  std::size_t in_step_ = 0;
-  std::size_t unread_ = 0;
-  std::size_t marks_at_once_ = all_at_once;                // how many of each kind in one load
-  std::size_t at_once_;                                    // of the others
-  unsigned mark_failures_ = 0;                             // loads of marks since they were all read
-  bool is_whole_ = false;                                  // the look reads all from the beginning
+  reading_order order_;
   std::map<partition_number, clock::time_point> read_to_;  // of a partition that has no entry nothing was read
-  partition_number failed_at_mark_ = 0;                    // the last whose load has failed
-  partition_number failed_unread_ = 0;                     // the same
-  tickwheel::clock::time_point next_try_{};                // of what was never read
-  tickwheel::clock::time_point sent_at_{};
-  std::chrono::nanoseconds took_{};      // the first pages from the beginning
+  tickwheel::clock::time_point next_try_{};                // of partitions of which nothing was read
+
   std::vector<partition_number> round_;  // partitions that are to be read from the beginning
   std::size_t step_ = 0;                 // how many of them at once
   std::chrono::nanoseconds longest_step_{};
   tickwheel::clock::time_point next_step_{};
-  tickwheel::clock::time_point began_at_{};      // when the look began
-  tickwheel::clock::time_point next_if_full_{};  // when the next one may begin, if the window is full
+
+  bool is_whole_ = false;                    // the look reads all from the beginning
+  bool starts_over_ = false;                 // a look from the beginning follows
+  bool goes_again_ = false;                  // a look follows
+  tickwheel::clock::time_point began_at_{};  // when the look began
+  tickwheel::clock::time_point sent_at_{};   // when its last load was sent
+  std::chrono::nanoseconds took_{};          // the first pages from the beginning
+  std::chrono::nanoseconds failures_took_{};
+
+  tickwheel::clock::time_point next_if_full_{};  // when the next look may begin, if the window is full
   std::uint64_t departures_ = 0;                 // from the window, when half of it had gone the last time
   unsigned looks_in_vain_ = 0;                   // since then
-  bool starts_over_ = false;                     // a look from the beginning follows
-  bool goes_again_ = false;                      // a look follows
-  bool has_read_ = false;                        // the look has read something
-  std::chrono::nanoseconds failures_took_{};     // the loads of the look that have failed
-  bool has_failed_ = false;                      // the last look, or it has left out what had failed before
 };
 
 }  // namespace tickwheel::durable::detail
