@@ -72,6 +72,7 @@ class cluster_guide : public testing::Test {
 TEST_F(cluster_guide, program_and_statements_run) {
   EXPECT_EQ(std::system(ORDER_NODE " node-1"), 0);
   EXPECT_EQ(run("select id || ' ' || state from tickwheel.tasks"), "order-7 3") << "it has finished";
+  EXPECT_EQ(std::system("timeout 60 " ORDER_NODE " node-1"), 0) << "a second run ends as well";
   node own{on};
   own.start();
   const auto blocks = sql_blocks();
