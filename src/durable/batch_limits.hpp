@@ -58,8 +58,17 @@ struct batch_limits {
   /// How many times as long as a look has taken the next one waits while memory is full.
   int pause_if_full = 9;
 
-  /// So often in a row loads from the marks of all partitions must have failed until a look reads one partition at a time.
-  unsigned failures_until_single = 3;
+  /// A load that has failed after this time at most is repeated at once. That costs little, and a store may fail now and then.
+  std::chrono::nanoseconds quick_failure = std::chrono::milliseconds{100};
+
+  /// A load that has failed is repeated in so many parts.
+  std::size_t parts_of_failed = 8;
+
+  /// After so many failures of single partitions in a row a look reads no more of their kind.
+  unsigned failures_in_a_row = 3;
+
+  /// How many times as long as a try of a partition that is put off has taken the next one waits, for each of them.
+  int pause_if_failed = 9;
 
   /// So often a look reads again when half of a full memory has gone, while no task starts or is cancelled.
   unsigned looks_in_vain = 8;

@@ -1,42 +1,61 @@
-// In which order a look reads its ranges, how many one load reads, and what a load that fails changes in that.
+// In which order a look reads its ranges, and what a load that fails changes in that.
 #pragma once
 
 #include <tickwheel/durable/store.hpp>
+#include <tickwheel/uv/driver.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <list>
+#include <map>
+#include <optional>
 #include <vector>
 
 namespace tickwheel::durable::detail {
 
-/// Where a range comes from. A look reads ranges in this order.
+/// Why a look reads a range. A look reads ranges in this order.
 enum class range_kind : std::uint8_t {
   mark,     ///< begins at the low-water mark of a partition
   step,     ///< a partition from the beginning, in a step of a round
   unread,   ///< a partition from the beginning, because nothing of it was read
   further,  ///< a page that follows one of `step` or `unread`
+  put_off,  ///< a partition from the beginning, whose load has failed alone
 };
 
-/// The ranges that a look has still to read. A load reads ranges of one kind.
+/// The ranges that a look has still to read, as a list of loads. A load reads ranges of one kind.
 ///
-/// A partition that cannot be read holds up no others for long. A load that fails ends its kind in this look, except further pages.
-/// The next looks read that kind one by one, because nothing tells which of several partitions has failed: marks after several
-/// failures in a row, because a store that fails now and then would fail in each such look. The partition that failed last comes last.
+/// A partition that cannot be read holds up no others for long. A load that has failed quickly is repeated. Then, or if it took long, it is
+/// read in parts, down to single ranges. If one fails alone, and the store answers for another partition in this look, then the
+/// partition has failed, and not the store: it is put off. It is tried alone, at the end of later looks. In the long run the tries that
+/// fail take a tenth of the time, of all partitions together.
+///
+/// After some failures of single ranges in a row the store may have failed, and a look reads no more of their kind. The next look goes on
+/// behind the partition that was taken last, so that each has its turn.
 class reading_order {
  public:
-  /// What a load that has failed tells.
-  struct failure {
-    std::vector<load_range>
-        dropped;            ///< what the look reads no more of this kind, with what has failed unless it is alone
-    bool is_alone = false;  ///< only the partition that was read has failed
+  using time_point = tickwheel::clock::time_point;
+
+  /// What a look reads at first, each in the order of the partitions.
+  struct look {
+    std::vector<load_range> marks;
+    std::vector<load_range> step;
+    std::vector<load_range> unread;
+    std::vector<load_range> put_off;
   };
 
-  /// Begins a look. `leaves_out`: it does not try what failed before.
-  void begin(std::vector<load_range> marks, std::vector<load_range> step, std::vector<load_range> unread,
-             bool leaves_out);
+  reading_order() noexcept { last_.fill(std::numeric_limits<partition_number>::max()); }
+
+  /// Begins a look at the time `now`. It leaves out what is put off until later.
+  void begin(look, time_point now);
+
+  /// Returns true if `p` is put off.
+  bool is_put_off(partition_number p) const noexcept;
 
   bool is_empty() const noexcept { return size() == 0; }
+  /// Returns the number of ranges. O(loads).
   std::size_t size() const noexcept;
 
   /// Moves the ranges of the next load to `ranges`. Requires: it is not empty.
@@ -44,27 +63,50 @@ class reading_order {
   /// Returns the kind of the ranges that were taken last.
   range_kind taken() const noexcept { return taken_; }
 
-  /// The load has read what was taken, but for `rest`, which is taken from it.
-  void on_read(std::vector<load_range>& rest);
-  /// The load of `ranges`, which were taken last, has failed.
-  failure on_failed(const std::vector<load_range>& ranges);
+  /// The load has read `ranges`, which were taken last, up to `rest`. That is moved from, and taken later.
+  void on_read(const std::vector<load_range>& ranges, std::vector<load_range>& rest);
+  /// The load of `ranges`, which were taken last, has failed at the time `now`, after it `took` so long. Returns the ranges of this kind
+  /// that the look reads no more, except one that failed while the store answered for others.
+  std::vector<load_range> on_failed(const std::vector<load_range>& ranges, time_point now,
+                                    std::chrono::nanoseconds took);
 
-  /// Returns true if a load of the look has failed, or if the look leaves out what failed before.
+  /// Returns true if a load of the look has failed, or if the look leaves out what is put off.
   bool has_failed() const noexcept { return has_failed_; }
 
  private:
-  std::vector<load_range>& of(range_kind k) noexcept { return ranges_[static_cast<std::size_t>(k)]; }
-  std::size_t at_once(range_kind) const noexcept;
-  void note_failed_mark(partition_number last, bool is_alone) noexcept;
+  using ranges = std::vector<load_range>;
 
-  std::array<std::vector<load_range>, 4> ranges_;  // by their kind
-  range_kind taken_ = range_kind::further;
-  bool has_read_ = false;  // the look has read something
+  /// A partition has failed, and has not been read at its mark since.
+  struct trial {
+    time_point retry_at{};
+    std::int64_t pauses = 0;  // how many times as long as the last try the next one waits
+    bool is_put_off = true;
+  };
+  /// A partition has failed, or the store.
+  struct suspicion {
+    partition_number partition;
+    time_point at;
+    std::chrono::nanoseconds took;
+  };
+
+  std::list<ranges>& of(range_kind k) noexcept { return loads_[static_cast<std::size_t>(k)]; }
+  partition_number& last(range_kind k) noexcept { return last_[static_cast<std::size_t>(k)]; }
+  void add(range_kind, const ranges&, std::size_t at_once);
+  void add_behind_last(range_kind, ranges&&, std::size_t at_once);
+  void repeat_in_parts(const ranges&);
+  void put_off(const suspicion&);
+
+  std::array<std::list<ranges>, 5> loads_;  // by their kind
+  std::array<partition_number, 5> last_;    // that was taken, by kind
+  range_kind taken_ = range_kind::further;  // of the last load
+  std::map<partition_number, trial> trials_;
+  std::vector<suspicion> suspicions_;     // of this look, before the store has answered for others
+  std::optional<partition_number> read_;  // the last that the look has read
+  std::int64_t put_off_ = 0;              // partitions, at the begin of the look
+  unsigned failures_in_a_row_ = 0;        // of single ranges of this kind
+  bool is_repeated_ = false;              // the last load, because it had failed
+  bool repeats_next_ = false;             // the next load is the one that has failed
   bool has_failed_ = false;
-  bool reads_one_by_one_ = false;        // what is read from the beginning
-  unsigned mark_failures_ = 0;           // loads of marks since they were all read
-  partition_number failed_at_mark_ = 0;  // the last of a load that has failed
-  partition_number failed_unread_ = 0;   // the same
 };
 
 }  // namespace tickwheel::durable::detail

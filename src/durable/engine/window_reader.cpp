@@ -24,7 +24,7 @@ void window_reader::close() noexcept {
   order_ = {};
   read_to_.clear();
   round_.clear();
-  next_step_ = next_try_ = next_if_full_ = {};
+  next_step_ = next_if_full_ = {};
 }
 
 void window_reader::begin_round(std::size_t looks) {
@@ -42,10 +42,7 @@ void window_reader::look(bool from_the_beginning) {
   }
   is_whole_ = std::exchange(starts_over_, false) || from_the_beginning;
   goes_again_ = false;
-  if (is_whole_) {
-    read_to_.clear();
-    next_try_ = {};
-  }
+  if (is_whole_) read_to_.clear();
   if (const auto from = window_.begin_look())
     for (auto& [partition, read_to] : read_to_) read_to = std::min(read_to, *from);
   take_ranges();
@@ -66,20 +63,17 @@ void window_reader::take_ranges() {
   auto newest = clock_.at(now);
   if (const loaded_task* const oldest = window_.first_due()) newest = std::min(newest, oldest->row.at);
   const auto two_windows = std::chrono::duration_cast<clock::duration>(options_.window * 2);
-  std::vector<load_range> marks;
-  std::vector<load_range> unread;
-  bool leaves_out = false;
+  reading_order::look first;
   for (const partition_number p : members_.partitions()) {
-    if (const auto known = read_to_.find(p); known != read_to_.end())
-      marks.push_back({p, std::min(newest, known->second) - two_windows, {}});
-    else if (now >= next_try_)
-      unread.push_back({p, {}, {}});
+    if (order_.is_put_off(p))
+      first.put_off.push_back({p, {}, {}});
+    else if (const auto known = read_to_.find(p); known != read_to_.end())
+      first.marks.push_back({p, std::min(newest, known->second) - two_windows, {}});
     else
-      leaves_out = true;
+      first.unread.push_back({p, {}, {}});
   }
-  std::vector<load_range> step;
-  if (!is_whole_ && now >= next_step_) step = take_step(marks);
-  order_.begin(std::move(marks), std::move(step), std::move(unread), leaves_out);
+  if (!is_whole_ && now >= next_step_) first.step = take_step(first.marks);
+  order_.begin(std::move(first), now);
 }
 
 // Takes the next partitions of the round out of those that were to begin at a mark.
@@ -134,16 +128,13 @@ void window_reader::note_time() {
   if (!is_ok) note_failure(now);
 }
 
-// What failed together is read in the next look as it was to be read in this one. A partition that failed alone at its mark counts as
-// one of which nothing was read. One that failed alone in a step is left out of the round.
+// What a step does not read the next one reads, except a partition that has failed alone.
 void window_reader::note_failure(tickwheel::clock::time_point now) {
-  failures_took_ += now - sent_at_;
-  const range_kind reads = order_.taken();
-  const reading_order::failure failed = order_.on_failed(load_.ranges);
-  if (reads == range_kind::mark && failed.is_alone) read_to_.erase(load_.ranges.front().partition);
-  if (reads == range_kind::unread) next_try_ = now + std::min(took_, longest_look);
-  if (reads != range_kind::step) return;
-  for (const load_range& r : failed.dropped) round_.push_back(r.partition);
+  const auto took = now - sent_at_;
+  failures_took_ += took;
+  const bool is_step = order_.taken() == range_kind::step;
+  for (const load_range& r : order_.on_failed(load_.ranges, now, took))
+    if (is_step) round_.push_back(r.partition);
 }
 
 void window_reader::flight::answer_arrived(store_call& call) noexcept {
@@ -190,7 +181,7 @@ void window_reader::end_load() {
   if (tasks_ == nullptr) return;
   for (const load_range& r : load_.ranges) read_to_[r.partition] = load_.now + load_.window;
   for (const load_range& r : load_.rest) read_to_[r.partition] = r.at;
-  order_.on_read(load_.rest);
+  order_.on_read(load_.ranges, load_.rest);
   go_on();
 }
 

@@ -29,6 +29,8 @@ inline constexpr std::chrono::nanoseconds longest_look = std::chrono::seconds{2}
 /// A look from the beginning finds late comers. A server's index keeps what an old snapshot may see, and such a look passes over all
 /// of that. So it reads the first pages of a few partitions at a time. A round has steps: a look ends with the next partitions of the
 /// round. It leaves them out if the last step was only a short time ago in comparison with how long it took.
+///
+/// `reading_order` tells what a load reads, also after one that has failed.
 class window_reader {
  public:
   /// The part of the engine that it calls.
@@ -105,7 +107,6 @@ class window_reader {
   flight load_{*this};
   reading_order order_;
   std::map<partition_number, clock::time_point> read_to_;  // of a partition that has no entry nothing was read
-  tickwheel::clock::time_point next_try_{};                // of partitions of which nothing was read
 
   std::vector<partition_number> round_;  // partitions that are to be read from the beginning
   std::size_t step_ = 0;                 // how many of them at once

@@ -257,12 +257,16 @@ TEST_F(max_loaded, task_that_was_left_out_is_read_by_the_look_after_a_failed_one
   small.schedule("first", -3h);
   small.schedule("second", -2h);
   small.schedule("third", -1h);
-  world.database->fail_next(store_verb::load, durable::memory_fault::unavailable);
-  const std::size_t looks = world.database->calls(store_verb::load);
+  bool fails = true;
+  world.database->on_call([&](store_verb verb, const durable::store_call&) {
+    if (verb == store_verb::load && fails) world.database->fail_next(verb, durable::memory_fault::unavailable);
+  });
+  const std::size_t loads = world.database->calls(store_verb::load);
   first->done();
   small.advance(100ms);
-  EXPECT_EQ(world.database->calls(store_verb::load), looks + 1);
+  EXPECT_GT(world.database->calls(store_verb::load), loads);
   EXPECT_EQ(small.started, (strings{"first", "second"}));
+  fails = false;
   small.advance(250ms);
   EXPECT_EQ(small.started, (strings{"first", "second", "third"}));
 }

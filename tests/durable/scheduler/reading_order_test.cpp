@@ -5,11 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tickwheel::durable::detail {
 namespace {
 
+using namespace std::chrono_literals;
 using partitions = std::vector<partition_number>;
 
 std::vector<load_range> ranges_of(const partitions& ps) {
@@ -26,8 +31,12 @@ partitions partitions_of(const std::vector<load_range>& ranges) {
 
 class reading_order_test : public testing::Test {
  protected:
-  void begin(const partitions& marks, const partitions& step, const partitions& unread, bool leaves_out = false) {
-    order_.begin(ranges_of(marks), ranges_of(step), ranges_of(unread), leaves_out);
+  static constexpr auto quick = limits.quick_failure;
+  static constexpr auto slow = quick + 1ns;
+
+  void begin(const partitions& marks, const partitions& step = {}, const partitions& unread = {},
+             const partitions& put_off = {}) {
+    order_.begin({ranges_of(marks), ranges_of(step), ranges_of(unread), ranges_of(put_off)}, now_);
   }
 
   // Returns the partitions of the next load.
@@ -38,22 +47,53 @@ class reading_order_test : public testing::Test {
 
   void read(const partitions& rest = {}) {
     auto ranges = ranges_of(rest);
-    order_.on_read(ranges);
+    order_.on_read(taken_, ranges);
   }
 
-  reading_order::failure fail() { return order_.on_failed(taken_); }
+  partitions fail(std::chrono::nanoseconds took = slow) { return partitions_of(order_.on_failed(taken_, now_, took)); }
 
-  // The next look reads marks one by one.
-  void fail_marks(const partitions& marks) {
-    for (unsigned i = 0; i != limits.failures_until_single; ++i) {
-      begin(marks, {}, {});
-      EXPECT_EQ(take(), marks);
-      EXPECT_FALSE(fail().is_alone);
+  // Takes and reads all that is left.
+  void read_all() {
+    while (!order_.is_empty()) {
+      take();
+      read();
     }
+  }
+
+  // The partition 1 fails `times` times, and 2 does not.
+  void fail_one(int times) {
+    begin({1, 2});
+    take();
+    fail();
+    EXPECT_EQ(take(), (partitions{1}));
+    fail();
+    take();
+    read();
+    for (; times != 1; --times) {
+      now_ += 100h;
+      begin({2}, {}, {}, {1});
+      take();
+      read();
+      EXPECT_EQ(take(), (partitions{1}));
+      fail();
+    }
+  }
+
+  // Returns how long the partition 1 is put off, in times of its last try.
+  std::int64_t pauses() {
+    for (std::int64_t n = 0; n != 10000; ++n) {
+      const auto from = std::exchange(now_, now_ + n * slow);
+      begin({2}, {}, {}, {1});
+      const std::size_t size = order_.size();
+      now_ = from;
+      if (size == 2) return n;
+    }
+    return -1;
   }
 
   reading_order order_;
   std::vector<load_range> taken_;
+  reading_order::time_point now_{1h};
 };
 
 TEST_F(reading_order_test, reads_marks_then_the_step_then_unread_then_further_pages) {
@@ -70,8 +110,8 @@ TEST_F(reading_order_test, reads_marks_then_the_step_then_unread_then_further_pa
   read({3});
   EXPECT_EQ(take(), (partitions{4}));
   EXPECT_EQ(order_.taken(), range_kind::unread);
-  read({4});
-  EXPECT_EQ(take(), (partitions{3, 4}));
+  read();
+  EXPECT_EQ(take(), (partitions{3}));
   EXPECT_EQ(order_.taken(), range_kind::further);
   read();
   EXPECT_TRUE(order_.is_empty());
@@ -87,98 +127,198 @@ TEST_F(reading_order_test, reads_a_few_partitions_at_a_time_from_the_beginning) 
   EXPECT_EQ(take().size(), 1U);
 }
 
-TEST_F(reading_order_test, failure_ends_its_kind_and_no_other) {
-  begin({1, 2}, {3, 4}, {5});
+// A look that starts over after its first load, again and again, comes to all partitions.
+TEST_F(reading_order_test, begins_behind_the_partition_that_was_taken_last) {
+  partitions unread;
+  for (partition_number p = 0; p != 2 * limits.partitions; ++p) unread.push_back(p);
+  begin({}, {}, unread);
+  EXPECT_EQ(take().front(), 0U);
+  read();
+  begin({}, {}, unread);
+  EXPECT_EQ(take().front(), limits.partitions);
+  read();
+  begin({}, {}, unread);
+  EXPECT_EQ(take().front(), 0U);
+}
+
+TEST_F(reading_order_test, quick_failure_is_repeated_once) {
+  begin({1, 2});
   take();
-  EXPECT_EQ(partitions_of(fail().dropped), (partitions{1, 2}));
-  EXPECT_EQ(take(), (partitions{3, 4}));
-  read({3});
-  EXPECT_EQ(take(), (partitions{5}));
-  read({5});
-  EXPECT_EQ(take(), (partitions{3, 5}));
-  EXPECT_TRUE(fail().dropped.empty());  // the next look reads these pages
-  EXPECT_TRUE(order_.is_empty());
+  EXPECT_EQ(fail(quick), partitions{});
+  EXPECT_EQ(take(), (partitions{1, 2}));
+  fail(quick);
+  EXPECT_EQ(take(), (partitions{1}));
+  fail(quick);
+  EXPECT_EQ(take(), (partitions{1}));
+  read();
+  EXPECT_EQ(take(), (partitions{2}));
   EXPECT_TRUE(order_.has_failed());
-  begin({1}, {}, {});
+}
+
+TEST_F(reading_order_test, slow_failure_is_not_repeated_as_it_was) {
+  begin({1, 2});
+  take();
+  fail(slow);
+  EXPECT_EQ(take(), (partitions{1}));
+  read();
+  EXPECT_EQ(take(), (partitions{2}));
+}
+
+TEST_F(reading_order_test, failed_load_is_read_in_parts_after_the_others_of_its_kind) {
+  partitions marks;
+  for (partition_number p = 0; p != limits.parts_of_failed * 2; ++p) marks.push_back(p);
+  begin(marks, {100});
+  take();
+  fail();
+  EXPECT_EQ(take(), (partitions{0, 1}));
+  fail();
+  for (partition_number p = 2; p != marks.size(); p = static_cast<partition_number>(p + 2)) {
+    EXPECT_EQ(take().front(), p);
+    read();
+  }
+  EXPECT_EQ(take(), (partitions{0}));
+  read();
+  EXPECT_EQ(take(), (partitions{1}));
+  read();
+  EXPECT_EQ(take(), (partitions{100}));
+}
+
+TEST_F(reading_order_test, partition_that_fails_alone_is_put_off_if_the_store_has_answered_for_another) {
+  begin({1}, {}, {2});
+  take();
+  read({1});
+  take();
+  EXPECT_EQ(fail(), (partitions{1}));
+  EXPECT_FALSE(order_.is_put_off(1)) << "it has only answered for the same one";
+  take();
+  read();
+  EXPECT_TRUE(order_.is_put_off(1)) << "it answers for another one";
+  EXPECT_FALSE(order_.is_put_off(2));
+}
+
+TEST_F(reading_order_test, nothing_is_put_off_if_the_store_answers_for_none) {
+  begin({1, 2}, {}, {3});
+  take();
+  fail();
+  take();
+  EXPECT_EQ(fail(), (partitions{1}));
+  take();
+  EXPECT_EQ(fail(), (partitions{2}));
+  take();
+  EXPECT_EQ(fail(), (partitions{3}));
+  EXPECT_TRUE(order_.is_empty());
+  begin({1, 2}, {}, {3});
+  for (partition_number p = 1; p <= 3; ++p) EXPECT_FALSE(order_.is_put_off(p));
+}
+
+TEST_F(reading_order_test, look_reads_no_more_of_a_kind_after_some_failures_in_a_row) {
+  partitions unread;
+  for (partition_number p = 0; p != limits.failures_in_a_row + 2; ++p) unread.push_back(p);
+  begin({}, {}, unread, {});
+  take();
+  fail();
+  for (unsigned i = 1; i != limits.failures_in_a_row; ++i) {
+    take();
+    EXPECT_EQ(fail().size(), 1U);
+  }
+  take();
+  EXPECT_EQ(fail().size(), 3U);
+  EXPECT_TRUE(order_.is_empty());
+  begin({}, {}, unread);
+  EXPECT_EQ(take().front(), limits.failures_in_a_row);
+}
+
+TEST_F(reading_order_test, look_goes_on_after_failures_if_the_store_answers) {
+  partitions unread;
+  for (partition_number p = 0; p != 2 * limits.failures_in_a_row; ++p) unread.push_back(p);
+  begin({100}, {}, unread);
+  take();
+  read();
+  take();
+  fail();
+  for (const partition_number p : unread) {
+    EXPECT_EQ(take(), (partitions{p}));
+    EXPECT_TRUE(fail().empty());
+    EXPECT_TRUE(order_.is_put_off(p));
+  }
+  EXPECT_TRUE(order_.is_empty());
+}
+
+// They are read again by a later step. One that fails alone waits for the next round: it may fail only from the beginning.
+TEST_F(reading_order_test, failed_step_puts_nothing_off) {
+  begin({1}, {2, 3}, {});
+  take();
+  read();
+  take();
+  fail();
+  take();
+  EXPECT_TRUE(fail().empty());
+  take();
+  read();
+  EXPECT_FALSE(order_.is_put_off(2));
+}
+
+TEST_F(reading_order_test, partition_is_read_as_before_after_a_try) {
+  fail_one(1);
+  now_ += 100h;
+  begin({2}, {}, {}, {1});
+  read_all();
+  EXPECT_FALSE(order_.is_put_off(1));
+  begin({1, 2});
+  read_all();
   EXPECT_FALSE(order_.has_failed());
 }
 
-TEST_F(reading_order_test, reads_marks_one_by_one_after_some_failures_in_a_row) {
-  fail_marks({1, 2, 3});
-  begin({1, 2, 3}, {}, {});
-  EXPECT_EQ(take(), (partitions{1}));  // 3 was the last of those that failed
-  read({1});
-  EXPECT_EQ(take(), (partitions{1}));
-  read();
+TEST_F(reading_order_test, look_leaves_out_what_is_put_off) {
+  fail_one(2);
+  begin({2}, {}, {}, {1});
   EXPECT_EQ(take(), (partitions{2}));
   read();
-  EXPECT_EQ(take(), (partitions{3}));
-  read();
-  begin({1, 2, 3}, {}, {});
-  EXPECT_EQ(take(), (partitions{1, 2, 3}));
+  EXPECT_TRUE(order_.is_empty());
+  EXPECT_TRUE(order_.has_failed()) << "it would find more if it could";
 }
 
-TEST_F(reading_order_test, mark_fails_alone_only_if_the_store_has_answered_for_others) {
-  fail_marks({1, 2, 3});
-  begin({1, 2, 3}, {}, {});
-  EXPECT_EQ(take(), (partitions{1}));
-  EXPECT_FALSE(fail().is_alone);  // the store may have failed
-  begin({1, 2, 3}, {}, {});
-  EXPECT_EQ(take(), (partitions{2}));  // that which failed comes last
-  read();
-  EXPECT_EQ(take(), (partitions{3}));
-  read();
-  EXPECT_EQ(take(), (partitions{1}));
-  const reading_order::failure failed = fail();
-  EXPECT_TRUE(failed.is_alone);
-  EXPECT_TRUE(failed.dropped.empty());
-}
-
-TEST_F(reading_order_test, reads_marks_together_after_one_failed_alone_until_a_load_fails_again) {
-  fail_marks({1, 2, 3});
-  begin({1, 2, 3}, {}, {});
+TEST_F(reading_order_test, try_that_fails_ends_the_tries_of_the_look) {
+  begin({1, 2, 3});
+  take();
+  fail();
+  for (const partition_number p : partitions{1, 2}) {
+    EXPECT_EQ(take(), (partitions{p}));
+    fail();
+  }
   take();
   read();
+  now_ += 100h;
+  begin({3}, {}, {}, {1, 2});
   take();
-  EXPECT_TRUE(fail().is_alone);
-  begin({1, 3}, {}, {2});
-  EXPECT_EQ(take(), (partitions{1, 3}));
-  EXPECT_FALSE(fail().is_alone);
-  begin({1, 3}, {}, {});
+  read();
   EXPECT_EQ(take(), (partitions{1}));
+  fail();
+  EXPECT_TRUE(order_.is_empty());
+  now_ += 100h;
+  begin({3}, {}, {}, {1, 2});
+  take();
+  read();
+  EXPECT_EQ(take(), (partitions{2}));
 }
 
-TEST_F(reading_order_test, unread_partition_that_failed_last_comes_last_in_the_next_look) {
-  begin({}, {}, {1, 2, 3});
-  EXPECT_EQ(take(), (partitions{1, 2, 3}));
-  EXPECT_FALSE(fail().is_alone);
-  begin({}, {}, {1, 2, 3});
-  EXPECT_EQ(take(), (partitions{1}));
-  EXPECT_TRUE(fail().is_alone);
-  begin({}, {}, {1, 2, 3});
-  EXPECT_EQ(take(), (partitions{2}));
-  read();
-  EXPECT_EQ(take(), (partitions{3}));
-  read();
-  EXPECT_EQ(take(), (partitions{1}));
+TEST_F(reading_order_test, first_try_comes_soon_and_later_ones_after_a_multiple_of_their_time) {
+  fail_one(1);
+  EXPECT_EQ(pauses(), 1);
+  fail_one(2);
+  EXPECT_EQ(pauses(), limits.pause_if_failed);
+  fail_one(5);
+  EXPECT_EQ(pauses(), limits.pause_if_failed);
 }
 
-TEST_F(reading_order_test, reads_from_the_beginning_together_once_a_look_has_read_all_of_it) {
-  begin({}, {1, 2}, {});
-  take();
-  EXPECT_EQ(partitions_of(fail().dropped), (partitions{1, 2}));
-  begin({}, {1, 2}, {}, true);  // it leaves out what may fail again
-  EXPECT_EQ(take(), (partitions{1}));
-  read();
-  EXPECT_EQ(take(), (partitions{2}));
-  read();
-  begin({}, {1, 2}, {});
-  EXPECT_EQ(take(), (partitions{1}));
-  read();
-  EXPECT_EQ(take(), (partitions{2}));
-  read();
-  begin({}, {1, 2}, {});
-  EXPECT_EQ(take(), (partitions{1, 2}));
+// It can be read from the beginning, and fails again at its mark.
+TEST_F(reading_order_test, partition_that_fails_at_its_mark_after_each_try_waits_as_one_that_fails_in_tries) {
+  fail_one(1);
+  now_ += 100h;
+  begin({2}, {}, {}, {1});
+  read_all();
+  fail_one(1);
+  EXPECT_EQ(pauses(), limits.pause_if_failed);
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -348,31 +351,150 @@ TEST_F(rounds_beside_a_failure, go_on_while_a_mark_fails) {
   EXPECT_EQ(a.started.size(), 100U);
 }
 
-// Whatever is read.
-TEST(rounds_beside_failures, find_new_tasks_of_a_store_that_fails_now_and_then) {
-  manual_world world;
-  world.database = std::make_shared<durable::memory_database>(std::uint16_t{64});
-  manual_node producer{world, {.name = "producer"}, false};
-  manual_node a{world, {.name = "a", .seed = 1}};
-  std::chrono::nanoseconds latest{};
-  a.on_start = [&](durable::execution run) {
-    latest = std::max(latest, std::chrono::nanoseconds{world.database->now() - run.due()});
-    run.done();
-  };
-  producer.open();
-  a.open();
-  a.advance(20s);
-  std::mt19937 random{1};
-  world.database->on_call([&](store_verb verb, const store_call&) {
-    if (verb == store_verb::load && random() % 5 == 0) world.database->fail_next(verb, memory_fault::unavailable);
-  });
-  for (int i = 0; i != 300; ++i) {
-    producer.schedule(std::to_string(i), 5s);
-    a.advance(300ms);
+// A node of 64 partitions, whose loads the test makes fail. Each task is put five seconds before it is due.
+class rounds_of_many_partitions : public testing::Test {
+ protected:
+  using fails = std::function<bool(const load_call&)>;
+
+  rounds_of_many_partitions() {
+    world.database = std::make_shared<durable::memory_database>(std::uint16_t{64});
+    producer.emplace(world, durable::scheduler_options{.name = "producer"}, false);
+    a.emplace(world, durable::scheduler_options{.name = "a", .seed = 1});
+    a->on_start = [this](durable::execution run) {
+      late.push_back(world.database->now() - run.due());
+      run.done();
+    };
+    producer->open();
+    a->open();
+    a->advance(20s);
   }
-  a.advance(10s);
-  EXPECT_EQ(a.started.size(), 300U);
-  EXPECT_LE(latest, 10ms);
+
+  void each_load(fails fail, std::chrono::nanoseconds failure_takes, std::chrono::nanoseconds takes = 0ms) {
+    world.database->on_call([=, this](store_verb verb, const store_call& call) {
+      if (verb != store_verb::load) return;
+      const bool does_fail = fail(static_cast<const load_call&>(call));
+      world.database->answer_after(verb, does_fail ? failure_takes : takes);
+      if (does_fail) world.database->fail_next(verb, memory_fault::unavailable);
+    });
+  }
+  static bool reads(const load_call& call, durable::partition_number p) {
+    return std::any_of(call.ranges.begin(), call.ranges.end(),
+                       [=](const durable::load_range& r) { return r.partition == p; });
+  }
+  // Puts tasks of other partitions than `broken`, one each 200 ms.
+  void put(int count, int broken = -1) {
+    for (; count != 0; ++named_) {
+      const std::string id = std::to_string(named_);
+      if (world.database->partition_of(id) == broken) continue;
+      producer->schedule(id, 5s);
+      a->advance(200ms);
+      --count;
+    }
+  }
+  // Returns the number of tasks that started more than `limit` after they were due.
+  std::ptrdiff_t later_than(std::chrono::nanoseconds limit) const {
+    return std::count_if(late.begin(), late.end(), [=](std::chrono::nanoseconds each) { return each > limit; });
+  }
+
+  manual_world world;
+  std::optional<manual_node> producer, a;
+  std::vector<std::chrono::nanoseconds> late;
+  std::mt19937 random{1};
+
+ private:
+  int named_ = 0;
+};
+
+// Whatever is read.
+TEST_F(rounds_of_many_partitions, find_new_tasks_of_a_store_that_fails_now_and_then) {
+  for (const unsigned one_of : {10U, 5U, 4U}) {
+    late.clear();
+    each_load([=, this](const load_call&) { return random() % one_of == 0; }, 20ms, 20ms);
+    put(500);
+    a->advance(10s);
+    EXPECT_EQ(late.size(), 500U);
+    EXPECT_EQ(later_than(30ms), 0) << one_of;
+  }
+}
+
+TEST_F(rounds_of_many_partitions, find_new_tasks_of_such_a_store_if_one_partition_always_fails) {
+  for (const int broken : {63, 0, 31}) {
+    late.clear();
+    each_load(
+        [=, this](const load_call& call) {
+          return random() % 5 == 0 || reads(call, static_cast<durable::partition_number>(broken));
+        },
+        50ms, 50ms);
+    put(1000, broken);
+    a->advance(10s);
+    EXPECT_EQ(late.size(), 1000U);
+    EXPECT_LE(later_than(60ms), 10) << broken;
+  }
+}
+
+// Each second load fails, and so on: none of them may always be that of the same partition.
+TEST_F(rounds_of_many_partitions, find_what_is_long_overdue_if_loads_fail_in_turns) {
+  for (const int turns : {2, 3, 4, 5, 7}) {
+    late.clear();
+    each_load([turns, n = 0](const load_call&) mutable { return ++n % turns == 0; }, 0ms);
+    for (int i = 0; i != 200; ++i) {
+      producer->schedule("late comer" + std::to_string(turns * 1000 + i), -1h);
+      a->advance(97ms);
+    }
+    a->advance(20s);
+    EXPECT_EQ(late.size(), 200U) << turns;
+  }
+}
+
+// The server cancels a statement after ten seconds. A try of the partition then takes so long, and comes seldom.
+TEST_F(rounds_of_many_partitions, find_new_tasks_while_a_partition_fails_slowly) {
+  for (const auto takes : {1000ms, 10000ms}) {
+    each_load([](const load_call& call) { return reads(call, 7); }, takes);
+    put(300, 7);
+    late.clear();
+    put(1000, 7);
+    a->advance(30s);
+    EXPECT_GE(late.size(), 1000U);
+    EXPECT_LE(later_than(10ms), 100) << takes.count();
+  }
+}
+
+TEST_F(rounds_of_many_partitions, find_new_tasks_while_half_of_all_partitions_fail_slowly) {
+  each_load(
+      [](const load_call& call) {
+        return std::any_of(call.ranges.begin(), call.ranges.end(), [](const auto& r) { return r.partition < 32; });
+      },
+      1s);
+  const auto put_readable = [&](int count, std::string names) {
+    for (int i = 0; count != 0; ++i) {
+      const std::string id = names + std::to_string(i);
+      if (world.database->partition_of(id) < 32) continue;
+      producer->schedule(id, 5s);
+      a->advance(200ms);
+      --count;
+    }
+  };
+  put_readable(300, "at first");
+  late.clear();
+  put_readable(600, "later");
+  a->advance(60s);
+  EXPECT_GE(late.size(), 600U);
+  EXPECT_LE(later_than(1s), 60);
+}
+
+// Each second the answer of a begin is lost. Looks from the beginning follow each other, and each begins before the last one has read all.
+TEST_F(rounds_of_many_partitions, give_each_partition_its_turn_while_looks_start_over) {
+  auto last = world.database->now();
+  world.database->answer_after(store_verb::load, 200ms);
+  world.database->on_call([&](store_verb verb, const store_call&) {
+    if (verb != store_verb::begin || world.database->now() - last < 1s) return;
+    last = world.database->now();
+    world.database->fail_next(verb, memory_fault::unknown_not_done);
+  });
+  put(600);
+  a->advance(10s);
+  EXPECT_EQ(late.size(), 600U);
+  EXPECT_EQ(later_than(10s), 0);
 }
 
 // Partitions fail at random: always or only from the beginning, from the start or later, at once or after a while.
