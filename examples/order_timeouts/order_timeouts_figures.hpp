@@ -14,15 +14,17 @@
 #include <vector>
 
 struct shop_figures {
-  /// A cancellation that the shop was told of.
+  /// A cancellation that the shop was told of. It is late from `since`: from the due time, or from the confirmation if that was later.
   struct cancellation {
-    std::chrono::system_clock::time_point due, told;
+    std::chrono::system_clock::time_point since, told;
   };
 
   std::uint64_t confirmed = 0, paid = 0, cancelled = 0;
-  std::uint64_t too_late = 0;       // of the cancelled: first heard when they were to be paid
-  std::uint64_t started_again = 0;  // told to cancel by another start than the first
-  std::uint64_t told_again = 0;     // told to cancel once more, with the same due time
+  std::uint64_t confirmed_late = 0;                // of the confirmed: after they were due, because of an outage
+  std::chrono::nanoseconds latest_confirmation{};  // of these, after the due time
+  std::uint64_t too_late = 0;                      // of the cancelled: first heard when they were to be paid
+  std::uint64_t started_again = 0;                 // told to cancel by another start than the first
+  std::uint64_t told_again = 0;                    // told to cancel once more, with the same due time
   std::uint64_t connections = 0;
   std::vector<cancellation> cancellations;
 
@@ -37,6 +39,8 @@ struct shop_figures {
   bool judge(const outage_log& seen, std::size_t outages) const {
     print("connections", connections);
     print("confirmed", confirmed);
+    std::printf("  %-44s %9ju, at most %.1f s\n", "  of these confirmed after they were due",
+                std::uintmax_t{confirmed_late}, std::chrono::duration<double>{latest_confirmation}.count());
     print("paid", paid);
     print("cancelled", cancelled);
     print("  of these found when they were to be paid", too_late);
@@ -68,7 +72,7 @@ struct shop_figures {
   void print_lateness(const outage_log& seen) const {
     std::array<std::vector<std::chrono::nanoseconds>, 3> late;  // by phase
     for (const cancellation& c : cancellations)
-      late[static_cast<std::size_t>(seen.phase_of(c.due, c.told))].push_back(c.told - c.due);
+      late[static_cast<std::size_t>(seen.phase_of(c.since, c.told))].push_back(c.told - c.since);
     constexpr std::array names{"lateness before an outage", "lateness during an outage", "lateness after an outage"};
     for (std::size_t i = 0; i != late.size(); ++i) {
       std::sort(late[i].begin(), late[i].end());

@@ -106,14 +106,14 @@ class order : public tickwheel::pending_call {
   enum class stage { placing, placed, paying, paid, cancelled };
 
   void ask() noexcept;
-  void confirm() noexcept;
+  void confirm(system_clock::time_point now) noexcept;
   void plan_payment() noexcept;
   void end(stage how) noexcept;
 
   shop_context& on_;
   links& links_;
   const std::uint64_t number_;
-  system_clock::time_point due_{};
+  system_clock::time_point due_{}, confirmed_at_{};
   stage stage_ = stage::placing;
   bool is_confirmed_ = false;
   bool is_told_ = false;                       // to cancel it
@@ -284,7 +284,7 @@ void order::on_failed(int) noexcept {
 void order::on_answer(order_news news) noexcept {
   switch (news) {
     case order_news::placed:
-      confirm();
+      confirm(system_clock::now());
       return is_told_ ? end(stage::cancelled) : plan_payment();
     case order_news::paid:
       if (is_told_) ++on_.counted.paid_and_cancelled;
@@ -304,8 +304,15 @@ void order::on_answer(order_news news) noexcept {
   }
 }
 
-void order::confirm() noexcept {
-  if (!std::exchange(is_confirmed_, true)) ++on_.counted.confirmed;
+// During an outage a request is repeated, and the order may be due before the store has it.
+void order::confirm(system_clock::time_point now) noexcept {
+  if (std::exchange(is_confirmed_, true)) return;
+  confirmed_at_ = now;
+  shop_figures& f = on_.counted;
+  ++f.confirmed;
+  if (now <= due_) return;
+  ++f.confirmed_late;
+  f.latest_confirmation = std::max<nanoseconds>(f.latest_confirmation, now - due_);
 }
 
 void order::plan_payment() noexcept {
@@ -327,10 +334,12 @@ void order::on_told_to_cancel(const order_message& m) noexcept {
     return;
   }
   is_told_ = true;
-  confirm();
+  const bool was_confirmed = is_confirmed_;
+  confirm(now);
   if (stage_ == stage::paid || stage_ == stage::cancelled) return;
   ++f.cancelled;
-  f.cancellations.push_back({due_, now});
+  // This may be the confirmation also, and then only the time of the confirmation is known.
+  if (was_confirmed) f.cancellations.push_back({std::max(due_, confirmed_at_), now});
   if (!pending()) end(stage::cancelled);  // otherwise its answer comes first
 }
 

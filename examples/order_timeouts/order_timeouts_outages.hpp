@@ -57,11 +57,11 @@ class outage_log {
   std::chrono::nanoseconds length(std::size_t i) const noexcept { return outages_[i].end - outages_[i].begin; }
   std::size_t ended() const noexcept { return outages_.size(); }
 
-  /// Returns the phase of an order that was due at `due` and cancelled at `cancelled`. An order counts as `during` if any of that
-  /// time was in an outage.
-  run_phase phase_of(std::chrono::system_clock::time_point due,
+  /// Returns the phase of an order whose cancellation was possible since `since`, and came at `cancelled`. An order counts as `during`
+  /// if any of that time was in an outage.
+  run_phase phase_of(std::chrono::system_clock::time_point since,
                      std::chrono::system_clock::time_point cancelled) const noexcept {
-    const auto overlaps = [&](const outage& o) { return due <= o.end && cancelled >= o.begin; };
+    const auto overlaps = [&](const outage& o) { return since <= o.end && cancelled >= o.begin; };
     if (std::any_of(outages_.begin(), outages_.end(), overlaps)) return run_phase::during;
     if (begun_at_ && cancelled >= *begun_at_) return run_phase::during;
     return outages_.empty() || cancelled < outages_.front().begin ? run_phase::before : run_phase::after;
