@@ -23,7 +23,8 @@ namespace {
 // as many as Linux follows
 constexpr int most_links = 40;
 
-[[noreturn]] void fail(const std::string& file, int error) {
+// `file` is "it" for the database, whose name is before each message.
+[[noreturn]] void cannot_open(const std::string& file, int error) {
   throw failure{SQLITE_CANTOPEN, error, "cannot open " + file + ": " + std::generic_category().message(error)};
 }
 
@@ -35,7 +36,7 @@ constexpr off_t shared_count = 510;
 constexpr off_t owner_byte = shared_bytes + shared_count;
 
 /// Returns false if another has a lock of these bytes. Throws `failure`.
-bool try_lock(int descriptor, short kind, off_t first, off_t count, const std::string& file) {
+bool try_lock(int descriptor, short kind, off_t first, off_t count) {
   struct flock bytes {};
   bytes.l_type = kind;
   bytes.l_whence = SEEK_SET;
@@ -44,7 +45,7 @@ bool try_lock(int descriptor, short kind, off_t first, off_t count, const std::s
   if (::fcntl(descriptor, F_OFD_SETLK, &bytes) == 0) return true;
   if (errno == EAGAIN || errno == EACCES) return false;
   const int error = errno;
-  throw failure{SQLITE_IOERR_LOCK, error, "cannot lock " + file + ": " + std::generic_category().message(error)};
+  throw failure{SQLITE_IOERR_LOCK, error, "cannot lock it: " + std::generic_category().message(error)};
 }
 #endif
 
@@ -78,13 +79,13 @@ std::string resolved(const std::string& path) {
   for (int links = 0;; ++links) {
     const fs::path name = at.filename();
     const fs::path folder = fs::canonical(at.has_parent_path() ? at.parent_path() : fs::path{"."}, error);
-    if (error) fail(path, error.value());
-    if (name.empty() || name == "." || name == "..") fail(path, EISDIR);
+    if (error) cannot_open("it", error.value());
+    if (name.empty() || name == "." || name == "..") cannot_open("it", EISDIR);
     at = folder / name;
     if (!fs::is_symlink(at, error)) return at.string();
-    if (links == most_links) fail(path, ELOOP);
+    if (links == most_links) cannot_open("it", ELOOP);
     const fs::path target = fs::read_symlink(at, error);
-    if (error) fail(path, error.value());
+    if (error) cannot_open("it", error.value());
     at = target.is_absolute() ? target : folder / target;
   }
 }
@@ -101,7 +102,7 @@ lock_file::lock_file(const std::string& database) {
   }
   const std::string name = database + ".lock";
   descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (descriptor_ < 0) fail(name, errno);
+  if (descriptor_ < 0) cannot_open(name, errno);
   int result = 0;
   do {
     result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
@@ -122,11 +123,11 @@ lock_file::~lock_file() {
 open_sign::open_sign(const std::string& database) {
 #ifdef F_OFD_SETLK
   descriptor_ = ::open(database.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor_ < 0) fail(database, errno);
+  if (descriptor_ < 0) cannot_open("it", errno);
   try {
-    if (!try_lock(descriptor_, F_WRLCK, owner_byte, 1, database))
+    if (!try_lock(descriptor_, F_WRLCK, owner_byte, 1))
       throw failure::final(UV_EBUSY, "another process or scheduler has it, but its lock file was deleted");
-    if (!try_lock(descriptor_, F_RDLCK, shared_bytes, shared_count, database))
+    if (!try_lock(descriptor_, F_RDLCK, shared_bytes, shared_count))
       throw failure{SQLITE_BUSY, 0, "another program holds it exclusively"};
   } catch (...) {
     ::close(descriptor_);

@@ -105,8 +105,9 @@ class WrongOptions(unittest.TestCase):
                     (["--secret", "none"], "--secret none: No such file"),
                     (["--allow", "10.0.0.1/8"], "--allow 10.0.0.1/8: .* beyond the prefix"),
                     (["--store", "mysql://user:password@host/"], "--store: it begins neither with sqlite: nor"),
-                    (["--store", "sqlite:/nonexistent/x.db"], "/nonexistent/x.db: cannot open"),
+                    (["--store", "sqlite:/nonexistent/x.db"], "/nonexistent/x.db: cannot open it: No such file"),
                     (["--lease", "1ms"], "lease"),
+                    (["--store", "postgresql://host/shop", "--name", "a\n"], "timer_server: --name: it is longer than 255 bytes, "),
             ]:
                 done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", *options] if "--listen" not in options else [PROGRAM, *options],
                                       cwd=folder, capture_output=True, text=True, timeout=20)
