@@ -1,10 +1,11 @@
 // An echo session with timeouts as one coroutine, and clients that try it: one that talks, one that is silent, one that does not read.
-// It takes no options and ends by itself, with 0 if each client was treated as it should be.
+// It ends by itself, with 0 if each client was treated as it should be.
 //
 //   accept_all         accepts connections
 //   serve              the session
 //   talk, stay_silent, never_read
 //                      the clients, coroutines also
+#include "../support/command_line.hpp"
 #include "../support/standard_descriptors.hpp"
 
 #include <tickwheel/uv/awaitable_tcp.hpp>
@@ -147,13 +148,16 @@ int run(server& on) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   open_standard_descriptors();
+  CLI::App app{"An echo session as one coroutine, and three clients that try it. It takes no other options.",
+               "coroutine_echo"};
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   std::signal(SIGPIPE, SIG_IGN);  // writing to a peer that is gone is an error of that peer, not the end of us
   server on;
   if (const int error = run(on)) {
     std::fprintf(stderr, "coroutine_echo: %s\n", uv_strerror(error));
-    return 2;
+    return exit_bad_usage;
   }
   const bool right = on.failed == 0 && on.clients == 0;
   std::printf("verdict: %s\n", right ? "right" : "wrong");

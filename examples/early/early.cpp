@@ -1,6 +1,8 @@
 // Prints how late the timers of libuv and of tickwheel expire: for each its library and milliseconds, which are negative if it is
 // early. A handler works for up to 3 ms, as the handlers of servers do, and then arms its timer again. The loop always has other
 // work.
+#include "../support/command_line.hpp"
+
 #include <tickwheel/tickwheel.hpp>
 
 #include <chrono>
@@ -33,7 +35,9 @@ void on_uv_timer(uv_timer_t* timer) noexcept {
   });
 }
 
-int main() {
+int main(int argc, char** argv) {
+  CLI::App app{"Prints how late timers of libuv and of tickwheel expire. It takes no other options.", "early"};
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   tickwheel::event_loop loop;
   if (loop.open() != 0) return 1;
   uv_idle_t other_work;

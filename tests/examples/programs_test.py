@@ -65,6 +65,12 @@ class Options(unittest.TestCase):
                         self.assertEqual((done.returncode, done.stdout), (2, ""))
                         self.assertRegex(done.stderr, rf"\A{program}: {option}: .+\n\Z")
 
+    def test_unknown_option_is_refused_by_each_program(self):
+        for program in PROGRAMS:
+            with self.subTest(program):
+                done = subprocess.run([PROGRAMS[program], "--nonsense"], capture_output=True, text=True, timeout=LONGEST)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
