@@ -339,9 +339,20 @@ int main(int argc, char** argv) {
   app.add_option("--store", asked.store, "where the tasks are: a file, or a server that several nodes share")
       ->capture_default_str()
       ->check(CLI::IsMember{stores});
-  app.add_option("--file", asked.file, "sqlite: the file; created if it does not exist")->capture_default_str();
-  app.add_option("--conninfo", asked.conninfo, "postgres: the database, as libpq names it");
-  app.add_option("--name", asked.name, "of this node in the store; made up if it is empty");
+  const auto* const file =
+      app.add_option("--file", asked.file, "sqlite: the file; created if it does not exist")->capture_default_str();
+  const auto* const conninfo =
+      app.add_option("--conninfo", asked.conninfo, "postgres: the database, as libpq names it");
+  const auto* const name = app.add_option("--name", asked.name, "postgres: of this node; made up if it is empty");
+  app.parse_complete_callback([&] {
+    const auto needs = [&](const CLI::Option* option, const std::string& store) {
+      if (option->count() != 0 && asked.store != store)
+        throw CLI::ValidationError(option->get_name(), "it needs --store " + store);
+    };
+    needs(file, "sqlite");
+    needs(conninfo, "postgres");
+    needs(name, "postgres");
+  });
   add_duration(app, "--lease", asked.lease, 1s, 1ms,
                "a node that gives no sign of life for this time is given up: seconds, or with a unit [10s]");
   add_duration(app, "--drain", asked.drain, 1s, 1ms,

@@ -158,6 +158,16 @@ class Start(unittest.TestCase):
                 self.assertEqual(server.lines(), f"order_timeouts: 127.0.0.1:{port}: address already in use\n")
             self.assertEqual(os.listdir(folder), ["log"])
 
+    def test_option_of_the_other_store_is_refused(self):
+        cases = [("--conninfo", "host=h", "sqlite", "postgres"), ("--name", "a", "sqlite", "postgres")]
+        if "POSTGRES" in os.environ:
+            cases.append(("--file", "orders.db", "postgres", "sqlite"))
+        for option, value, store, needed in cases:
+            with self.subTest(option), tempfile.TemporaryDirectory() as folder:
+                with Server(folder, "--store", store, option, value) as server:
+                    self.assertEqual(server.process.wait(timeout=LONGEST), 2)
+                    self.assertEqual(server.lines(), f"order_timeouts: {option}: it needs --store {needed}\n")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

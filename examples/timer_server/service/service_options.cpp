@@ -27,17 +27,26 @@ void add_options(CLI::App& to, service_options& into) {
   to.add_option("--listen", into.listen, "address and port; port 0: one that is free, which the first line names")
       ->capture_default_str();
   to.add_option("--store", into.store.url, "sqlite:FILE or postgresql://...")->capture_default_str();
-  to.add_option("--schema", into.store.schema, "of PostgreSQL")->capture_default_str();
-  to.add_option("--name", into.scheduler.name, "of this node in the store; empty: made up");
-  to.add_option("--tokens", into.tokens_file,
-                "file with a token a line; without it the service listens on loopback only")
-      ->check(not_empty());
+  const auto* const schema = to.add_option("--schema", into.store.schema, "of PostgreSQL")->capture_default_str();
+  const auto* const name =
+      to.add_option("--name", into.scheduler.name, "of this node, which shares PostgreSQL with others; empty: made up");
+  auto* const tokens = to.add_option("--tokens", into.tokens_file,
+                                     "file with a token a line; without it the service listens on loopback only")
+                           ->check(not_empty());
   to.add_option("--requests-per-second", into.rate.per_second, "of a token; 0: any number")
       ->capture_default_str()
-      ->check(number_range(0, 1e9));
+      ->check(number_range(0, 1e9))
+      ->needs(tokens);
   to.add_option("--burst", into.rate.burst, "requests of a token at once, after a pause")
       ->capture_default_str()
-      ->check(number_range(1, 1e9));
+      ->check(number_range(1, 1e9))
+      ->needs(tokens);
+  to.parse_complete_callback([&into, schema, name] {
+    if (!is_file(into.store)) return;
+    for (const auto* const option : {schema, name})
+      if (option->count() != 0)
+        throw CLI::ValidationError(option->get_name(), "it needs --store postgresql://...; the store is a SQLite file");
+  });
   duration("--drain", into.drain, "how long requests and calls may take to end, once signalled [25s]");
   const auto read_format = [&into](const std::string& text) {
     if (text != "text" && text != "json")

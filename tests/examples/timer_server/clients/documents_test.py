@@ -108,6 +108,10 @@ class WrongOptions(unittest.TestCase):
                     (["--store", "sqlite:/nonexistent/x.db"], "/nonexistent/x.db: cannot open it: No such file"),
                     (["--lease", "1ms"], "lease"),
                     (["--store", "postgresql://host/shop", "--name", "a\n"], "timer_server: --name: it is longer than 255 bytes, "),
+                    (["--requests-per-second", "5"], "timer_server: --requests-per-second requires --tokens\n"),
+                    (["--burst", "5"], "timer_server: --burst requires --tokens\n"),
+                    (["--schema", "shop"], "timer_server: --schema: it needs --store postgresql://"),
+                    (["--name", "a"], "timer_server: --name: it needs --store postgresql://"),
             ]:
                 done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", *options] if "--listen" not in options else [PROGRAM, *options],
                                       cwd=folder, capture_output=True, text=True, timeout=20)
