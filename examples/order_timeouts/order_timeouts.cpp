@@ -15,6 +15,7 @@
 // The server keeps no order in memory. After a crash it starts the tasks again that were running. A shop may then be told to cancel the
 // same order twice. It recognizes that by the number of the order and its due time.
 
+#include "../support/as_option.hpp"
 #include "../support/command_line.hpp"
 #include "../support/listen.hpp"
 #include "../support/scheduler_drain.hpp"
@@ -136,6 +137,10 @@ std::unique_ptr<durable::store> make_store(const options& asked) {
   if (asked.store == "postgres") return durable::postgres_store(asked.conninfo);
 #endif
   return durable::sqlite_store(asked.file);
+}
+
+durable::scheduler_options options_of_scheduler(const options& asked) {
+  return {.name = asked.name, .lease = asked.lease};
 }
 
 class server {
@@ -268,7 +273,7 @@ class server {
   uv_tcp_t listener_{};  // its data is set once it is the loop's
   sockaddr_in address_{};
   std::vector<std::shared_ptr<shop>> shops_;
-  durable::scheduler orders_{loop_.timers(), make_store(asked_), {.name = asked_.name, .lease = asked_.lease}};
+  durable::scheduler orders_{loop_.timers(), make_store(asked_), options_of_scheduler(asked_)};
   scheduler_drain<&server::give_back, &server::end> starts_{loop_.timers(), orders_, *this};
   tickwheel::member_timer<&server::on_store_is_slow> store_is_slow_{loop_.timers(), *this};
 };
@@ -358,6 +363,10 @@ int main(int argc, char** argv) {
   add_duration(app, "--drain", asked.drain, 1s, 1ms,
                "how long shops may take to acknowledge, once signalled: seconds, or with a unit [10s]");
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
+  if (const char* const wrong = options_of_scheduler(asked).problem()) {
+    std::fprintf(stderr, "order_timeouts: %s\n", as_option(wrong).c_str());
+    return exit_bad_usage;
+  }
 
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // whole lines, also into a pipe, where a script waits for the first
   std::signal(SIGPIPE, SIG_IGN);  // writing to a peer that is gone is an error of that peer, not the end of us

@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
   std::string why;
   auto store = open_store(
       o.store, [log = event_log{o.log}](std::string_view line) { write_of_store(log, line); }, why);
-  if (store == nullptr) return refuse("--store: " + why);
+  if (store == nullptr) return refuse(why);
 
   ::umask(S_IRWXG | S_IRWXO);  // the store's files have the headers and bodies of callbacks, which may be secret
   // Names that resolve slowly hold up fewer of the others.

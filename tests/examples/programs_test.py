@@ -71,6 +71,12 @@ class Options(unittest.TestCase):
                 done = subprocess.run([PROGRAMS[program], "--nonsense"], capture_output=True, text=True, timeout=LONGEST)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
 
+    def test_option_of_the_library_has_the_name_of_the_command_line(self):
+        for program in {"timer_server", "order_timeouts"} & PROGRAMS.keys():
+            done = subprocess.run([PROGRAMS[program], "--lease", "5ms"], capture_output=True, text=True, timeout=LONGEST)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f"{program}: --lease: it is shorter than 100 ms\n")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,5 +1,6 @@
 #include "service_options.hpp"
 
+#include "../../support/as_option.hpp"
 #include "../callbacks/message/signature.hpp"
 #include "secret_file.hpp"
 
@@ -125,7 +126,7 @@ std::string read_options(service_options& o, std::optional<bearer_tokens>& token
   o.scheduler.max_payload = o.framing.body + other_fields;
   for (const char* const wrong :
        {o.scheduler.problem(), o.callbacks.problem(), o.phases.problem(), o.min_rate.problem()})
-    if (wrong != nullptr) return wrong;
+    if (wrong != nullptr) return as_option(wrong);
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "store_location.hpp"
 
+#include "../../support/as_option.hpp"
+
 #include <tickwheel/durable/sqlite.hpp>
 #ifdef WITH_POSTGRES
 #include <tickwheel/durable/postgres.hpp>
@@ -27,21 +29,21 @@ std::unique_ptr<tickwheel::durable::store> open_store(const store_location& at,
   if (is_file(at)) {
     std::string path = at.url.substr(sqlite.size());
     if (!path.empty()) return tickwheel::durable::sqlite_store(std::move(path));
-    why = "sqlite: has no file; give one, such as sqlite:timers.db";
+    why = "--store: sqlite: has no file; give one, such as sqlite:timers.db";
     return nullptr;
   }
   if (begins_with(at.url, "postgresql://") || begins_with(at.url, "postgres://")) {
 #ifdef WITH_POSTGRES
     tickwheel::durable::postgres_options options{.schema = at.schema, .log = std::move(log)};
-    if (const char* const problem = options.problem()) return why = problem, nullptr;
+    if (const char* const problem = options.problem()) return why = as_option(problem), nullptr;
     return tickwheel::durable::postgres_store(at.url, std::move(options));
 #else
-    why = "this program was built without PostgreSQL";
+    why = "--store: this program was built without PostgreSQL";
     return nullptr;
 #endif
   }
   // not repeated: it may have a password
-  why = "it begins neither with sqlite: nor with postgresql://";
+  why = "--store: it begins neither with sqlite: nor with postgresql://";
   return nullptr;
 }
 

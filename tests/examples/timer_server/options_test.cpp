@@ -86,10 +86,13 @@ TEST(server_options, store_names_what_is_wrong_and_no_password) {
   std::string why;
   EXPECT_NE(open_store({.url = "sqlite:x.db"}, {}, why), nullptr);
   EXPECT_EQ(open_store({.url = "sqlite:"}, {}, why), nullptr);
-  EXPECT_NE(why.find("file"), std::string::npos);
+  EXPECT_EQ(why.find("--store: sqlite: has no file"), 0);
   EXPECT_EQ(open_store({.url = "mysql://user:password@host"}, {}, why), nullptr);
   EXPECT_EQ(why.find("password"), std::string::npos);
   EXPECT_EQ(open_store({.url = "postgresql://host/shop", .schema = std::string(64, 'x')}, {}, why), nullptr);
+#ifdef WITH_POSTGRES
+  EXPECT_EQ(why, "--schema: it does not have 1 to 63 bytes");
+#endif
 }
 
 /// Returns the line of a log for one event.

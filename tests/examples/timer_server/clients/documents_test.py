@@ -106,7 +106,7 @@ class WrongOptions(unittest.TestCase):
                     (["--allow", "10.0.0.1/8"], "--allow 10.0.0.1/8: .* beyond the prefix"),
                     (["--store", "mysql://user:password@host/"], "--store: it begins neither with sqlite: nor"),
                     (["--store", "sqlite:/nonexistent/x.db"], "/nonexistent/x.db: cannot open it: No such file"),
-                    (["--lease", "1ms"], "lease"),
+                    (["--lease", "1ms"], "timer_server: --lease: it is shorter than 100 ms\n"),
                     (["--store", "postgresql://host/shop", "--name", "a\n"], "timer_server: --name: it is longer than 255 bytes, "),
                     (["--requests-per-second", "5"], "timer_server: --requests-per-second requires --tokens\n"),
                     (["--burst", "5"], "timer_server: --burst requires --tokens\n"),
