@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -84,8 +85,10 @@ inline std::optional<int> parse_command_line(CLI::App& app, int argc, char** arg
     app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
+    const bool is_help = error.get_exit_code() == 0;
+    if (is_help && (app.exit(error), std::cout.flush())) return 0;
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
+                 is_help ? "cannot write the help to stdout" : error.what());
     return exit_bad_usage;
   }
 }

@@ -77,6 +77,14 @@ class Options(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(done.stderr, f"{program}: --lease: it is shorter than 100 ms\n")
 
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_help_that_cannot_be_written_is_a_failure(self):
+        for program in PROGRAMS:
+            with self.subTest(program), open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAMS[program], "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=LONGEST)
+                self.assertEqual(done.returncode, 2)
+                self.assertEqual(done.stderr, f"{program}: cannot write the help to stdout\n")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
