@@ -80,7 +80,7 @@ int armed_timers::arm_after(wheel_entry& entry, clock::time_point steady, std::c
 
 int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time passed) noexcept {
   if (passed == past_time::verdict)  // no stamp that was taken before the call is later than the time that was reached
-    when = std::max(when, clock_.latest_reached() + std::chrono::nanoseconds{1});
+    when = std::max(when, add_saturating(clock_.latest_reached(), std::chrono::nanoseconds{1}));
   else if (when <= clock_.stamp())
     return arm_immediate(entry, clock_.stamp());
   return arm_slow_path(entry, timeline_.ceil(when));

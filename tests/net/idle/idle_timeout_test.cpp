@@ -25,6 +25,19 @@ TEST_F(idle_timeout, touched_crowd_does_not_expire_at_old_deadline) {
   for (const connection& each : all) ASSERT_EQ(each.fired, 1);
 }
 
+TEST(idle_timeout_at_the_end_of_time, is_started_and_never_due) {
+  tickwheel::manual_driver time{tickwheel::clock::time_point::max() - 1s};
+  tickwheel::timer_service timers;
+  ASSERT_EQ(timers.open(time), 0);
+  connection c{timers};
+  time.advance(2s);
+  EXPECT_EQ(timers.now(), tickwheel::clock::time_point::max());
+  EXPECT_EQ(c.timer.start(1ns), 0);
+  time.turn();
+  EXPECT_TRUE(c.timer.armed());
+  EXPECT_EQ(c.fired, 0);
+}
+
 TEST_F(idle_timeout, iterations_within_grace_count) {
   reopen({.stall_grace = 10ms});
   ASSERT_EQ(c.timer.start(50ms), 0);

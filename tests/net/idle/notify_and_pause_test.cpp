@@ -347,6 +347,18 @@ TEST_F(notify_again, after_reopen_counts_from_the_opening) {
   EXPECT_EQ(c.timer.consecutive_timeouts(), 2U);
 }
 
+TEST_F(notify_again, after_reopen_leaves_out_a_block_before_the_opening) {
+  reopen({.stall_grace = 10ms});
+  ASSERT_EQ(c.timer.start(10s), 0);
+  service.timers.close();
+  service.time.turn();
+  service.time.block(1min);
+  ASSERT_EQ(service.timers.open(service.time, {.stall_grace = 10ms}), 0);
+  ASSERT_EQ(c.timer.notify_again(), 0);
+  EXPECT_EQ(fired_after(10s - 1ns), 0);
+  EXPECT_EQ(fired_after(1ns + tick()), 1);
+}
+
 TEST_F(idle_pause, handler_may_pause_after_notify_again) {
   c.then = [&] {
     EXPECT_EQ(c.timer.notify_again(), 0);

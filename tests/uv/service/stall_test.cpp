@@ -38,6 +38,20 @@ TEST_F(responsive_time, leaves_out_stall_of_running_iteration) {
   EXPECT_EQ(timers.responsive(true_time) - begin, 10ms);
 }
 
+// Whoever opens the service may have blocked the loop before.
+TEST_F(responsive_time, equals_time_when_the_service_is_opened_after_a_block) {
+  timers.close();
+  service.time.turn();
+  service.time.block(200ms);
+  ASSERT_EQ(timers.open(service.time, {.stall_grace = 10ms}), 0);
+  EXPECT_EQ(timers.responsive_now(), timers.now());
+  EXPECT_EQ(timers.opened_at(), timers.now());
+  service.time.block(15ms);
+  service.advance(0ns);
+  EXPECT_EQ(timers.stalled_for(), 5ms);
+  EXPECT_EQ(timers.stats().stalled, 5ms);
+}
+
 TEST_F(responsive_time, counts_iteration_within_grace) {
   const auto begin = timers.responsive_now();
   iterate(10ms);

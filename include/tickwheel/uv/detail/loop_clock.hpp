@@ -33,8 +33,9 @@ class TICKWHEEL_API loop_clock {
     epoch_ = on.epoch();
     keep_stamps();
     latest_reached_ = time_point::min();
-    read();
-    opened_ = stamp_;
+    opened_ = read();
+    stall_ = {};
+    responsive_stamp_ = opened_;
     first_read_ = time_point::max();
   }
 
@@ -106,10 +107,10 @@ class TICKWHEEL_API loop_clock {
   bool take_was_read() noexcept { return std::exchange(was_read_, false); }
 
  private:
-  // Returns how far the running iteration has exceeded the grace by `now`. A stall stays a stall, because idle time has been
-  // counted without it. libuv's time, and with it `polled`, moves on between two batches of events.
+  // Returns how far the running iteration has exceeded the grace by `now`, since it was opened. A stall stays a stall, because idle time
+  // has been counted without it. libuv's time, and with it `polled`, moves on between two batches of events.
   nanoseconds stall_until(time_point polled, time_point now) const noexcept {
-    const nanoseconds busy = now - polled;
+    const nanoseconds busy = now - std::max(polled, opened_);
     if (busy > grace_) stall_ = std::max(stall_, busy - grace_);
     return stall_;
   }
