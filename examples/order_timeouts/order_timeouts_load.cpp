@@ -85,6 +85,7 @@ struct shop_context {
   std::deque<order> orders;  // a deque, because an order holds timers and cannot move
   std::uint64_t first_number = static_cast<std::uint64_t>(to_wire(system_clock::now()));  // no other run has the same
   std::uint64_t open_orders = 0;                                                          // neither paid nor cancelled
+  std::uint64_t repeating = 0;                                                            // of these, wait to ask again
   std::mt19937 random;
 };
 
@@ -109,6 +110,7 @@ class order : public tickwheel::pending_call {
   void confirm(system_clock::time_point now) noexcept;
   void plan_payment() noexcept;
   void end(stage how) noexcept;
+  void repeats_no_more() noexcept { on_.repeating -= std::exchange(is_repeating_, false); }
 
   shop_context& on_;
   links& links_;
@@ -117,6 +119,7 @@ class order : public tickwheel::pending_call {
   stage stage_ = stage::placing;
   bool is_confirmed_ = false;
   bool is_told_ = false;                       // to cancel it
+  bool is_repeating_ = false;                  // it waits to ask again
   tickwheel::member_timer<&order::ask> next_;  // to repeat the request, or to pay
 };
 
@@ -271,6 +274,7 @@ void order::place() noexcept {
 
 // Places it or pays it, whichever is next. May be repeated until there is an answer.
 void order::ask() noexcept {
+  repeats_no_more();
   if (stage_ == stage::placed) stage_ = stage::paying;
   const order_verb verb = stage_ == stage::placing ? order_verb::place : order_verb::pay;
   if (!links_.ask(*this, {number_, to_wire(due_), verb})) on_failed(UV_EAGAIN);
@@ -278,6 +282,8 @@ void order::ask() noexcept {
 
 void order::on_failed(int) noexcept {
   if (is_told_) return end(stage::cancelled);
+  is_repeating_ = true;
+  ++on_.repeating;
   (void)next_.arm(on_.draw_from(20ms, 100ms));  // cannot fail: the service is open, and has no limit
 }
 
@@ -347,6 +353,7 @@ void order::end(stage how) noexcept {
   if (stage_ == stage::paid || stage_ == stage::cancelled) return;
   stage_ = how;
   next_.cancel();
+  repeats_no_more();
   --on_.open_orders;
 }
 
@@ -405,7 +412,8 @@ class shop {
     const std::chrono::duration<double> elapsed = tickwheel::clock::now() - begun_at_;
     const auto due = std::min<std::uint64_t>(static_cast<std::uint64_t>(elapsed.count() * asked.rate), asked.orders);
     std::deque<order>& orders = context_.orders;
-    while (orders.size() < due && links_.has_room())
+    // Orders that wait to ask again come first. Otherwise new ones would take each place that gets free after an outage.
+    while (orders.size() < due && context_.repeating == 0 && links_.has_room())
       orders.emplace_back(context_, links_, context_.first_number + orders.size()).place();
     if (orders.size() < asked.orders) {
       placed_at_ = tickwheel::clock::now();
