@@ -16,9 +16,15 @@ constexpr std::chrono::nanoseconds longest_failure = std::chrono::seconds{30};
 // The first try comes after this time at the latest, because the store may have failed just then.
 constexpr std::chrono::nanoseconds longest_first_pause = std::chrono::seconds{2};
 
-std::vector<load_range> part(const std::vector<load_range>& of, std::size_t begin, std::size_t count) {
-  const auto first = of.begin() + static_cast<std::ptrdiff_t>(begin);
-  return {first, first + static_cast<std::ptrdiff_t>(std::min(count, of.size() - begin))};
+std::list<std::vector<load_range>> in_parts(const std::vector<load_range>& of, std::size_t at_once) {
+  std::list<std::vector<load_range>> parts;
+  for (auto from = of.begin(); from != of.end();) {
+    const auto count = std::min(at_once, static_cast<std::size_t>(of.end() - from));
+    const auto to = from + static_cast<std::ptrdiff_t>(count);
+    parts.emplace_back(from, to);
+    from = to;
+  }
+  return parts;
 }
 
 }  // namespace
@@ -31,21 +37,16 @@ void reading_order::begin(look first, time_point now) {
   put_off_ = static_cast<std::int64_t>(first.put_off.size());
   has_failed_ =
       std::erase_if(first.put_off, [&](const load_range& r) { return trials_[r.partition].retry_at > now; }) != 0;
-  const std::size_t all_marks = first.marks.size();
-  add_behind_last(range_kind::mark, std::move(first.marks), all_marks);
-  add(range_kind::step, first.step, limits.partitions);
-  add_behind_last(range_kind::unread, std::move(first.unread), limits.partitions);
-  add_behind_last(range_kind::put_off, std::move(first.put_off), 1);
+  begin_behind_last(range_kind::mark, first.marks, first.marks.size());
+  of(range_kind::step) = in_parts(first.step, limits.partitions);
+  begin_behind_last(range_kind::unread, first.unread, limits.partitions);
+  begin_behind_last(range_kind::put_off, first.put_off, 1);
 }
 
-void reading_order::add_behind_last(range_kind k, ranges&& added, std::size_t at_once) {
+void reading_order::begin_behind_last(range_kind k, ranges& all, std::size_t at_once) {
   const auto is_behind = [p = last(k)](const load_range& r) { return r.partition > p; };
-  std::rotate(added.begin(), std::find_if(added.begin(), added.end(), is_behind), added.end());
-  add(k, added, at_once);
-}
-
-void reading_order::add(range_kind k, const ranges& added, std::size_t at_once) {
-  for (std::size_t i = 0; i < added.size(); i += at_once) of(k).push_back(part(added, i, at_once));
+  std::rotate(all.begin(), std::find_if(all.begin(), all.end(), is_behind), all.end());
+  of(k) = in_parts(all, at_once);
 }
 
 std::size_t reading_order::size() const noexcept {
@@ -104,9 +105,13 @@ std::vector<load_range> reading_order::on_failed(const ranges& failed, time_poin
   return dropped;
 }
 
-// After the other loads of this kind, which may be read.
+// The parts come after the other loads of this kind, which may be read. Before the store has answered in this look they come first, so that
+// few loads tell that it answers for nothing.
 void reading_order::repeat_in_parts(const ranges& failed) {
-  add(taken_, failed, (failed.size() + limits.parts_of_failed - 1) / limits.parts_of_failed);
+  const std::size_t at_once = (failed.size() + limits.parts_of_failed - 1) / limits.parts_of_failed;
+  auto parts = in_parts(failed, at_once);
+  auto& loads = of(taken_);
+  loads.splice(read_ ? loads.end() : loads.begin(), parts);
 }
 
 void reading_order::put_off(const suspicion& s) {

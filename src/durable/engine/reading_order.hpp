@@ -91,8 +91,7 @@ class reading_order {
 
   std::list<ranges>& of(range_kind k) noexcept { return loads_[static_cast<std::size_t>(k)]; }
   partition_number& last(range_kind k) noexcept { return last_[static_cast<std::size_t>(k)]; }
-  void add(range_kind, const ranges&, std::size_t at_once);
-  void add_behind_last(range_kind, ranges&&, std::size_t at_once);
+  void begin_behind_last(range_kind, ranges&, std::size_t at_once);
   void repeat_in_parts(const ranges&);
   void put_off(const suspicion&);
 

@@ -171,16 +171,32 @@ TEST_F(reading_order_test, failed_load_is_read_in_parts_after_the_others_of_its_
   take();
   fail();
   EXPECT_EQ(take(), (partitions{0, 1}));
+  read();
+  EXPECT_EQ(take(), (partitions{2, 3}));
   fail();
-  for (partition_number p = 2; p != marks.size(); p = static_cast<partition_number>(p + 2)) {
+  for (partition_number p = 4; p != marks.size(); p = static_cast<partition_number>(p + 2)) {
     EXPECT_EQ(take().front(), p);
     read();
   }
-  EXPECT_EQ(take(), (partitions{0}));
+  EXPECT_EQ(take(), (partitions{2}));
   read();
-  EXPECT_EQ(take(), (partitions{1}));
+  EXPECT_EQ(take(), (partitions{3}));
   read();
   EXPECT_EQ(take(), (partitions{100}));
+}
+
+// Otherwise a look at a store that has failed would try all partitions in all sizes of parts.
+TEST_F(reading_order_test, few_loads_tell_that_the_store_answers_for_nothing) {
+  partitions marks;
+  for (partition_number p = 0; p != limits.parts_of_failed * limits.parts_of_failed * 4; ++p) marks.push_back(p);
+  begin(marks);
+  std::size_t loads = 0;
+  for (std::size_t most = marks.size(); !order_.is_empty(); ++loads) {
+    EXPECT_LE(take().size(), most);
+    most = taken_.size();
+    fail();
+  }
+  EXPECT_EQ(loads, 4 + limits.failures_in_a_row - 1);
 }
 
 TEST_F(reading_order_test, partition_that_fails_alone_is_put_off_if_the_store_has_answered_for_another) {
