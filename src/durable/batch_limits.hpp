@@ -19,7 +19,7 @@ struct batch_limits {
   /// Rows of a look into one partition, at the least.
   std::size_t least_rows = 16;
 
-  /// Partitions that one call of a whole look from the beginning reads.
+  /// Partitions that one call reads from the beginning.
   std::size_t partitions = 8;
 
   /// Ended tasks that one call deletes.
@@ -64,10 +64,10 @@ struct batch_limits {
   /// A load that has failed is repeated in so many parts.
   std::size_t parts_of_failed = 8;
 
-  /// After so many failures of single partitions in a row a look reads no more of their kind.
+  /// If so many single partitions have failed before the store has answered in a look, the store may have failed.
   unsigned failures_in_a_row = 3;
 
-  /// How many times as long as a try of a partition that is put off has taken the next one waits, for each of them.
+  /// The next try of a partition that is put off waits this many times as long as its last one took, times the number of such partitions.
   int pause_if_failed = 9;
 
   /// So often a look reads again when half of a full memory has gone, while no task starts or is cancelled.

@@ -15,8 +15,8 @@ struct store_location {
   std::string schema = "tickwheel";  // of PostgreSQL
 };
 
-/// Returns the store, or null if `url` names none that this program has; `why` then says which option is wrong, and why. `log` gets the lines of
-/// PostgreSQL's store, on the loop. Of a file nothing is told: a `store_watch` looks at it.
+/// Returns the store, or null if `url` names none that this program has; `why` then says which option is wrong, and why. `log` gets the
+/// lines of PostgreSQL's store, on the loop. Of a file nothing is told: a `store_watch` looks at it.
 std::unique_ptr<tickwheel::durable::store> open_store(const store_location&,
                                                       std::function<void(std::string_view line)> log, std::string& why);
 

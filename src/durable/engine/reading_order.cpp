@@ -16,15 +16,23 @@ constexpr std::chrono::nanoseconds longest_failure = std::chrono::seconds{30};
 // The first try comes after this time at the latest, because the store may have failed just then.
 constexpr std::chrono::nanoseconds longest_first_pause = std::chrono::seconds{2};
 
-std::list<std::vector<load_range>> in_parts(const std::vector<load_range>& of, std::size_t at_once) {
+std::list<std::vector<load_range>> in_parts(std::vector<load_range>&& all, std::size_t at_once) {
   std::list<std::vector<load_range>> parts;
-  for (auto from = of.begin(); from != of.end();) {
-    const auto count = std::min(at_once, static_cast<std::size_t>(of.end() - from));
+  if (all.size() <= at_once) {
+    if (!all.empty()) parts.push_back(std::move(all));
+    return parts;
+  }
+  for (auto from = all.begin(); from != all.end();) {
+    const auto count = std::min(at_once, static_cast<std::size_t>(all.end() - from));
     const auto to = from + static_cast<std::ptrdiff_t>(count);
-    parts.emplace_back(from, to);
+    parts.emplace_back(std::move_iterator{from}, std::move_iterator{to});
     from = to;
   }
   return parts;
+}
+
+bool contains(const std::vector<load_range>& ranges, partition_number p) {
+  return std::any_of(ranges.begin(), ranges.end(), [=](const load_range& r) { return r.partition == p; });
 }
 
 }  // namespace
@@ -33,20 +41,32 @@ void reading_order::begin(look first, time_point now) {
   for (auto& loads : loads_) loads.clear();
   suspicions_.clear();
   read_.reset();
-  repeats_next_ = false;
+  has_read_several_ = has_failed_ = is_another_ = repeats_next_ = false;
+  failures_in_a_row_ = 0;
+  forget_all_but(first.put_off);
   put_off_ = static_cast<std::int64_t>(first.put_off.size());
-  has_failed_ =
+  leaves_out_ =
       std::erase_if(first.put_off, [&](const load_range& r) { return trials_[r.partition].retry_at > now; }) != 0;
   begin_behind_last(range_kind::mark, first.marks, first.marks.size());
-  of(range_kind::step) = in_parts(first.step, limits.partitions);
+  of(range_kind::step) = in_parts(std::move(first.step), limits.partitions);
   begin_behind_last(range_kind::unread, first.unread, limits.partitions);
   begin_behind_last(range_kind::put_off, first.put_off, 1);
+}
+
+// The node may have lost partitions that were put off.
+void reading_order::forget_all_but(const ranges& put_off) {
+  if (trials_.size() == put_off.size()) return;
+  std::erase_if(trials_, [&](const auto& each) { return each.second.is_put_off && !contains(put_off, each.first); });
 }
 
 void reading_order::begin_behind_last(range_kind k, ranges& all, std::size_t at_once) {
   const auto is_behind = [p = last(k)](const load_range& r) { return r.partition > p; };
   std::rotate(all.begin(), std::find_if(all.begin(), all.end(), is_behind), all.end());
-  of(k) = in_parts(all, at_once);
+  of(k) = in_parts(std::move(all), at_once);
+}
+
+bool reading_order::is_empty() const noexcept {
+  return std::all_of(loads_.begin(), loads_.end(), [](const auto& loads) { return loads.empty(); });
 }
 
 std::size_t reading_order::size() const noexcept {
@@ -59,20 +79,27 @@ std::size_t reading_order::size() const noexcept {
 void reading_order::take(ranges& next) {
   const auto first = std::find_if(loads_.begin(), loads_.end(), [](const auto& loads) { return !loads.empty(); });
   const auto k = static_cast<range_kind>(first - loads_.begin());
-  if (std::exchange(taken_, k) != k) failures_in_a_row_ = 0;
+  if (std::exchange(taken_, k) != k) {
+    failures_in_a_row_ = 0;
+    is_another_ = false;
+  }
   is_repeated_ = std::exchange(repeats_next_, false);
   next = std::move(first->front());
   first->pop_front();
-  last(k) = next.back().partition;
+  if (!is_another_) last(k) = next.back().partition;
 }
 
 void reading_order::on_read(const ranges& read, ranges& rest) {
-  failures_in_a_row_ = 0;
-  read_ = read.back().partition;
-  for (const suspicion& s : std::exchange(suspicions_, {})) put_off(s);
-  if (taken_ == range_kind::put_off) trials_[*read_].is_put_off = false;
+  note_answer(read);
   if (taken_ == range_kind::mark && !trials_.empty())
-    for (const load_range& r : read) trials_.erase(r.partition);
+    for (const load_range& r : read)
+      if (!contains(rest, r.partition)) trials_.erase(r.partition);
+  if (taken_ == range_kind::put_off) {
+    trial& t = trials_[*read_];
+    t.is_put_off = false;
+    if (t.pauses > 1 && rest.empty())  // what has failed for long can be read again: perhaps the others as well
+      for (auto& each : trials_) each.second.retry_at = {};
+  }
   if (rest.empty()) return;
   if (taken_ == range_kind::mark)  // before what is read from the beginning, which may fail
     of(taken_).push_front(std::move(rest));
@@ -80,38 +107,69 @@ void reading_order::on_read(const ranges& read, ranges& rest) {
     of(range_kind::further).push_back(std::move(rest));
 }
 
+void reading_order::note_answer(const ranges& read) noexcept {
+  const partition_number p = read.back().partition;
+  has_read_several_ |= read.size() > 1 || (read_ && *read_ != p);
+  read_ = p;
+  for (const suspicion& s : std::exchange(suspicions_, {}))
+    if (has_answered_for_others(s.partition)) put_off(s);
+  failures_in_a_row_ = 0;
+  is_another_ = false;
+}
+
+bool reading_order::has_answered_for_others(partition_number p) const noexcept {
+  return has_read_several_ || (read_ && *read_ != p);
+}
+
 std::vector<load_range> reading_order::on_failed(const ranges& failed, time_point now, std::chrono::nanoseconds took) {
-  has_failed_ = true;
   if (took <= limits.quick_failure && !is_repeated_) {
     repeats_next_ = true;
     of(taken_).push_front(failed);
     return {};
   }
+  has_failed_ = true;
+  ranges dropped;
+  if (is_another_) {
+    dropped = failed;
+    drop_all(dropped);
+    return dropped;
+  }
   if (failed.size() > 1) {
-    repeat_in_parts(failed);
-    return {};
+    read_in_parts(failed);
+    return dropped;
   }
   const partition_number p = failed.front().partition;
-  const bool has_answered = read_ && *read_ != p;
-  if (taken_ != range_kind::step && taken_ != range_kind::further) {
-    const suspicion s{p, now, took};
-    has_answered ? put_off(s) : suspicions_.push_back(s);
-  }
-  ranges dropped;
-  if (!has_answered) dropped.push_back(failed.front());
-  const bool may_be_the_store = !has_answered && ++failures_in_a_row_ == limits.failures_in_a_row;
-  if (may_be_the_store || taken_ == range_kind::put_off)
-    for (const ranges& each : std::exchange(of(taken_), {})) dropped.insert(dropped.end(), each.begin(), each.end());
+  const bool is_alone = has_answered_for_others(p);
+  const bool is_tried = taken_ != range_kind::step && (taken_ != range_kind::further || trials_.contains(p));
+  if (is_tried && is_alone) put_off({p, now, took});
+  if (is_tried && !is_alone) suspicions_.push_back({p, now, took});
+  if (!is_alone) dropped = failed;
+  const bool may_be_the_store = !is_alone && ++failures_in_a_row_ >= limits.failures_in_a_row;
+  if (taken_ == range_kind::put_off || (may_be_the_store && !try_another())) drop_all(dropped);
   return dropped;
 }
 
 // The parts come after the other loads of this kind, which may be read. Before the store has answered in this look they come first, so that
 // few loads tell that it answers for nothing.
-void reading_order::repeat_in_parts(const ranges& failed) {
+void reading_order::read_in_parts(const ranges& failed) {
   const std::size_t at_once = (failed.size() + limits.parts_of_failed - 1) / limits.parts_of_failed;
-  auto parts = in_parts(failed, at_once);
+  auto parts = in_parts(ranges{failed}, at_once);
   auto& loads = of(taken_);
   loads.splice(read_ ? loads.end() : loads.begin(), parts);
+}
+
+// Takes the largest load, and of several the last: what fails is often side by side. Returns false if there is no other load of this kind.
+bool reading_order::try_another() {
+  auto& loads = of(taken_);
+  if (loads.empty()) return false;
+  const auto is_smaller = [](const ranges& a, const ranges& b) { return a.size() < b.size(); };
+  const auto largest = std::max_element(loads.rbegin(), loads.rend(), is_smaller);
+  loads.splice(loads.begin(), loads, std::prev(largest.base()));
+  return is_another_ = true;
+}
+
+void reading_order::drop_all(ranges& into) {
+  for (const ranges& each : std::exchange(of(taken_), {})) into.insert(into.end(), each.begin(), each.end());
 }
 
 void reading_order::put_off(const suspicion& s) {

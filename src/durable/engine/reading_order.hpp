@@ -27,13 +27,13 @@ enum class range_kind : std::uint8_t {
 
 /// The ranges that a look has still to read, as a list of loads. A load reads ranges of one kind.
 ///
-/// A partition that cannot be read holds up no others for long. A load that has failed quickly is repeated. Then, or if it took long, it is
-/// read in parts, down to single ranges. If one fails alone, and the store answers for another partition in this look, then the
-/// partition has failed, and not the store: it is put off. It is tried alone, at the end of later looks. In the long run the tries that
-/// fail take a tenth of the time, of all partitions together.
+/// A partition that cannot be read holds up no others for long. A load that has failed quickly is repeated. If that fails too, or if the
+/// failure was slow, the ranges are read in smaller loads, down to single ranges. If one fails alone, and the store answers for
+/// another partition in this look, then the partition has failed, and not the store: it is put off. It is tried alone, at the end of
+/// later looks. In the long run the tries that fail take a tenth of the time, of all partitions together.
 ///
-/// After some failures of single ranges in a row the store may have failed, and a look reads no more of their kind. The next look goes on
-/// behind the partition that was taken last, so that each has its turn.
+/// If some single ranges have failed before the store has answered in this look, it may have failed. Then another load of their kind is
+/// tried. If it fails as well, the look reads no more of this kind. The next look goes on behind the partition that was taken last, so that each has its turn.
 class reading_order {
  public:
   using time_point = tickwheel::clock::time_point;
@@ -54,7 +54,7 @@ class reading_order {
   /// Returns true if `p` is put off.
   bool is_put_off(partition_number p) const noexcept;
 
-  bool is_empty() const noexcept { return size() == 0; }
+  bool is_empty() const noexcept;
   /// Returns the number of ranges. O(loads).
   std::size_t size() const noexcept;
 
@@ -65,13 +65,15 @@ class reading_order {
 
   /// The load has read `ranges`, which were taken last, up to `rest`. That is moved from, and taken later.
   void on_read(const std::vector<load_range>& ranges, std::vector<load_range>& rest);
-  /// The load of `ranges`, which were taken last, has failed at the time `now`, after it `took` so long. Returns the ranges of this kind
-  /// that the look reads no more, except one that failed while the store answered for others.
+  /// The load of `ranges`, which were taken last, has failed at the time `now`, after it `took` so long. Returns the ranges that this look
+  /// reads no more, and that another look must read. A partition that has failed alone is not among them if the store answers for others.
   std::vector<load_range> on_failed(const std::vector<load_range>& ranges, time_point now,
                                     std::chrono::nanoseconds took);
 
-  /// Returns true if a load of the look has failed, or if the look leaves out what is put off.
+  /// Returns true if a load of the look has failed, and its repetition, if there was one.
   bool has_failed() const noexcept { return has_failed_; }
+  /// Returns true if the look leaves out what is put off.
+  bool leaves_out() const noexcept { return leaves_out_; }
 
  private:
   using ranges = std::vector<load_range>;
@@ -92,20 +94,28 @@ class reading_order {
   std::list<ranges>& of(range_kind k) noexcept { return loads_[static_cast<std::size_t>(k)]; }
   partition_number& last(range_kind k) noexcept { return last_[static_cast<std::size_t>(k)]; }
   void begin_behind_last(range_kind, ranges&, std::size_t at_once);
-  void repeat_in_parts(const ranges&);
+  void read_in_parts(const ranges&);
+  bool try_another();
+  void drop_all(ranges& into);
+  void forget_all_but(const ranges& put_off);
+  bool has_answered_for_others(partition_number) const noexcept;
+  void note_answer(const ranges&) noexcept;
   void put_off(const suspicion&);
 
   std::array<std::list<ranges>, 5> loads_;  // by their kind
   std::array<partition_number, 5> last_;    // that was taken, by kind
   range_kind taken_ = range_kind::further;  // of the last load
   std::map<partition_number, trial> trials_;
-  std::vector<suspicion> suspicions_;     // of this look, before the store has answered for others
-  std::optional<partition_number> read_;  // the last that the look has read
-  std::int64_t put_off_ = 0;              // partitions, at the begin of the look
-  unsigned failures_in_a_row_ = 0;        // of single ranges of this kind
+  std::vector<suspicion> suspicions_;     // since the last answer
+  std::optional<partition_number> read_;  // that the look has read last
+  bool has_read_several_ = false;         // partitions, in this look
+  std::int64_t put_off_ = 0;              // partitions, at the beginning of the look
+  unsigned failures_in_a_row_ = 0;        // of single ranges of this kind, before an answer
+  bool is_another_ = false;               // the last load was tried because single ranges had failed
   bool is_repeated_ = false;              // the last load, because it had failed
   bool repeats_next_ = false;             // the next load is the one that has failed
   bool has_failed_ = false;
+  bool leaves_out_ = false;
 };
 
 }  // namespace tickwheel::durable::detail

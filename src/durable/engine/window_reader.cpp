@@ -98,7 +98,8 @@ void window_reader::look_if_half_is_gone() {
 
 bool window_reader::is_paused() const noexcept {
   if (!window_.is_short() || window_.is_half_gone()) return false;
-  const bool may_find_earlier = window_.has_waiting() || window_.has_dropped() || order_.has_failed();
+  const bool may_find_earlier =
+      window_.has_waiting() || window_.has_dropped() || order_.has_failed() || order_.leaves_out();
   return !may_find_earlier || present(timers_) < next_if_full_;
 }
 
@@ -106,6 +107,8 @@ void window_reader::load() {
   load_.rows.clear();
   load_.rest.clear();
   order_.take(load_.ranges);
+  if (order_.taken() == range_kind::put_off)
+    window_.end_look();  // a try may take long, and the look has read all others
   load_.taken_in = load_.in_page = 0;
   load_.window = options_.window;
   load_.is_busy = true;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -189,17 +190,18 @@ TEST_F(reading_order_test, failed_load_is_read_in_parts_after_the_others_of_its_
 TEST_F(reading_order_test, few_loads_tell_that_the_store_answers_for_nothing) {
   partitions marks;
   for (partition_number p = 0; p != limits.parts_of_failed * limits.parts_of_failed * 4; ++p) marks.push_back(p);
-  begin(marks);
-  std::size_t loads = 0;
-  for (std::size_t most = marks.size(); !order_.is_empty(); ++loads) {
-    EXPECT_LE(take().size(), most);
-    most = taken_.size();
-    fail();
+  for (int looks = 0; looks != 3; ++looks) {
+    begin(marks);
+    std::size_t loads = 0;
+    for (; !order_.is_empty(); ++loads) {
+      take();
+      fail();
+    }
+    EXPECT_EQ(loads, 3 + limits.failures_in_a_row + 1) << "three sizes, single ranges, and another load";
   }
-  EXPECT_EQ(loads, 4 + limits.failures_in_a_row - 1);
 }
 
-TEST_F(reading_order_test, partition_that_fails_alone_is_put_off_if_the_store_has_answered_for_another) {
+TEST_F(reading_order_test, partition_is_put_off_if_the_store_answers_for_another) {
   begin({1}, {}, {2});
   take();
   read({1});
@@ -233,18 +235,33 @@ TEST_F(reading_order_test, look_reads_no_more_of_a_kind_after_some_failures_in_a
   begin({}, {}, unread, {});
   take();
   fail();
-  for (unsigned i = 1; i != limits.failures_in_a_row; ++i) {
-    take();
+  for (unsigned i = 0; i != limits.failures_in_a_row; ++i) {
+    EXPECT_EQ(take().front(), i);
     EXPECT_EQ(fail().size(), 1U);
   }
   take();
-  EXPECT_EQ(fail().size(), 3U);
+  EXPECT_EQ(fail().size(), 2U) << "another load, and what is left";
   EXPECT_TRUE(order_.is_empty());
   begin({}, {}, unread);
-  EXPECT_EQ(take().front(), limits.failures_in_a_row);
+  EXPECT_EQ(take().front(), limits.failures_in_a_row) << "the other load does not count";
 }
 
-TEST_F(reading_order_test, look_goes_on_after_failures_if_the_store_answers) {
+// What fails is often side by side, so the other one is the last.
+TEST_F(reading_order_test, look_goes_on_after_failures_if_another_load_is_read) {
+  partitions marks;
+  for (partition_number p = 0; p != limits.parts_of_failed * 2 * limits.failures_in_a_row; ++p) marks.push_back(p);
+  begin(marks);
+  for (const partition_number bad = 2 * limits.failures_in_a_row; !order_.is_empty();) {
+    take();
+    if (taken_.front().partition < bad)
+      fail();
+    else
+      read();
+  }
+  for (const partition_number p : marks) EXPECT_EQ(order_.is_put_off(p), p < 2 * limits.failures_in_a_row) << p;
+}
+
+TEST_F(reading_order_test, look_goes_on_after_failures_if_the_store_has_answered) {
   partitions unread;
   for (partition_number p = 0; p != 2 * limits.failures_in_a_row; ++p) unread.push_back(p);
   begin({100}, {}, unread);
@@ -291,7 +308,8 @@ TEST_F(reading_order_test, look_leaves_out_what_is_put_off) {
   EXPECT_EQ(take(), (partitions{2}));
   read();
   EXPECT_TRUE(order_.is_empty());
-  EXPECT_TRUE(order_.has_failed()) << "it would find more if it could";
+  EXPECT_TRUE(order_.leaves_out());
+  EXPECT_FALSE(order_.has_failed());
 }
 
 TEST_F(reading_order_test, try_that_fails_ends_the_tries_of_the_look) {
@@ -318,17 +336,125 @@ TEST_F(reading_order_test, try_that_fails_ends_the_tries_of_the_look) {
   EXPECT_EQ(take(), (partitions{2}));
 }
 
-TEST_F(reading_order_test, first_try_comes_soon_and_later_ones_after_a_multiple_of_their_time) {
+TEST_F(reading_order_test, first_try_comes_soon) {
   fail_one(1);
   EXPECT_EQ(pauses(), 1);
+}
+
+TEST_F(reading_order_test, later_tries_come_after_a_multiple_of_their_time) {
   fail_one(2);
   EXPECT_EQ(pauses(), limits.pause_if_failed);
+}
+
+TEST_F(reading_order_test, multiple_does_not_grow_for_one_partition) {
   fail_one(5);
   EXPECT_EQ(pauses(), limits.pause_if_failed);
 }
 
+// All of them together take the same share of the time.
+TEST_F(reading_order_test, multiple_grows_with_the_number_of_partitions) {
+  fail_one(1);
+  begin({2, 3});
+  take();
+  fail();
+  take();
+  read();
+  take();
+  fail();
+  for (int tries = 0; tries != 8; ++tries) {
+    now_ += 100h;
+    begin({2}, {}, {}, {1, 3});
+    take();
+    read();
+    take();
+    fail();
+  }
+  const auto is_tried_after = [&](std::int64_t n) {
+    now_ += n * slow;
+    begin({2}, {}, {}, {1, 3});
+    return order_.size() == 3;
+  };
+  EXPECT_FALSE(is_tried_after(2 * limits.pause_if_failed - 1));
+  EXPECT_TRUE(is_tried_after(1));
+}
+
+TEST_F(reading_order_test, pauses_after_very_slow_failures_have_a_limit) {
+  begin({1, 2});
+  take();
+  fail(24h);
+  take();
+  fail(24h);
+  take();
+  read();
+  now_ += 2s;
+  begin({2}, {}, {}, {1});
+  EXPECT_EQ(order_.size(), 2U);
+  take();
+  read();
+  take();
+  fail(24h);
+  now_ += 30s * limits.pause_if_failed;
+  begin({2}, {}, {}, {1});
+  EXPECT_EQ(order_.size(), 2U);
+}
+
+// The cause may have gone for all of them.
+TEST_F(reading_order_test, all_are_tried_once_one_that_failed_again_and_again_is_read) {
+  fail_one(2);
+  begin({2, 3});
+  take();
+  fail();
+  take();
+  read();
+  take();
+  fail();
+  now_ += limits.pause_if_failed * slow;
+  begin({2}, {}, {}, {1, 3});
+  read_all();
+  EXPECT_FALSE(order_.is_put_off(1));
+  EXPECT_FALSE(order_.is_put_off(3));
+}
+
+// Its first page can be read, and the second one cannot.
+TEST_F(reading_order_test, partition_whose_next_page_fails_waits_as_one_that_fails) {
+  begin({1, 2});
+  take();
+  read({1});
+  take();
+  fail();
+  EXPECT_TRUE(order_.is_put_off(1));
+  now_ += 100h;
+  begin({2}, {}, {}, {1});
+  take();
+  read();
+  take();
+  read({1});
+  EXPECT_EQ(take(), (partitions{1}));
+  EXPECT_EQ(order_.taken(), range_kind::further);
+  fail();
+  EXPECT_TRUE(order_.is_put_off(1));
+  EXPECT_EQ(pauses(), limits.pause_if_failed);
+}
+
+TEST_F(reading_order_test, partition_that_the_node_lost_is_not_put_off_any_more) {
+  fail_one(2);
+  begin({2});
+  read_all();
+  EXPECT_FALSE(order_.is_put_off(1));
+}
+
+TEST_F(reading_order_test, failure_whose_repetition_was_read_is_none) {
+  begin({1});
+  take();
+  fail(quick);
+  EXPECT_FALSE(order_.has_failed());
+  take();
+  read();
+  EXPECT_FALSE(order_.has_failed());
+}
+
 // It can be read from the beginning, and fails again at its mark.
-TEST_F(reading_order_test, partition_that_fails_at_its_mark_after_each_try_waits_as_one_that_fails_in_tries) {
+TEST_F(reading_order_test, partition_that_fails_at_its_mark_after_tries_waits_longer) {
   fail_one(1);
   now_ += 100h;
   begin({2}, {}, {}, {1});

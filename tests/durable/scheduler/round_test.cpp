@@ -354,7 +354,7 @@ TEST_F(rounds_beside_a_failure, go_on_while_a_mark_fails) {
 // A node of 64 partitions, whose loads the test makes fail. Each task is put five seconds before it is due.
 class rounds_of_many_partitions : public testing::Test {
  protected:
-  using fails = std::function<bool(const load_call&)>;
+  using predicate = std::function<bool(const load_call&)>;
 
   rounds_of_many_partitions() {
     world.database = std::make_shared<durable::memory_database>(std::uint16_t{64});
@@ -369,7 +369,7 @@ class rounds_of_many_partitions : public testing::Test {
     a->advance(20s);
   }
 
-  void each_load(fails fail, std::chrono::nanoseconds failure_takes, std::chrono::nanoseconds takes = 0ms) {
+  void each_load(predicate fail, std::chrono::nanoseconds failure_takes, std::chrono::nanoseconds takes = 0ms) {
     world.database->on_call([=, this](store_verb verb, const store_call& call) {
       if (verb != store_verb::load) return;
       const bool does_fail = fail(static_cast<const load_call&>(call));
@@ -480,6 +480,33 @@ TEST_F(rounds_of_many_partitions, find_new_tasks_while_half_of_all_partitions_fa
   a->advance(60s);
   EXPECT_GE(late.size(), 600U);
   EXPECT_LE(later_than(1s), 60);
+}
+
+TEST_F(rounds_of_many_partitions, find_tasks_of_a_partition_soon_after_it_can_be_read_again) {
+  bool fails = true;
+  each_load([&](const load_call& call) { return fails && reads(call, 7); }, 1s);
+  std::string id;
+  for (int i = 0; world.database->partition_of(id) != 7; ++i) id = "seven" + std::to_string(i);
+  a->advance(3min);
+  producer->schedule(id, 5s);
+  a->advance(1min);
+  EXPECT_TRUE(late.empty());
+  fails = false;
+  a->advance(10s);  // at most nine times as long as the failure took, and a poll
+  EXPECT_EQ(late.size(), 1U);
+}
+
+TEST_F(rounds_of_many_partitions, make_few_loads_while_the_store_answers_for_nothing) {
+  bool fails = true;
+  each_load([&](const load_call&) { return fails; }, 0ms);
+  a->advance(1min);
+  const std::size_t before = world.database->calls(store_verb::load);
+  a->advance(10s);
+  EXPECT_LE(world.database->calls(store_verb::load) - before, 40U * 30);
+  fails = false;
+  put(100);
+  a->advance(10s);
+  EXPECT_EQ(later_than(1ms), 0);
 }
 
 // Each second the answer of a begin is lost. Looks from the beginning follow each other, and each begins before the last one has read all.
