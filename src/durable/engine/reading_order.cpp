@@ -107,7 +107,7 @@ void reading_order::on_read(const ranges& read, ranges& rest) {
     of(range_kind::further).push_back(std::move(rest));
 }
 
-void reading_order::note_answer(const ranges& read) noexcept {
+void reading_order::note_answer(const ranges& read) {
   const partition_number p = read.back().partition;
   has_read_several_ |= read.size() > 1 || (read_ && *read_ != p);
   read_ = p;
@@ -140,9 +140,11 @@ std::vector<load_range> reading_order::on_failed(const ranges& failed, time_poin
   }
   const partition_number p = failed.front().partition;
   const bool is_alone = has_answered_for_others(p);
-  const bool is_tried = taken_ != range_kind::step && (taken_ != range_kind::further || trials_.contains(p));
-  if (is_tried && is_alone) put_off({p, now, took});
-  if (is_tried && !is_alone) suspicions_.push_back({p, now, took});
+  // A step may fail only from the beginning. A further page is read again from its mark.
+  if (taken_ != range_kind::step && (taken_ != range_kind::further || trials_.contains(p))) {
+    const suspicion s{p, now, took};
+    is_alone ? put_off(s) : suspicions_.push_back(s);
+  }
   if (!is_alone) dropped = failed;
   const bool may_be_the_store = !is_alone && ++failures_in_a_row_ >= limits.failures_in_a_row;
   if (taken_ == range_kind::put_off || (may_be_the_store && !try_another())) drop_all(dropped);

@@ -33,7 +33,8 @@ enum class range_kind : std::uint8_t {
 /// later looks. In the long run the tries that fail take a tenth of the time, of all partitions together.
 ///
 /// If some single ranges have failed before the store has answered in this look, it may have failed. Then another load of their kind is
-/// tried. If it fails as well, the look reads no more of this kind. The next look goes on behind the partition that was taken last, so that each has its turn.
+/// tried. If it fails as well, the look reads no more of this kind. The next look goes on behind the partition that was taken last, so that
+/// each has its turn.
 class reading_order {
  public:
   using time_point = tickwheel::clock::time_point;
@@ -99,7 +100,7 @@ class reading_order {
   void drop_all(ranges& into);
   void forget_all_but(const ranges& put_off);
   bool has_answered_for_others(partition_number) const noexcept;
-  void note_answer(const ranges&) noexcept;
+  void note_answer(const ranges&);
   void put_off(const suspicion&);
 
   std::array<std::list<ranges>, 5> loads_;  // by their kind
