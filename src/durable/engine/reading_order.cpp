@@ -77,15 +77,16 @@ std::size_t reading_order::size() const noexcept {
 }
 
 void reading_order::take(ranges& next) {
-  const auto first = std::find_if(loads_.begin(), loads_.end(), [](const auto& loads) { return !loads.empty(); });
-  const auto k = static_cast<range_kind>(first - loads_.begin());
+  std::size_t kind = 0;
+  while (loads_[kind].empty()) ++kind;
+  const auto k = static_cast<range_kind>(kind);
   if (std::exchange(taken_, k) != k) {
     failures_in_a_row_ = 0;
     is_another_ = false;
   }
   is_repeated_ = std::exchange(repeats_next_, false);
-  next = std::move(first->front());
-  first->pop_front();
+  next = std::move(of(k).front());
+  of(k).pop_front();
   if (!is_another_) last(k) = next.back().partition;
 }
 

@@ -59,16 +59,16 @@ class reading_order {
   /// Returns the number of ranges. O(loads).
   std::size_t size() const noexcept;
 
-  /// Moves the ranges of the next load to `ranges`. Requires: it is not empty.
-  void take(std::vector<load_range>& ranges);
+  /// Moves the ranges of the next load to `next`. Requires: it is not empty.
+  void take(std::vector<load_range>& next);
   /// Returns the kind of the ranges that were taken last.
   range_kind taken() const noexcept { return taken_; }
 
-  /// The load has read `ranges`, which were taken last, up to `rest`. That is moved from, and taken later.
-  void on_read(const std::vector<load_range>& ranges, std::vector<load_range>& rest);
-  /// The load of `ranges`, which were taken last, has failed at the time `now`, after it `took` so long. Returns the ranges that this look
+  /// The load has read the ranges that were taken last, `read`, up to `rest`. That is moved from, and taken later.
+  void on_read(const std::vector<load_range>& read, std::vector<load_range>& rest);
+  /// The load of the ranges that were taken last, `failed`, has failed at the time `now`, after it `took` so long. Returns those that this look
   /// reads no more, and that another look must read. A partition that has failed alone is not among them if the store answers for others.
-  std::vector<load_range> on_failed(const std::vector<load_range>& ranges, time_point now,
+  std::vector<load_range> on_failed(const std::vector<load_range>& failed, time_point now,
                                     std::chrono::nanoseconds took);
 
   /// Returns true if a load of the look has failed, and its repetition, if there was one.
