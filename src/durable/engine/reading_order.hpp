@@ -22,14 +22,14 @@ enum class range_kind : std::uint8_t {
   step,     ///< a partition from the beginning, in a step of a round
   unread,   ///< a partition from the beginning, because nothing of it was read
   further,  ///< a page that follows one of `step` or `unread`
-  put_off,  ///< a partition from the beginning, whose load has failed alone
+  put_off,  ///< a partition from the beginning, that has failed by itself
 };
 
 /// The ranges that a look has still to read, as a list of loads. A load reads ranges of one kind.
 ///
 /// A partition that cannot be read holds up no others for long. A load that has failed quickly is repeated. If that fails too, or if the
-/// failure was slow, the ranges are read in smaller loads, down to single ranges. If one fails alone, and the store answers for
-/// another partition in this look, then the partition has failed, and not the store: it is put off. It is tried alone, at the end of
+/// failure was slow, the ranges are read in smaller loads, down to single ranges. If a single one fails, and the store answers for
+/// another partition in this look, then the partition has failed, and not the store: it is put off. It is tried by itself, at the end of
 /// later looks. In the long run the tries that fail take a tenth of the time, of all partitions together.
 ///
 /// If some single ranges have failed before the store has answered in this look, it may have failed. Then another load of their kind is
@@ -39,7 +39,7 @@ class reading_order {
  public:
   using time_point = tickwheel::clock::time_point;
 
-  /// What a look reads at first, each in the order of the partitions.
+  /// The ranges with which a look begins, each kind in the order of the partitions.
   struct look {
     std::vector<load_range> marks;
     std::vector<load_range> step;
@@ -66,8 +66,9 @@ class reading_order {
 
   /// The load has read the ranges that were taken last, `read`, up to `rest`. That is moved from, and taken later.
   void on_read(const std::vector<load_range>& read, std::vector<load_range>& rest);
-  /// The load of the ranges that were taken last, `failed`, has failed at the time `now`, after it `took` so long. Returns those that this look
-  /// reads no more, and that another look must read. A partition that has failed alone is not among them if the store answers for others.
+  /// The load of the ranges that were taken last, `failed`, has failed at the time `now`, after it `took` so long. Returns the ranges that
+  /// this look reads no more, and that another look must read. A single range that has failed is not among them if the store answers
+  /// for another partition.
   std::vector<load_range> on_failed(const std::vector<load_range>& failed, time_point now,
                                     std::chrono::nanoseconds took);
 

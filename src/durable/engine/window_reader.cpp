@@ -131,7 +131,7 @@ void window_reader::note_time() {
   if (!is_ok) note_failure(now);
 }
 
-// What a step does not read the next one reads, except a partition that has failed alone.
+// The next step reads the ranges that this one has not read, except a partition that has failed by itself.
 void window_reader::note_failure(tickwheel::clock::time_point now) {
   const auto took = now - sent_at_;
   failures_took_ += took;

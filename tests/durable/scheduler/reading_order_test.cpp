@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,12 @@ std::vector<load_range> ranges_of(const partitions& ps) {
 partitions partitions_of(const std::vector<load_range>& ranges) {
   partitions ps;
   for (const load_range& r : ranges) ps.push_back(r.partition);
+  return ps;
+}
+
+partitions first(std::size_t count) {
+  partitions ps(count);
+  std::iota(ps.begin(), ps.end(), partition_number{0});
   return ps;
 }
 
@@ -49,6 +56,12 @@ class reading_order_test : public testing::Test {
   void read(const partitions& rest = {}) {
     auto ranges = ranges_of(rest);
     order_.on_read(taken_, ranges);
+  }
+
+  // The next load is of these partitions, and is read.
+  void reads(const partitions& expected) {
+    EXPECT_EQ(take(), expected);
+    read();
   }
 
   partitions fail(std::chrono::nanoseconds took = slow) { return partitions_of(order_.on_failed(taken_, now_, took)); }
@@ -120,8 +133,7 @@ TEST_F(reading_order_test, reads_marks_then_the_step_then_unread_then_further_pa
 }
 
 TEST_F(reading_order_test, reads_a_few_partitions_at_a_time_from_the_beginning) {
-  partitions unread;
-  for (partition_number p = 0; p != limits.partitions + 1; ++p) unread.push_back(p);
+  const partitions unread = first(limits.partitions + 1);
   begin({}, {}, unread);
   EXPECT_EQ(take().size(), limits.partitions);
   read();
@@ -130,8 +142,7 @@ TEST_F(reading_order_test, reads_a_few_partitions_at_a_time_from_the_beginning) 
 
 // A look that starts over after its first load, again and again, comes to all partitions.
 TEST_F(reading_order_test, begins_behind_the_partition_that_was_taken_last) {
-  partitions unread;
-  for (partition_number p = 0; p != 2 * limits.partitions; ++p) unread.push_back(p);
+  const partitions unread = first(2 * limits.partitions);
   begin({}, {}, unread);
   EXPECT_EQ(take().front(), 0U);
   read();
@@ -150,8 +161,7 @@ TEST_F(reading_order_test, quick_failure_is_repeated_once) {
   fail(quick);
   EXPECT_EQ(take(), (partitions{1}));
   fail(quick);
-  EXPECT_EQ(take(), (partitions{1}));
-  read();
+  reads({1});
   EXPECT_EQ(take(), (partitions{2}));
   EXPECT_TRUE(order_.has_failed());
 }
@@ -160,36 +170,30 @@ TEST_F(reading_order_test, slow_failure_is_not_repeated_as_it_was) {
   begin({1, 2});
   take();
   fail(slow);
-  EXPECT_EQ(take(), (partitions{1}));
-  read();
+  reads({1});
   EXPECT_EQ(take(), (partitions{2}));
 }
 
 TEST_F(reading_order_test, failed_load_is_read_in_parts_after_the_others_of_its_kind) {
-  partitions marks;
-  for (partition_number p = 0; p != limits.parts_of_failed * 2; ++p) marks.push_back(p);
+  const partitions marks = first(limits.parts_of_failed * 2);
   begin(marks, {100});
   take();
   fail();
-  EXPECT_EQ(take(), (partitions{0, 1}));
-  read();
+  reads({0, 1});
   EXPECT_EQ(take(), (partitions{2, 3}));
   fail();
   for (partition_number p = 4; p != marks.size(); p = static_cast<partition_number>(p + 2)) {
     EXPECT_EQ(take().front(), p);
     read();
   }
-  EXPECT_EQ(take(), (partitions{2}));
-  read();
-  EXPECT_EQ(take(), (partitions{3}));
-  read();
+  reads({2});
+  reads({3});
   EXPECT_EQ(take(), (partitions{100}));
 }
 
 // Otherwise a look at a store that has failed would try all partitions in all sizes of parts.
 TEST_F(reading_order_test, few_loads_tell_that_the_store_answers_for_nothing) {
-  partitions marks;
-  for (partition_number p = 0; p != limits.parts_of_failed * limits.parts_of_failed * 4; ++p) marks.push_back(p);
+  const partitions marks = first(limits.parts_of_failed * limits.parts_of_failed * 4);
   for (int looks = 0; looks != 3; ++looks) {
     begin(marks);
     std::size_t loads = 0;
@@ -230,8 +234,7 @@ TEST_F(reading_order_test, nothing_is_put_off_if_the_store_answers_for_none) {
 }
 
 TEST_F(reading_order_test, look_reads_no_more_of_a_kind_after_some_failures_in_a_row) {
-  partitions unread;
-  for (partition_number p = 0; p != limits.failures_in_a_row + 2; ++p) unread.push_back(p);
+  const partitions unread = first(limits.failures_in_a_row + 2);
   begin({}, {}, unread, {});
   take();
   fail();
@@ -246,10 +249,9 @@ TEST_F(reading_order_test, look_reads_no_more_of_a_kind_after_some_failures_in_a
   EXPECT_EQ(take().front(), limits.failures_in_a_row) << "the other load does not count";
 }
 
-// What fails is often side by side, so the other one is the last.
+// Partitions that fail are often side by side, so the other load is the last one.
 TEST_F(reading_order_test, look_goes_on_after_failures_if_another_load_is_read) {
-  partitions marks;
-  for (partition_number p = 0; p != limits.parts_of_failed * 2 * limits.failures_in_a_row; ++p) marks.push_back(p);
+  const partitions marks = first(limits.parts_of_failed * 2 * limits.failures_in_a_row);
   begin(marks);
   for (const partition_number bad = 2 * limits.failures_in_a_row; !order_.is_empty();) {
     take();
@@ -262,8 +264,7 @@ TEST_F(reading_order_test, look_goes_on_after_failures_if_another_load_is_read) 
 }
 
 TEST_F(reading_order_test, look_goes_on_after_failures_if_the_store_has_answered) {
-  partitions unread;
-  for (partition_number p = 0; p != 2 * limits.failures_in_a_row; ++p) unread.push_back(p);
+  const partitions unread = first(2 * limits.failures_in_a_row);
   begin({100}, {}, unread);
   take();
   read();
@@ -277,7 +278,7 @@ TEST_F(reading_order_test, look_goes_on_after_failures_if_the_store_has_answered
   EXPECT_TRUE(order_.is_empty());
 }
 
-// They are read again by a later step. One that fails alone waits for the next round: it may fail only from the beginning.
+// They are read again by a later step. One that fails by itself waits for the next round: it may fail only from the beginning.
 TEST_F(reading_order_test, failed_step_puts_nothing_off) {
   begin({1}, {2, 3}, {});
   take();
@@ -305,8 +306,7 @@ TEST_F(reading_order_test, partition_is_read_as_before_after_a_try) {
 TEST_F(reading_order_test, look_leaves_out_what_is_put_off) {
   fail_one(2);
   begin({2}, {}, {}, {1});
-  EXPECT_EQ(take(), (partitions{2}));
-  read();
+  reads({2});
   EXPECT_TRUE(order_.is_empty());
   EXPECT_TRUE(order_.leaves_out());
   EXPECT_FALSE(order_.has_failed());

@@ -417,7 +417,7 @@ TEST_F(rounds_of_many_partitions, find_new_tasks_of_a_store_that_fails_now_and_t
   }
 }
 
-TEST_F(rounds_of_many_partitions, find_new_tasks_of_such_a_store_if_one_partition_always_fails) {
+TEST_F(rounds_of_many_partitions, find_new_tasks_if_one_partition_always_fails) {
   for (const int broken : {63, 0, 31}) {
     late.clear();
     each_load(
