@@ -1,6 +1,7 @@
 // Operations against the model in operations.cpp, on any geometry, from any origin, with callbacks that do anything. Some are random. Others
 // are a corpus that a fuzzer gathered, each input of which reaches code that the others do not. The seeds are fixed, so that a failure
 // repeats; TICKWHEEL_TEST_LONG=1 runs a hundred million operations.
+#include "../../support/long_runs.hpp"
 #include "../../support/prelude.hpp"
 #include "../support/operations.hpp"
 
@@ -37,11 +38,9 @@ TEST(operations, of_the_corpus_agree_with_the_model) {
   EXPECT_GT(files, 0U);
 }
 
-TEST(operations, keep_every_invariant) { run_random_inputs(1, 200'000, true); }
+TEST(operations, keep_every_invariant) { run_random_inputs(1, by_run_length(200'000, 2'000'000), true); }
 
-TEST(operations, agree_with_the_model) {
-  run_random_inputs(2, std::getenv("TICKWHEEL_TEST_LONG") != nullptr ? 100'000'000 : 2'000'000, false);
-}
+TEST(operations, agree_with_the_model) { run_random_inputs(2, by_run_length(2'000'000, 100'000'000), false); }
 
 }  // namespace
 }  // namespace tickwheel::test

@@ -1,4 +1,5 @@
 // A round looks into all partitions from the beginning, in steps, and recovers.
+#include "../../support/long_runs.hpp"
 #include "../support/manual_node.hpp"
 
 #include <algorithm>
@@ -526,7 +527,7 @@ TEST_F(rounds_of_many_partitions, give_each_partition_its_turn_while_looks_start
 
 // Partitions fail at random: always or only from the beginning, from the start or later, at once or after a while.
 TEST(rounds_beside_failures, find_all_that_can_be_read) {
-  for (unsigned seed = 1; seed <= 60; ++seed) {
+  for (unsigned seed = 1; seed <= by_run_length(60, 2000); ++seed) {
     std::mt19937 random{seed};
     const auto any = [&](auto... of) { return std::array{of...}[random() % sizeof...(of)]; };
     manual_world world;

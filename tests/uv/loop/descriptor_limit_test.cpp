@@ -1,10 +1,10 @@
 // A process that has no descriptor left: what still works, what is refused, and that it can be tried again.
 #include "../../support/allocation_probe.hpp"
+#include "../../support/sanitizers.hpp"
 #include "../support/descriptors.hpp"
 #include "../support/live_loop.hpp"
 #include "../support/probe.hpp"
 #include "../support/remote_checks.hpp"
-#include "../support/sanitizers.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 

@@ -1,10 +1,10 @@
 // A fork, where other threads' timers are in the wheel, on their way or cancelled, and where a pool has work: parent and
 // child each go on with what there was, and neither takes anything from the other.
+#include "../../support/sanitizers.hpp"
 #include "../support/child.hpp"
 #include "../support/live_test.hpp"
 #include "../support/offloader.hpp"
 #include "../support/remote_checks.hpp"
-#include "../support/sanitizers.hpp"
 
 #include <tickwheel/uv/remote.hpp>
 
