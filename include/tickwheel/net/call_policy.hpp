@@ -126,7 +126,7 @@ class call_policy : private detail::policy_calls {
   /// Makes the first attempt, and goes on until there is a result, `total_timeout` or `until` has passed. `Attempt` is called
   /// before this returns, so the call may have ended by then, or be destroyed, if the handler does that. Reads the clock.
   ///
-  /// 0: it is started. On an error it is not pending, and `Failed` is not called for it.
+  /// 0: it is started. On an error `Failed` is not called for it, and it is not pending, unless it was already.
   /// The error of `Attempt`: the first attempt has failed, and no other is allowed. It counts as failed.
   ///
   /// After one of these, no attempt was made, and only the count of refused calls has changed:

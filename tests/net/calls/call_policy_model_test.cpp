@@ -187,7 +187,8 @@ class simulation {
 
   void start(call& c) {
     if (c.running) {
-      EXPECT_EQ(policy_.start(c), UV_EALREADY);
+      // a handler of this step may have closed the service
+      EXPECT_EQ(policy_.start(c), service.timers.is_open() ? UV_EALREADY : UV_ECANCELED);
       return;
     }
     deadline until{};
@@ -631,15 +632,17 @@ class call_policy_model : public testing::TestWithParam<scenario> {};
 
 TEST_P(call_policy_model, each_call_has_one_result_within_limits) {
   simulation s{GetParam()};
-  s.run(by_run_length(500'000, 10'000'000) / std::size(scenarios));
+  const std::size_t operations = by_run_length(500'000, 10'000'000) / std::size(scenarios);
+  s.run(operations);
   const auto& o = GetParam().options;
-  for (const std::uint64_t each : {s.answered, s.failed, s.cancelled, s.unmatched, s.closed}) EXPECT_GT(each, 5U);
+  for (const std::uint64_t each : {s.answered, s.failed, s.cancelled, s.unmatched, s.closed})
+    EXPECT_GT(each, operations / 10'000);
   EXPECT_GT(s.most_answers, 1024U);
   if (o.max_attempts > 1) {
-    EXPECT_GT(s.retries, 1000U);
+    EXPECT_GT(s.retries, operations / 50);
     if (o.hedge_quantile > 0) {
-      EXPECT_GT(s.hedges, 100U);
-      EXPECT_GT(s.hedges_won, 10U);
+      EXPECT_GT(s.hedges, operations / 500);
+      EXPECT_GT(s.hedges_won, operations / 5000);
     }
   } else {
     EXPECT_EQ(s.retries + s.hedges, 0U);
