@@ -1,5 +1,5 @@
 // How much a test does that could go on for ever: little by default, more when TICKWHEEL_TEST_LONG is set, as
-// `./dev test --long` does. AddressSanitizer makes such a test take several times as long, so by default it then does a quarter.
+// `./dev test --long` does. A sanitizer makes such a test take several times as long, so by default it then does a quarter.
 #pragma once
 
 #include "prelude.hpp"
@@ -12,5 +12,6 @@ inline bool is_long_run() {
 
 inline std::size_t by_run_length(std::size_t by_default, std::size_t when_long) {
   if (is_long_run()) return when_long;
-  return under_address_sanitizer ? std::max<std::size_t>(by_default / 4, 1) : by_default;
+  const bool is_slow = under_address_sanitizer || under_thread_sanitizer;
+  return is_slow ? std::max<std::size_t>(by_default / 4, 1) : by_default;
 }
