@@ -72,6 +72,7 @@ class TICKWHEEL_API manual_driver final : public driver {
   void cancel_wakeup() noexcept override;
   void hold_loop(bool alive) noexcept override { alive_ = alive; }
   bool owns(const uv_handle_s*) const noexcept override { return false; }
+  void on_bind() noexcept override { polled_ = now(); }
   void on_unbind() noexcept override;
 
   bool turn_until_done() noexcept;
@@ -88,7 +89,8 @@ class TICKWHEEL_API manual_driver final : public driver {
 
   std::atomic<clock::duration> now_;  // since the clock's epoch; other threads read it to say when they posted
   std::atomic<bool> pass_requested_{false};
-  clock::time_point polled_;  // when the last turn began, or until when the clock has waited since
+  // When the last turn began, or a client was bound, or until when the clock has waited since.
+  clock::time_point polled_;
   std::uint64_t epoch_ = 0;
   bool passing_ = false;
   clock::time_point wake_ = clock::time_point::max();

@@ -317,7 +317,7 @@ class comparison {
     expect(service_.open(time_, options_) == (open_ ? UV_EALREADY : 0), "open answers wrongly");
     if (open_) return;
     open_ = true;
-    busy_before_open_ = busy_;
+    busy_ = {};  // a block from before the opening is none of the service
     active_ = true;
     origin_ = latest_read_ = time_.now();
     remote_ = service_.remote();
@@ -353,14 +353,14 @@ class comparison {
   void turn() {
     const time_point now = time_.now();
     const verdicts before = v_;
-    const nanoseconds busy = std::exchange(busy_, 0ns), before_open = std::exchange(busy_before_open_, 0ns);
+    const nanoseconds busy = std::exchange(busy_, 0ns);
     first_of_later_ = number_ + 1;
     stamp_ = now;
     work_ = 0;
     pass_ended_ = !open_;
     const bool was_open = open_;
     if (open_) {
-      note_busy(busy, busy - before_open);
+      note_busy(busy);
       begin_pass();
     }
     active_ = false;
@@ -374,11 +374,10 @@ class comparison {
     passed ? end_pass() : end_without_pass(before);
   }
 
-  // A block from before the opening is no stall of the service. Input may wait nevertheless.
-  void note_busy(nanoseconds busy, nanoseconds since_open) {
-    if (since_open > options_.stall_grace) {
+  void note_busy(nanoseconds busy) {
+    if (busy > options_.stall_grace) {
       ++stalls_;
-      stalled_ += since_open - options_.stall_grace;
+      stalled_ += busy - options_.stall_grace;
     }
     if (busy > 2ms) {
       v_.longest = std::max(v_.longest, busy);
@@ -578,7 +577,6 @@ class comparison {
   std::map<std::uint64_t, posted> posts_;
   verdicts v_;
   nanoseconds busy_{};  // since the last turn
-  nanoseconds busy_before_open_{};
   bool active_ = false;
   std::uint64_t number_ = 0;
   std::size_t links_at_once_ = 0, links_of_round_ = 0;  // at most so many are in the service, and in its round

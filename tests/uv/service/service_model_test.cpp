@@ -19,6 +19,14 @@ struct replay {
   operations all;
 };
 const replay replays[] = {
+    // the clock blocks, then the service is opened, then the clock waits and blocks again: only that is a stall
+    {{.tick = 17000ns, .geometry = {1, 8}, .work_per_pass = 1000, .max_armed = 9U, .max_queued = 3U, .io_wait = 2},
+     {{{act::close, 11, 397'484}, {}},
+      {{act::block, 7, 2'000'001}, {}},
+      {{act::open, 2, 34'001}, {}},
+      {{act::sleep, 1, 795'104}, {}},
+      {{act::block, 7, 700'000'000}, {}},
+      {{act::turn, 2, 0}, {}}}},
     // a post that blocks, and one behind it that waits for the next pass; then a timer that came due in the block
     {{.tick = 17000ns, .geometry = {1, 8}, .work_per_pass = 1, .io_wait = 2},
      {{{act::post, 8, 0}, {act::block, 7, 3'000'000}},
