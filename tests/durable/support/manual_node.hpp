@@ -107,7 +107,7 @@ class manual_node {
   durable::scheduler scheduler;
 
  private:
-  // A check takes as long as there are rows. If there are many, it comes after several advances.
+  // A check visits all rows. If there are many, it comes after several advances.
   bool is_check_due() {
     unchecked_ += 64;
     if (unchecked_ < world.database->size()) return false;
@@ -126,7 +126,7 @@ class manual_node {
     return result.value_or(Result{});
   }
 
-  std::size_t unchecked_ = 0;  // the rows that may be there before the next check
+  std::size_t unchecked_ = 0;  // 64 for each advance since the last check
 };
 
 }  // namespace tickwheel_test

@@ -317,7 +317,7 @@ class comparison {
     expect(service_.open(time_, options_) == (open_ ? UV_EALREADY : 0), "open answers wrongly");
     if (open_) return;
     open_ = true;
-    busy_ = {};  // a block from before the opening is none of the service
+    busy_ = {};  // the service does not count a block from before it was opened
     active_ = true;
     origin_ = latest_read_ = time_.now();
     remote_ = service_.remote();

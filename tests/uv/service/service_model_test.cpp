@@ -19,7 +19,7 @@ struct replay {
   operations all;
 };
 const replay replays[] = {
-    // the clock blocks, then the service is opened, then the clock waits and blocks again: only that is a stall
+    // the clock blocks, then the service is opened, then the clock waits, and blocks again: only the second block is a stall
     {{.tick = 17000ns, .geometry = {1, 8}, .work_per_pass = 1000, .max_armed = 9U, .max_queued = 3U, .io_wait = 2},
      {{{act::close, 11, 397'484}, {}},
       {{act::block, 7, 2'000'001}, {}},
