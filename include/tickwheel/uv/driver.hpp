@@ -72,7 +72,8 @@ class TICKWHEEL_API driver {
   virtual const std::uint64_t* epoch() const noexcept = 0;
 
   /// Returns when the last poll ended, or was to end, or a little later. Since then the loop has run callbacks or our passes, or
-  /// was kept from running. May be ahead of `now` where the loop's own time is coarse.
+  /// was kept from running. May be ahead of `now` where the loop's own time is coarse. Not before the client was bound: a block
+  /// from before that is none of its stalls.
   virtual clock::time_point poll_ended_at() const noexcept = 0;
 
   /// Returns how much later than the true time `poll_ended_at` may answer.

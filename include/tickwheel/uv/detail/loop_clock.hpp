@@ -107,10 +107,10 @@ class TICKWHEEL_API loop_clock {
   bool take_was_read() noexcept { return std::exchange(was_read_, false); }
 
  private:
-  // Returns how far the running iteration has exceeded the grace by `now`, counted from the opening at the earliest. A stall stays a stall, because idle time
-  // has been counted without it. libuv's time, and with it `polled`, moves on between two batches of events.
+  // Returns how far the running iteration has exceeded the grace by `now`. A stall stays a stall, because idle time has been counted
+  // without it. libuv's time, and with it `polled`, moves on between two batches of events.
   nanoseconds stall_until(time_point polled, time_point now) const noexcept {
-    const nanoseconds busy = now - std::max(polled, opened_);
+    const nanoseconds busy = now - polled;
     if (busy > grace_) stall_ = std::max(stall_, busy - grace_);
     return stall_;
   }
