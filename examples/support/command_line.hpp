@@ -85,10 +85,9 @@ inline std::optional<int> parse_command_line(CLI::App& app, int argc, char** arg
     app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    const bool is_help = error.get_exit_code() == 0;
-    if (is_help && (app.exit(error), std::cout.flush())) return 0;
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
-                 is_help ? "cannot write the help to stdout" : error.what());
+    const bool is_answer = error.get_exit_code() == 0;  // --help or --version
+    if (is_answer && (app.exit(error), std::cout.flush())) return 0;
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), is_answer ? "cannot write to stdout" : error.what());
     return exit_bad_usage;
   }
 }

@@ -136,7 +136,7 @@ class service {
     const bool is_dead = run.period() == 0s || outcome.what == callback_outcome::kind::dead;
     log_.write(is_dead ? "dead" : "period_failed", {{"id", std::string{run.id()}},
                                                     {"due", write_moment(run.due())},
-                                                    {"status", std::to_string(outcome.status)},
+                                                    {"status", std::uint64_t{outcome.status}},
                                                     {"error", outcome.error}});
   }
 
@@ -192,12 +192,12 @@ class service {
     executor_.close();
     callbacks_->close();
     const durable::scheduler_stats s = timers_.stats();
-    log_.write("stopped", {{"scheduled", std::to_string(s.scheduled)},
-                           {"started", std::to_string(s.started)},
-                           {"finished", std::to_string(s.finished)},
-                           {"failed", std::to_string(s.failed)},
-                           {"recovered", std::to_string(s.recovered)},
-                           {"left_running", std::to_string(left_running_)}});
+    log_.write("stopped", {{"scheduled", s.scheduled},
+                           {"started", s.started},
+                           {"finished", s.finished},
+                           {"failed", s.failed},
+                           {"recovered", s.recovered},
+                           {"left_running", std::uint64_t{left_running_}}});
     signals_.close();
     if (is_hurried_) {
       std::raise(signals_.last());  // ends the process, unless it is the first one of a container
@@ -259,7 +259,7 @@ class service {
   scheduler_drain<&service::give_back_calls, &service::on_calls_over> calls_{loop_.timers(), timers_, *this};
   store_watch store_watch_{loop_.timers(), timers_, [this](std::string_view line) { write_of_store(log_, line); }};
   dead_watch dead_watch_{loop_.timers(), timers_, [this](std::uint64_t dead) {
-                           log_.write("dead_timers", {{"count", std::to_string(dead)}});
+                           log_.write("dead_timers", {{"count", dead}});
                          }};
   api api_;
   connections peers_{loop_, drain_};
@@ -277,6 +277,7 @@ int main(int argc, char** argv) {
   service_options o;
   CLI::App app{"A timer service: schedule by HTTP, and be called by HTTP when the time has come.", "timer_server"};
   add_options(app, o);
+  app.set_version_flag("--version", tickwheel::version(), "print the version of the library, and end");
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   std::optional<bearer_tokens> tokens;
   if (const std::string wrong = read_options(o, tokens); !wrong.empty()) return refuse(wrong);

@@ -83,7 +83,7 @@ class Options(unittest.TestCase):
             with self.subTest(program), open("/dev/full", "w") as full:
                 done = subprocess.run([PROGRAMS[program], "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=LONGEST)
                 self.assertEqual(done.returncode, 2)
-                self.assertEqual(done.stderr, f"{program}: cannot write the help to stdout\n")
+                self.assertEqual(done.stderr, f"{program}: cannot write to stdout\n")
 
 
 if __name__ == "__main__":

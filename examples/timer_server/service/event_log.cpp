@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
 
 namespace timer_server {
 namespace {
@@ -16,6 +20,11 @@ std::string now() {
 
 std::string as_json(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string value_as_json(const std::variant<std::string, std::uint64_t>& value) {
+  const auto* const number = std::get_if<std::uint64_t>(&value);
+  return number != nullptr ? std::to_string(*number) : as_json(std::get<std::string>(value));
 }
 
 bool is_plain(std::string_view text) {
@@ -29,7 +38,7 @@ void event_log::write(std::string_view event, std::initializer_list<field> field
   std::string line;
   if (format_ == log_format::json) {
     line = R"({"time":)" + as_json(now()) + R"(,"event":)" + as_json(event);
-    for (const auto& [name, value] : fields) line += ',' + as_json(name) + ':' + as_json(value);
+    for (const auto& [name, value] : fields) line += ',' + as_json(name) + ':' + value_as_json(value);
     line += '}';
   } else {
     line = now() + ' ';
@@ -38,7 +47,8 @@ void event_log::write(std::string_view event, std::initializer_list<field> field
       line += ' ';
       line += name;
       line += '=';
-      line += is_plain(value) ? value : as_json(value);
+      const auto* const text = std::get_if<std::string>(&value);
+      line += text != nullptr && is_plain(*text) ? *text : value_as_json(value);
     }
   }
   line += '\n';

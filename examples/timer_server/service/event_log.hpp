@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace timer_server {
 
@@ -18,7 +19,8 @@ enum class log_format : std::uint8_t { text, json };
 ///   {"time":"2030-01-31T09:30:00.123Z","event":"listening","address":"127.0.0.1:8081"}
 class event_log {
  public:
-  using field = std::pair<std::string_view, std::string>;
+  /// A name, and a text or a number. JSON has numbers as numbers.
+  using field = std::pair<std::string_view, std::variant<std::string, std::uint64_t>>;
 
   explicit event_log(log_format format, std::FILE* to = stdout) noexcept : format_{format}, to_{to} {}
 

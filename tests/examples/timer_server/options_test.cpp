@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <variant>
 
@@ -96,7 +98,7 @@ TEST(server_options, store_names_what_is_wrong_and_no_password) {
 }
 
 /// Returns the line of a log for one event.
-std::string line(log_format format, const std::string& value) {
+std::string line(log_format format, const std::variant<std::string, std::uint64_t>& value) {
   std::FILE* const file = std::tmpfile();
   event_log{format, file}.write("event", {{"name", value}});
   std::rewind(file);
@@ -119,6 +121,15 @@ TEST(server_options, log_has_a_line_for_an_event_whatever_its_values) {
   }
   EXPECT_NE(line(log_format::text, "plain").find("Z event name=plain\n"), std::string::npos);
   EXPECT_NE(line(log_format::text, "with space").find("Z event name=\"with space\"\n"), std::string::npos);
+}
+
+TEST(server_options, log_has_a_count_as_a_number) {
+  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{7}, std::numeric_limits<std::uint64_t>::max()}) {
+    const auto parsed = nlohmann::json::parse(line(log_format::json, count));
+    EXPECT_TRUE(parsed.at("name").is_number_unsigned());
+    EXPECT_EQ(parsed.at("name").get<std::uint64_t>(), count);
+    EXPECT_NE(line(log_format::text, count).find("Z event name=" + std::to_string(count) + "\n"), std::string::npos);
+  }
 }
 
 }  // namespace

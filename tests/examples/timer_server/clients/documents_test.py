@@ -24,13 +24,18 @@ def options_of_program():
 
 class Documents(unittest.TestCase):
     def test_man_page_has_each_option(self):
-        described = re.findall(r"(?m)^\.TP\n\.BI (\\-\\-[a-z\\-]+) ", text_of("MANUAL"))
+        described = re.findall(r"(?m)^\.TP\n\.BI? (\\-\\-[a-z\\-]+)(?: |$)", text_of("MANUAL"))
         self.assertEqual(sorted(option.replace("\\-", "-") for option in described), sorted(options_of_program()))
 
     def test_guide_and_unit_have_only_options_of_the_program(self):
         guide = set(re.findall(r"`(--[a-z-]+)|timer_server (--[a-z-]+)", text_of("GUIDE")))
         named = {option for pair in guide for option in pair if option} | set(re.findall(r"(?<= )--[a-z-]+", re.search("ExecStart=.*", text_of("UNIT"))[0]))
         self.assertLessEqual(named - {"--help"}, options_of_program())
+
+    def test_version_is_told_in_one_line(self):
+        told = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True, timeout=20)
+        self.assertRegex(told.stdout, r"\A\d+\.\d+\.\d+\n\Z")
+        self.assertEqual(told.stderr, "")
 
     def test_guide_has_each_metric(self):
         with Service() as service:

@@ -96,6 +96,9 @@ class Store(unittest.TestCase):
             service.stop()
             lines = [json.loads(line) for line in service.lines().splitlines()]
             self.assertEqual({line["event"] for line in lines}, {"listening", "ready", "store", "draining", "stopped"})
+            counts = {name: value for name, value in lines[-1].items() if name not in ("time", "event")}
+            self.assertEqual({type(value) for value in counts.values()}, {int}, counts)
+            self.assertGreaterEqual(counts["scheduled"], 1)
 
 
 if __name__ == "__main__":
