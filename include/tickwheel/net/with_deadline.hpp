@@ -30,8 +30,9 @@ namespace tickwheel {
 ///
 /// If there is no value, `error` of the result says why:
 /// UV_ETIMEDOUT: the deadline passed. The awaitable was not started, or it was destroyed before the coroutine continued.
-/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and `awaitable` was not started.
-/// UV_ECANCELED: the service is closed. The coroutine continues at once, and `awaitable` was not started.
+/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and `awaitable` did not begin to wait.
+/// UV_ECANCELED: the service is closed. The coroutine continues at once, and `awaitable` did not begin to wait.
+/// A write of a `tcp_socket` may have sent a part of the bytes, as `with_timeout` says.
 template <owned_awaitable Awaitable>
 timed_awaitable<Awaitable> with_deadline(timer_service& service, Awaitable awaitable, deadline until) {
   return {service, std::move(awaitable), detail::wait_end{until.when, detail::wait_end::of_budget{}}};

@@ -8,7 +8,7 @@
 //       const int error = co_await tickwheel::sleep_for(timers, 1s);
 //       if (error != 0) co_return;
 //       const auto answer = co_await tickwheel::with_timeout(timers, from.ask(), 200ms);
-//       if (answer) use(*answer);             // otherwise `ask` was cancelled or not started: answer.error says which
+//       if (answer) use(*answer);             // otherwise `ask` was cancelled or did not begin: answer.error says which
 //     }
 //   }
 //
@@ -251,7 +251,7 @@ template <class T>
 struct [[nodiscard]] timed_result {
   /// 0: there is a value.
   /// UV_ETIMEDOUT: the time was up first.
-  /// UV_ECANCELED, UV_ENOBUFS: the limit could not be armed, and the awaitable was not started.
+  /// UV_ECANCELED, UV_ENOBUFS: the limit could not be armed, and the awaitable did not begin to wait.
   int error = 0;
   std::optional<T> value;  ///< set if `error` is 0
 
@@ -274,7 +274,7 @@ template <>
 struct [[nodiscard]] timed_result<void> {
   /// 0: it completed in time.
   /// UV_ETIMEDOUT: the time was up first.
-  /// UV_ECANCELED, UV_ENOBUFS: the limit could not be armed, and the awaitable was not started.
+  /// UV_ECANCELED, UV_ENOBUFS: the limit could not be armed, and the awaitable did not begin to wait.
   int error = 0;
 
   /// Returns true if the time was up first.
@@ -426,8 +426,11 @@ class [[nodiscard]] timed_awaitable {
 ///
 /// If there is no value, `error` of the result says why:
 /// UV_ETIMEDOUT: the time is up. The awaitable and its awaiter were destroyed before the coroutine continued.
-/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and `awaitable` was not started.
-/// UV_ECANCELED: the service is closed. The coroutine continues at once, and `awaitable` was not started.
+/// UV_ENOBUFS: `max_armed` timers are armed. The coroutine continues at once, and `awaitable` did not begin to wait.
+/// UV_ECANCELED: the service is closed. The coroutine continues at once, and `awaitable` did not begin to wait.
+/// An awaitable that has not begun to wait was only asked by `await_ready` whether it is ready. A write of a `tcp_socket` sends in
+/// that call what the socket takes. So close the socket after any of these errors, as after an error of the write itself.
+///
 /// If the service closes during the wait, the limit is gone. Then only `awaitable` resumes the coroutine.
 ///
 /// Requires: destroying `awaitable`, and the result of its `operator co_await`, ends the wait. Afterwards it resumes no

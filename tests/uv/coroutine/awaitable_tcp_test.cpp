@@ -459,6 +459,20 @@ TEST_F(awaitable_tcp, with_timeout_ends_read_and_socket_stays_open) {
   EXPECT_EQ(*second, 1);
 }
 
+// The contract says so, because a caller that writes again would send the first bytes twice.
+TEST_F(awaitable_tcp, write_whose_timeout_is_refused_may_have_sent_a_part) {
+  reopen({.max_armed = 0});
+  connect();
+  timed_result<int> written{unset, {}};
+  const auto write = [&]() -> routine { written = co_await with_timeout(timers, ours.write(beyond_buffers), 10ms); };
+  const routine w = write();
+  EXPECT_EQ(written.error, UV_ENOBUFS);
+  EXPECT_TRUE(ours.is_open());
+  const routine r = read_into(got, theirs, buffer);
+  turn_until([&] { return r.done(); });
+  EXPECT_GT(got, 0);
+}
+
 TEST_F(awaitable_tcp, with_timeout_ends_write_and_closes_socket) {
   connect();
   timed_result<int> written{unset, {}};
