@@ -66,8 +66,8 @@ struct drain_limits {
 /// lifetime:* as `drain`.
 class TICKWHEEL_API drain_group : private timer {
  public:
-  /// Starts to drain: from a tick later on, the members are told to close, also those that join later. Calls no handler itself.
-  /// Reads the clock.
+  /// Starts to drain: from a tick later on, the members are told to close. One that joins later is told after the next poll. Calls no
+  /// handler itself. Reads the clock.
   ///
   /// 0: it is draining. On an error nothing has changed.
   /// UV_EINVAL: `limits` is invalid; `limits.problem()` names the field.
@@ -120,7 +120,7 @@ class TICKWHEEL_API drain_group : private timer {
     place in = place::untold;
     bool is_busy = false;
     bool was_told = false;           // when it began to wait: it was called, and was not busy
-    std::uint32_t untold_since = 0;  // the pass in which, or after which, it joined or became idle
+    std::uint32_t untold_since = 0;  // no pass up to this one tells it
   };
   using members = boost::intrusive::list<member>;
 
@@ -132,8 +132,11 @@ class TICKWHEEL_API drain_group : private timer {
   void tell(clock::time_point now) noexcept;
   bool stop_is_due(clock::time_point now) noexcept;
   void plan_stop() noexcept;
+  bool is_telling() const noexcept { return destroyed_ != nullptr; }
+  bool has_work_now() const noexcept;
   clock::time_point next_work() const noexcept;
   void schedule() noexcept;
+  void wait_for_later_pass(member& m) const noexcept;
   void move(member& m, place to) noexcept;
   members& list_of(place p) noexcept;
 
@@ -146,6 +149,7 @@ class TICKWHEEL_API drain_group : private timer {
   clock::time_point next_stop_{};  // of the first waiting member
   detail::splitmix64 random_{0};
   std::uint32_t passes_ = 0;         // number of passes that told members; may wrap
+  bool is_in_next_pass_ = false;     // the timer is due in the next pass, which may be as of a time before now
   std::uint64_t starts_ = 0;         // number of starts: shows that a handler ended the drain and began another
   std::uint64_t stops_ = 0;          // number of planned stops, with the next one; 0: before the hard stop
   std::uint64_t to_be_stopped_ = 0;  // number of members at the hard stop
@@ -211,7 +215,7 @@ class drain_member : private drain_group::member,
   /// Reports that a request begins: the member is not told to close before `end_request`. Stores a flag, and nothing else.
   void begin_request() noexcept { is_busy = true; }
 
-  /// Reports that the request is over. During a drain, the handler is called in the next pass if the member was busy and was not
+  /// Reports that the request is over. During a drain, the handler is called after the next poll if the member was busy and was not
   /// told to stop. But after the hard stop a member that was called before the request waits for its turn to be stopped.
   void end_request() noexcept {
     if (!is_busy) return;

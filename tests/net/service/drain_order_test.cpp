@@ -1,0 +1,143 @@
+// Drains in both orders of libuv's phases, with I/O between the time of a pass and the pass.
+#include <tickwheel/net/drain.hpp>
+
+#include "../../uv/support/turned_loop.hpp"
+
+#include <tickwheel/uv/timer_service.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+namespace {
+
+using std::chrono::nanoseconds;
+using tickwheel::drain_call;
+using time_point = tickwheel::clock::time_point;
+
+constexpr nanoseconds hard_stop = 50ms;
+constexpr nanoseconds soon = 2ms;  // two ticks, and a millisecond of poll granularity, rounded up
+
+struct server {
+  explicit server(tickwheel::timer_service& timers) : drain{timers, *this} {}
+  void on_drained() noexcept { is_drained = true; }
+  bool is_drained = false;
+  tickwheel::drain<&server::on_drained> drain;
+};
+
+struct connection {
+  explicit connection(server& s) : member{s.drain, *this}, began{tickwheel::clock::now()} {}
+  void on_drain(drain_call call) noexcept {
+    auto& at = call == drain_call::idle ? told_idle : told_to_stop;
+    if (!at) at = tickwheel::clock::now();
+    if (leaves) member.leave();
+  }
+  tickwheel::drain_member<&connection::on_drain> member;
+  time_point began;
+  bool leaves = true;
+  std::optional<time_point> told_idle, told_to_stop;
+};
+
+class drain_order : public testing::TestWithParam<loop_order> {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(timers.open(loop), 0);
+    s.emplace(timers);
+    begin = loop.now();
+  }
+  void TearDown() override {
+    timers.close();
+    s.reset();
+  }
+  connection& connect() { return connections.emplace_back(*s); }
+  connection& connect_busy() {
+    connection& c = connect();
+    c.member.begin_request();
+    return c;
+  }
+  void start() { ASSERT_EQ(s->drain.start({.hard_stop = hard_stop, .spread = 0ns, .seed = 1}), 0); }
+  /// In each iteration of the next 100 ms, except in the first 2 ms, there is something to read, and `then` is called.
+  void in_each_iteration(const std::function<void()>& then) {
+    for (nanoseconds after = 2ms; after < 100ms; after += 100us) loop.readable_at(begin + after, then);
+  }
+  /// Or until the drain has ended.
+  void run_until(time_point end) {
+    loop.readable_at(end, [] {});
+    while (loop.now() < end && s->drain.draining()) loop.turn();
+  }
+
+  turned_loop loop{GetParam()};
+  tickwheel::timer_service timers;
+  std::optional<server> s;
+  std::deque<connection> connections;
+  time_point begin;
+};
+
+TEST_P(drain_order, members_that_join_in_each_iteration_keep_no_one_from_being_told) {
+  connection& busy = connect_busy();
+  in_each_iteration([&] { connect(); });
+  start();
+  run_until(begin + 90ms);
+  ASSERT_TRUE(busy.told_to_stop);
+  EXPECT_GE(*busy.told_to_stop, begin + hard_stop);
+  EXPECT_LE(*busy.told_to_stop, begin + hard_stop + soon);
+  for (const connection& c : connections) {
+    if (&c == &busy || c.began > begin + 40ms) continue;
+    ASSERT_TRUE(c.told_idle);
+    EXPECT_LE(*c.told_idle, c.began + soon);
+  }
+}
+
+TEST_P(drain_order, requests_that_end_in_each_iteration_keep_no_one_from_being_told) {
+  connection& lasting = connect_busy();
+  for (int i = 0; i < 1000; ++i) connect_busy();
+  std::size_t ended = 1;
+  in_each_iteration([&] { connections[ended++].member.end_request(); });
+  start();
+  run_until(begin + 90ms);
+  ASSERT_TRUE(lasting.told_to_stop);
+  EXPECT_LE(*lasting.told_to_stop, begin + hard_stop + soon);
+  ASSERT_TRUE(connections[1].told_idle);
+  EXPECT_LE(*connections[1].told_idle, begin + 2ms + soon);
+}
+
+TEST_P(drain_order, request_that_waits_to_be_read_is_served_before_its_connection_is_told) {
+  loop.read_at_most(1);
+  connect_busy();  // so that the drain goes on
+  start();
+  int served = 0;
+  // Each connection comes with its request, which the next poll reads. The poll before it reads something else, so that a pass as of
+  // that time may follow the connection.
+  for (nanoseconds after = 1ms; after < 40ms; after += 100us) {
+    loop.readable_at(begin + after, [] {});
+    loop.readable_at(begin + after, [&] { connect(); });
+    loop.readable_at(begin + after, [&] {
+      connection& c = connections.back();
+      EXPECT_FALSE(c.told_idle);
+      ++served;
+      c.member.begin_request();
+      c.member.end_request();
+    });
+  }
+  run_until(begin + 45ms);
+  EXPECT_EQ(served, 390);
+  EXPECT_EQ(std::count_if(connections.begin(), connections.end(), [](const connection& c) { return c.told_idle; }),
+            served);
+}
+
+TEST_P(drain_order, owner_is_told_though_members_come_and_go_in_each_iteration) {
+  connect_busy();
+  in_each_iteration([&] {
+    connections.clear();
+    connect();
+    connections.clear();
+  });
+  start();
+  run_until(begin + 10ms);
+  EXPECT_TRUE(s->is_drained);
+}
+
+INSTANTIATE_TEST_SUITE_P(of_a_loop, drain_order, testing::ValuesIn(both_orders),
+                         [](const auto& of) { return name_of(of.param); });
+
+}  // namespace
