@@ -172,14 +172,18 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   // It keeps its place among the armed timers.
   void wait_for_resume() noexcept { timer::arm_again_at(clock::time_point::max()); }
 
-  // In favour of the peer, the bytes since the last check count as if they had just arrived.
-  void count_to(clock::time_point now) noexcept {
-    credit_ -= now - counted_to_;
-    counted_to_ = now;
+  // In favour of the peer, the bytes since the last check count as if they had just arrived. That may be after the time of the
+  // verdict. They then bring the whole grace from there, and not from the time of the verdict.
+  void count_to(clock::time_point time) noexcept {
+    std::chrono::nanoseconds most = limits_.grace;
+    if (bytes_ != 0 && !paused_)
+      most = detail::add_saturating(most, std::max(service().responsive_now() - time, std::chrono::nanoseconds{0}));
+    credit_ -= time - counted_to_;
+    counted_to_ = time;
     const std::chrono::duration<double> earned{static_cast<double>(bytes_) /
                                                static_cast<double>(limits_.bytes_per_second)};
     bytes_ = 0;
-    credit_ = std::min(detail::add_saturating(credit_, detail::to_nanoseconds(earned)), limits_.grace);
+    credit_ = std::min(detail::add_saturating(credit_, detail::to_nanoseconds(earned)), most);
   }
 
   rate_limits limits_{};

@@ -76,6 +76,27 @@ TEST_F(minimum_rate, credit_is_at_most_the_grace) {
   }
 }
 
+// A verdict that waits for input is as of a time before that input.
+TEST_F(minimum_rate, bytes_since_time_of_verdict_bring_the_whole_grace) {
+  constexpr rate_limits quick{.bytes_per_second = 240, .grace = 200ms, .interval = 50ms};
+  ASSERT_EQ(c.timer.start(quick), 0);
+  service.time.block(300ms);
+  auto last = service.time.now();
+  const auto turn_and_sleep = [&](std::chrono::nanoseconds time) {
+    service.time.turn();
+    service.time.oversleep(time);
+  };
+  for (int i = 0; i < 110; ++i) {
+    turn_and_sleep(5ms);
+    c.timer.progress(1000);
+    last = service.time.now();
+  }
+  while (service.time.now() < last + quick.grace) turn_and_sleep(1ms);
+  EXPECT_EQ(c.fired, 0);
+  while (service.time.now() < last + quick.grace + 2 * quick.interval) turn_and_sleep(1ms);
+  EXPECT_EQ(c.fired, 1);
+}
+
 TEST_F(minimum_rate, counts_any_number_of_bytes) {
   ASSERT_EQ(c.timer.start({.bytes_per_second = 1, .grace = 5s}), 0);
   c.timer.progress(std::numeric_limits<std::size_t>::max());
