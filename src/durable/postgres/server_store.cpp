@@ -1,5 +1,6 @@
 #include "server_store.hpp"
 
+#include "link/host_names.hpp"
 #include "works/works.hpp"
 
 #include <tickwheel/core/detail/check.hpp>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -67,16 +69,28 @@ bool is_host(std::string_view host) noexcept {
   return host.starts_with('/') || host.find('@', 1) == std::string_view::npos;
 }
 
-// As libpq reads it. Empty: the default.
+// Reads a number as libpq does. No value: it is none.
+std::optional<long> integer_of(std::string_view number) {
+  const std::string text{number};
+  char* end = nullptr;
+  errno = 0;
+  const long value = std::strtol(text.c_str(), &end, 10);
+  const bool is_whole =
+      end != text.c_str() && errno == 0 && std::in_range<int>(value) &&
+      text.find_first_not_of(" \t\n\r\f\v", static_cast<std::size_t>(end - text.c_str())) == std::string::npos;
+  return is_whole ? std::optional{value} : std::nullopt;
+}
+
+// Empty: the default.
 bool is_port(std::string_view port) {
   constexpr long largest = 65'535;
-  if (port.empty()) return true;
-  const std::string text{port};
-  char* end = nullptr;
-  const long number = std::strtol(text.c_str(), &end, 10);
-  return end != text.c_str() &&
-         text.find_first_not_of(" \t\n\r\f\v", static_cast<std::size_t>(end - text.c_str())) == std::string::npos &&
-         number >= 1 && number <= largest;
+  const auto number = integer_of(port);
+  return port.empty() || (number && *number >= 1 && *number <= largest);
+}
+
+// of a TCP connection, which libpq reads only when it connects
+bool is_number_of_tcp(std::string_view keyword) noexcept {
+  return keyword.starts_with("keepalives") || keyword == "tcp_user_timeout";
 }
 
 // libpq checks most values before it makes a connection. It then says that it made no attempt. Here it never makes one: the address,
@@ -105,8 +119,10 @@ std::string problem_of(const std::string& conninfo) {
     const std::string_view keyword = o->keyword;
     if (keyword == "host" && !all_of_list(o->val, is_host)) return "a host has an @; write that of a password as %40";
     if (keyword == "port" && !all_of_list(o->val, is_port)) return "a port is not a number from 1 to 65,535";
+    if (is_number_of_tcp(keyword) && !integer_of(o->val)) return std::string{keyword} + " is not a whole number";
   }
-  return invalid_value(conninfo);
+  const std::string of_hosts = problem_of_hosts(conninfo);
+  return of_hosts.empty() ? invalid_value(conninfo) : of_hosts;
 }
 
 // that are remembered: each verb may fail, and for several reasons

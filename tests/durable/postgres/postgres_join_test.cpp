@@ -52,6 +52,15 @@ TEST_F(postgres_open, invalid_value_is_refused) {
     EXPECT_EQ(refused(on.server.conninfo(option + "=foo")), malformed + "invalid " + option + " value");
     EXPECT_EQ(refused("postgresql:///db?" + option + "=foo"), malformed + "invalid " + option + " value");
   }
+  for (const auto* const conninfo :
+       {"host=a hostaddr=127.0.0.1,127.0.0.1", "host=a,b,c port=1,2", "hostaddr=::1,::1 port=1,2,3"})
+    EXPECT_EQ(refused(conninfo), malformed + "the numbers of hosts, addresses and ports differ") << conninfo;
+  for (const std::string address : {"300.1.1.1", "localhost", "127.0.0.1x", "1::2::3"})
+    EXPECT_EQ(refused("hostaddr=" + address), malformed + "the hostaddr " + address + " is no address");
+  for (const std::string option :
+       {"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"})
+    for (const auto* const value : {"abc", "1x", "99999999999", "1.5"})
+      EXPECT_EQ(refused("host=127.0.0.1 " + option + "=" + value), malformed + option + " is not a whole number");
   EXPECT_EQ(refused("service=nothing"), malformed + "definition of service \"nothing\" not found");
 }
 
@@ -64,7 +73,8 @@ TEST_F(postgres_open, server_that_cannot_be_reached_is_no_invalid_value) {
        {std::string{}, "host=" + on.server.folder() + "/nowhere", std::string{"host=127.0.0.1 port=1"},
         std::string{"host=no.such.host.invalid"},
         std::string{"hostaddr=10.255.255.1 sslmode=verify-full sslrootcert=/nothing"},
-        std::string{"host=/a,/b,/c port=' 1 ,,65535'"},
+        std::string{"host=/a,/b,/c port=' 1 ,,65535'"}, std::string{"hostaddr=127.1,::1,fe80::1%nothing0 port=1"},
+        std::string{"host=127.0.0.1 port=1 keepalives=' 1 ' keepalives_idle=-1"},
         std::string{"postgresql://a,b:5432/shop?target_session_attrs=any"}, std::string{"service=two"}}) {
     const auto store = on.make_store(conninfo);
     EXPECT_EQ(store->open(on.timers()), 0) << conninfo << ": " << store->problem();

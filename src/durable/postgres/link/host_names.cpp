@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -41,10 +42,52 @@ bool is_address(const std::string& host) noexcept {
          ::inet_pton(AF_INET6, host.c_str(), ignored.data()) == 1;
 }
 
+// As libpq asks, without a name server. The interface behind a % may not be there yet.
+bool is_address_of_libpq(const std::string& text) noexcept {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(text.substr(0, text.find('%')).c_str(), nullptr, &hints, &found) != 0) return false;
+  ::freeaddrinfo(found);
+  return true;
+}
+
+// The hosts of a conninfo, and what the environment adds.
+struct host_lists {
+  explicit host_lists(const std::string& conninfo) {
+    const connection_options given{PQconninfoParse(conninfo.c_str(), nullptr)};
+    const connection_options defaults{PQconndefaults()};
+    const auto value = [&](std::string_view keyword) {
+      const std::string own = value_of(given, keyword);
+      return own.empty() ? value_of(defaults, keyword) : own;
+    };
+    has_names = !value("host").empty();
+    has_addresses = !value("hostaddr").empty();
+    names = split(value("host"));
+    addresses = split(value("hostaddr"));
+    ports = split(value("port"));
+  }
+  std::size_t count() const noexcept { return has_addresses ? addresses.size() : names.size(); }
+  bool fit() const noexcept {
+    return (!has_addresses || !has_names || names.size() == count()) && (ports.size() == 1 || ports.size() == count());
+  }
+
+  bool has_names, has_addresses;
+  std::vector<std::string> names, addresses, ports;
+};
+
 // a path, an abstract socket, or the default
 bool is_local(const std::string& host) noexcept { return host.empty() || host[0] == '/' || host[0] == '@'; }
 
 }  // namespace
+
+std::string problem_of_hosts(const std::string& conninfo) {
+  const host_lists of{conninfo};
+  if (!of.fit()) return "the numbers of hosts, addresses and ports differ";
+  const auto is_wrong = [](const std::string& a) { return !a.empty() && !is_address_of_libpq(a); };
+  const auto wrong = std::find_if(of.addresses.begin(), of.addresses.end(), is_wrong);
+  return wrong != of.addresses.end() ? "the hostaddr " + *wrong + " is no address" : std::string{};
+}
 
 void host_names::start(const std::string& conninfo) {
   stop();
@@ -60,25 +103,14 @@ void host_names::stop() noexcept {
 
 void host_names::read_hosts(const std::string& conninfo) {
   hosts_.clear();
-  const connection_options given{PQconninfoParse(conninfo.c_str(), nullptr)};
-  const connection_options defaults{PQconndefaults()};  // of the environment
-  const auto value = [&](std::string_view keyword) {
-    const std::string own = value_of(given, keyword);
-    return own.empty() ? value_of(defaults, keyword) : own;
-  };
-  const std::string addresses = value("hostaddr");
-  if (addresses.empty() && value("host").empty()) return;
-  const auto names = split(value("host")), given_addresses = split(addresses), ports = split(value("port"));
-  const std::size_t count = addresses.empty() ? names.size() : given_addresses.size();
-  const bool fits = (addresses.empty() || value("host").empty() || names.size() == count) &&
-                    (ports.size() == 1 || ports.size() == count);
-  if (!fits) return;  // libpq says what is wrong
-  for (std::size_t i = 0; i != count; ++i) {
+  const host_lists of{conninfo};
+  if ((!of.has_addresses && !of.has_names) || !of.fit()) return;  // libpq says what is wrong
+  for (std::size_t i = 0; i != of.count(); ++i) {
     host& h = hosts_.emplace_back();
-    h.name = i < names.size() ? names[i] : std::string{};
-    h.port = ports[ports.size() == 1 ? 0 : i];
-    h.is_name = addresses.empty() && !is_local(h.name) && !is_address(h.name);
-    if (!addresses.empty()) h.addresses.push_back(given_addresses[i]);
+    h.name = i < of.names.size() ? of.names[i] : std::string{};
+    h.port = of.ports[of.ports.size() == 1 ? 0 : i];
+    h.is_name = !of.has_addresses && !is_local(h.name) && !is_address(h.name);
+    if (of.has_addresses) h.addresses.push_back(of.addresses[i]);
   }
 }
 

@@ -19,6 +19,9 @@ struct host_address {
 };
 using host_list = std::vector<host_address>;
 
+/// Returns why libpq refuses the hosts, addresses and ports of a conninfo before it connects. Empty: it does not.
+std::string problem_of_hosts(const std::string& conninfo);
+
 /// Asks libuv's thread pool for the addresses of the names in a conninfo.
 ///
 /// *Thread safety:* the loop thread. *Lifetime:* it may be destroyed while a name is being resolved. The loop stays alive until
