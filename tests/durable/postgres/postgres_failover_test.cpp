@@ -1,5 +1,6 @@
 // Nodes go on with the standby when it is promoted, and do not use a server that only reads.
 #include "joining.hpp"
+#include "lost_standby.hpp"
 
 #include <fstream>
 #include <string>
@@ -93,6 +94,61 @@ TEST_F(postgres_failover, hot_standby_is_an_outage) {
   const join_answer a = try_to_join(on, standby.conninfo());
   EXPECT_EQ(a.status, store_status::unavailable);
   EXPECT_NE(a.problem.find("session is read-only"), std::string::npos) << a.problem;
+}
+
+class postgres_lone_commit : public testing::Test {
+ protected:
+  void SetUp() override {
+    on.options.repeat_timeout = 400ms;
+    own.start();
+  }
+  void TearDown() override { own.close(); }
+  /// Its answer must not come as long as the server waits for the standby.
+  template <class Call>
+  void run_without_standby(asked<Call>& c) {
+    standby.begin();
+    call(own.store(), c);
+    for (int turns = 0; !standby.is_awaited() && !c.is_answered() && turns < 1000; ++turns) on.turn();
+    EXPECT_FALSE(c.is_answered());
+    standby.end();
+    call_runner{on}.wait_for(c);
+  }
+  static durable::task due(const std::string& id) { return {.id = id, .due = durable::clock::time_point{1s}}; }
+
+  test_server server;
+  postgres_fixture on{server};
+  lost_standby standby{on};
+  node own{on};
+};
+
+TEST_F(postgres_lone_commit, is_unknown) {
+  standby.begin();
+  asked<durable::put_call> put;
+  put.items.push_back({due("t"), durable::on_conflict::keep});
+  call(own.store(), put);
+  for (int turns = 0; !standby.is_awaited() && turns < 1000; ++turns) on.turn();
+  standby.cancel_wait();
+  call_runner{on}.wait_for(put);
+  EXPECT_EQ(put.status, store_status::unknown);
+  ASSERT_FALSE(on.log.empty());
+  EXPECT_NE(on.log[0].find("canceling wait for synchronous replication"), std::string::npos) << on.log[0];
+  standby.end();
+}
+
+// A failover would lose what it tells.
+TEST_F(postgres_lone_commit, of_another_program_is_told_once_it_is_on_the_standby) {
+  own.put(due("t"));
+  standby.begin();
+  EXPECT_TRUE(standby.commit_alone("select tickwheel_cancel('t')"));
+  EXPECT_TRUE(standby.commit_alone("select tickwheel_schedule('u', now() + interval '1 hour', '')"));
+  asked<durable::cancel_call> cancel;
+  cancel.ids = {"t"};
+  run_without_standby(cancel);
+  EXPECT_EQ(cancel.results.at(0), durable::cancel_result::cancelled);
+  asked<durable::put_call> put;
+  put.items.push_back({due("u"), durable::on_conflict::keep});
+  run_without_standby(put);
+  EXPECT_EQ(put.results.at(0).result, durable::schedule_result::exists);
 }
 
 }  // namespace

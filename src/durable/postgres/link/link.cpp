@@ -44,12 +44,7 @@ void link::connect(uv_loop_t& loop, const char* const* keywords, const char* con
   if (connection_ == nullptr) return lose({{}, "there is no memory for a connection"});
   PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);  // a failure to connect then has its SQLSTATE
   PQsetNoticeReceiver(
-      connection_.get(),
-      [](void* self, const PGresult* notice) {
-        const char* const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
-        if (severity != nullptr && std::string_view{severity} == "FATAL")
-          static_cast<link*>(self)->farewell_ = failure::of(*notice);
-      },
+      connection_.get(), [](void* self, const PGresult* notice) { static_cast<link*>(self)->take_notice(*notice); },
       this);
   if (PQstatus(connection_.get()) == CONNECTION_BAD) return lose(failure::of(*connection_));
   watch(UV_WRITABLE);
@@ -67,6 +62,7 @@ void link::close() noexcept {
   script_results_.clear();
   script_error_ = {};
   farewell_ = {};
+  lone_commit_ = {};
 }
 
 void link::lose(failure why) noexcept {
@@ -74,6 +70,12 @@ void link::lose(failure why) noexcept {
   if (farewell_.is_set()) why = std::exchange(farewell_, {});
   close();
   client_.on_lost(*this, why);
+}
+
+void link::take_notice(const PGresult& notice) noexcept {
+  const char* const severity = PQresultErrorField(&notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity != nullptr && std::string_view{severity} == "FATAL") farewell_ = failure::of(notice);
+  if (tells_of_lone_commit(notice)) lone_commit_ = failure::of(notice);
 }
 
 // PQconnectPoll may close the descriptor and open another one, also with the same number. So it is not watched meanwhile.
@@ -201,6 +203,10 @@ bool link::take_result(PGresult* taken) noexcept {
   result r{taken};
   if (phase_ == phase::script) {
     if (r == nullptr) {
+      if (lone_commit_.is_set()) {
+        lose(lone_commit_);
+        return false;
+      }
       phase_ = phase::idle;
       const auto results = std::exchange(script_results_, {});
       const auto error = std::exchange(script_error_, {});
@@ -222,6 +228,10 @@ bool link::take_result(PGresult* taken) noexcept {
   }
   switch (PQresultStatus(r.get())) {
     case PGRES_PIPELINE_SYNC: {
+      if (lone_commit_.is_set()) {
+        lose(lone_commit_);
+        return false;
+      }
       phase_ = phase::idle;
       client_.on_transaction(*this, *std::exchange(running_, nullptr));
       return false;

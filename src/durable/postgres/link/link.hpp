@@ -21,7 +21,7 @@ namespace tickwheel::durable::postgres {
 ///
 /// A script is text without parameters, for setting the connection up. A transaction runs in pipeline mode: prepared statements,
 /// then a sync. Nothing that the server says of it is believed before the sync has been answered: rows arrive before their
-/// commit.
+/// commit. A commit whose wait for the synchronous standby was cancelled counts as a lost connection: a failover may lose it.
 ///
 /// *Thread safety:* the loop thread. *Errors:* `client::on_lost`. *Lifetime:* a callback of the client may close it.
 class link {
@@ -85,6 +85,7 @@ class link {
   void take_results() noexcept;
   bool take_result(PGresult*) noexcept;
   void lose(failure) noexcept;
+  void take_notice(const PGresult&) noexcept;
 
   client& client_;
   const link_role role_;
@@ -97,6 +98,7 @@ class link {
   transaction* running_ = nullptr;
   durable::detail::fork_check fork_;  // since it began to connect
   failure farewell_;                  // the server's reason to end the session
+  failure lone_commit_;  // the server's warning of a commit that has not waited for the synchronous standby
   std::vector<result> script_results_;
   failure script_error_;
 };

@@ -84,6 +84,11 @@ failure failure::final(int uv_code, std::string text) {
   return made;
 }
 
+// The server's texts may be translated. The names of its functions are not.
+bool tells_of_lone_commit(const PGresult& notice) noexcept {
+  return field(notice, PG_DIAG_SOURCE_FUNCTION) == "SyncRepWaitForLSN";
+}
+
 remedy failure::what_helps() const noexcept {
   constexpr std::array repeated{"40001", "40P01", "55P03", "57014"};
   if (std::find(repeated.begin(), repeated.end(), state_) != repeated.end()) return remedy::repeat;

@@ -46,4 +46,8 @@ class failure {
   int uv_code_ = 0;
 };
 
+/// Returns true for the warning that a commit has not waited for the synchronous standby. The server sends it after the commit, and before
+/// it answers.
+bool tells_of_lone_commit(const PGresult& notice) noexcept;
+
 }  // namespace tickwheel::durable::postgres

@@ -201,7 +201,7 @@ std::string advice_on_rights(const postgres_options& options) {
 std::string settings_script(const postgres_options& options, link_role role) {
   // The settings of a client or of its role may obstruct the store.
   std::string script =
-      "set client_encoding = 'UTF8'; set client_min_messages = error; set search_path = " +
+      "set client_encoding = 'UTF8'; set client_min_messages = warning; set search_path = " +
       quoted_name(options.schema) +
       "; select set_config('synchronous_commit', 'on', false) where "
       "current_setting('synchronous_commit') <> 'remote_apply'; "

@@ -186,6 +186,11 @@ constexpr std::array texts{
                                  "from n cross join unnest($1::text[]) with ordinality u(id, i) "
                                  "left join tasks t on t.id = u.id",
                    on_all},
+    // A commit waits for the synchronous standby only if it has written something.
+    statement_text{statement::await_standby, "await_standby",
+                   "select pg_logical_emit_message(true, 'tickwheel', '') where "
+                   "current_setting('synchronous_standby_names') <> ''",
+                   on_all},
     statement_text{statement::begin, "begin", begin_sql, on(link_role::starts)},
     statement_text{statement::finish, "finish", finish_sql, on(link_role::starts)},
     statement_text{

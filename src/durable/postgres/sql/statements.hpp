@@ -27,6 +27,7 @@ const char* to_string(link_role) noexcept;
 enum class statement : std::uint8_t {
   read_clock,
   look,
+  await_standby,
   begin,
   finish,
   release,

@@ -27,6 +27,8 @@ void batch_work::on_ask(transaction& to) {
     parameters::array ids{element_type::text, current_.size()};
     for (const std::size_t i : current_) ids.add(id(i));
     to.add(statement::look).add(std::move(ids));
+    // What it sees may be of a commit that is not on the synchronous standby: somebody has cancelled its wait.
+    (void)to.add(statement::await_standby);
     return;
   }
   current_ = std::move(groups_.back());
