@@ -77,8 +77,13 @@ task_database::task_database(const std::string& conninfo, const std::string& sch
   const std::array<const char*, 5> values{"read-write", "UTF8", "tickwheel-durable-move", conninfo.c_str(), nullptr};
   connection_.reset(PQconnectdbParams(keywords.data(), values.data(), 1));
   if (PQstatus(connection_.get()) != CONNECTION_OK) throw failure::of(*connection_);
-  PQsetNoticeProcessor(
-      connection_.get(), [](void*, const char*) {}, nullptr);
+  PQsetNoticeReceiver(
+      connection_.get(),
+      [](void* self, const PGresult* notice) {
+        if (postgres::tells_of_lone_commit(*notice))
+          static_cast<task_database*>(self)->lone_commit_ = failure::of(*notice);
+      },
+      this);
   if (PQserverVersion(connection_.get()) < postgres::oldest_server)
     throw failure::final(UV_ENOTSUP, "the server is older than PostgreSQL 14");
   make_schema();
@@ -148,11 +153,17 @@ void task_database::send(const std::string& lines) const {
 }
 
 void task_database::refuse_known_ids() const {
-  const auto known = run("select count(*), min(t.id) from tasks t join moved m on m.id = t.id");
-  if (integer(known.get(), 0, 0) == 0) return;
+  const auto known =
+      run("select count(*), min(t.id), (select count(*) from moved) from tasks t join moved m on m.id = t.id");
+  const auto count = integer(known.get(), 0, 0);
+  if (count == 0) return;
   std::string text = "the database has ";
-  text.append(PQgetvalue(known.get(), 0, 0)).append(" of the ids already, for instance ");
-  throw failure::final(UV_EEXIST, text.append(PQgetvalue(known.get(), 0, 1)));
+  text.append(PQgetvalue(known.get(), 0, 0))
+      .append(" of the ids already, for instance ")
+      .append(PQgetvalue(known.get(), 0, 1));
+  if (count == integer(known.get(), 0, 2))
+    text += "; these are all tasks of the file, as after a run that was stopped before it renamed the file";
+  throw failure::final(UV_EEXIST, text);
 }
 
 state_counts task_database::count() const {
@@ -171,6 +182,7 @@ state_counts task_database::count() const {
 void task_database::commit() const {
   const auto r = run("commit");
   if (PQcmdStatus(r.get()) != std::string_view{"COMMIT"}) throw failure{{}, "the server rolled the transaction back"};
+  if (lone_commit_.is_set()) throw lone_commit_;
 }
 
 }  // namespace tickwheel::durable::move

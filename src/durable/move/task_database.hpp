@@ -43,6 +43,7 @@ class task_database {
 
   postgres_options options_;
   std::unique_ptr<PGconn, finish> connection_;
+  postgres::failure lone_commit_;  // the server's warning of a commit that has not waited for the synchronous standby
 };
 
 }  // namespace tickwheel::durable::move

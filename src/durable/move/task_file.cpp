@@ -50,6 +50,8 @@ task_file::task_file(const std::string& path)
       file_{std::make_unique<sqlite::connection>(path_, sqlite::access::existing, cache_bytes, give_up_)} {
   refuse_existing(retired_);  // after the commit of the copy it would be too late
   sqlite::prepare_file(*file_);
+  file_->run(
+      "pragma journal_mode = delete");  // one file without its log: it is renamed at once after the commit of the copy
   file_->run("begin immediate");
   refuse_damage(*file_);
 }
@@ -90,10 +92,8 @@ void task_file::for_each(const std::function<void(const file_row&)>& each) const
   }
 }
 
-// Without its log the file is one file.
 std::string task_file::retire() {
   file_->rollback();
-  file_->run("pragma journal_mode = delete");
   file_.reset();
   refuse_existing(retired_);
   std::error_code error;

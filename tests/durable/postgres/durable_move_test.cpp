@@ -1,5 +1,5 @@
 // tickwheel-durable-move moves the tasks of a SQLite file to a database, or nothing at all.
-#include "postgres_fixture.hpp"
+#include "lost_standby.hpp"
 
 #include <tickwheel/durable/sqlite.hpp>
 
@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace conformance;
@@ -199,6 +201,45 @@ TEST_F(durable_move, known_ids_are_refused) {
   expect_output("the database has 1 of the ids already, for instance dead; nothing was moved");
   EXPECT_TRUE(fs::exists(file.path()));
   EXPECT_EQ(on.other().run("select count(*) from tasks"), "1");
+}
+
+// A run that was killed between the two leaves all tasks in the database and in the file.
+TEST_F(durable_move, run_after_one_that_did_not_rename_the_file_says_so) {
+  fill();
+  EXPECT_EQ(move(), 0) << file.output();
+  fs::rename(file.path() + ".moved", file.path());
+  EXPECT_EQ(move(), 1);
+  expect_output(
+      "the database has 8 of the ids already, for instance again; these are all tasks of the file, as after a run that "
+      "was "
+      "stopped before it renamed the file; nothing was moved");
+}
+
+TEST(durable_move_standby, commit_without_it_is_a_failure) {
+  test_server server;
+  postgres_fixture on{server};
+  file_fixture file{on};
+  {
+    node own{file};
+    own.start();
+    own.put({.id = "t", .due = durable::clock::now() + 1h});
+    own.close();
+  }
+  node{on}.start();
+  lost_standby standby{on};
+  standby.begin();
+  std::atomic<bool> has_ended = false;
+  std::thread other{[&] {
+    while (!standby.is_awaited() && !has_ended) std::this_thread::sleep_for(1ms);
+    standby.cancel_wait();
+  }};
+  EXPECT_EQ(file.run({file.path(), server.conninfo(), on.options.schema}), 1);
+  has_ended = true;
+  other.join();
+  EXPECT_NE(file.output().find("the commit failed: canceling wait for synchronous replication"), std::string::npos)
+      << file.output();
+  EXPECT_TRUE(fs::exists(file.path()));
+  standby.end();
 }
 
 TEST_F(durable_move, file_that_a_scheduler_has_is_refused) {
