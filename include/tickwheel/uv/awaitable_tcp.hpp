@@ -187,7 +187,7 @@ class tcp_socket {
   /// 0: it is open. UV_EALREADY: it was open before. UV_ENOMEM: there is no memory.
   /// UV_ECANCELED: the service is closed, or on a driver without a loop.
   [[nodiscard]] int open(timer_service& timers) noexcept { return owner_.open(timers); }
-  /// As `tcp_socket::open(timer_service&)`, on `loop`: for tests, whose service has manual time.
+  /// As `tcp_socket::open(timer_service&)`, on `loop`, also while the service is closed: for tests, whose service has manual time.
   [[nodiscard]] int open(uv_loop_t& loop, timer_service& timers) noexcept { return owner_.open(loop, timers); }
 
   /// Closes it. Coroutines that wait for it are resumed with UV_ECANCELED, in the close phase of the loop's iteration, not in this
