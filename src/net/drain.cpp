@@ -28,9 +28,7 @@ int drain_group::start(const drain_limits& limits) noexcept {
   if (!service().is_open()) return refuse_when_closed();
   const clock::time_point now = service().read_clock();
   if (const int error = timer::arm_verdict_at(now)) return error;
-  is_in_next_pass_ = false;
   forget_told();  // of a drain that ended when its service was closed
-  is_in_next_pass_ = true;
   limits_ = limits;
   hard_stop_at_ = detail::add_saturating(now, limits.hard_stop);
   stops_ = 0;
@@ -40,19 +38,22 @@ int drain_group::start(const drain_limits& limits) noexcept {
 }
 
 bool drain_group::cancel() noexcept {
-  is_in_next_pass_ = false;
   forget_told();
   return timer::cancel();
 }
 
 void drain_group::forget_told() noexcept {
-  for (members* list : {&waiting_, &stopped_})
-    while (!list->empty()) move(list->front(), place::untold);
+  for (members* list : {&waiting_, &stopped_}) {
+    while (!list->empty()) {
+      list->front().untold_since = passes_;
+      move(list->front(), place::untold);
+    }
+  }
 }
 
 void drain_group::join(member& m) noexcept {
   untold_.push_back(m);
-  wait_for_later_pass(m);
+  m.untold_since = last_pass_before_poll();
   schedule();
 }
 
@@ -66,6 +67,7 @@ void drain_group::leave(member& m) noexcept {
 // After the hard stop it does not move. Otherwise a member that serves a request each time it is told would never be stopped.
 void drain_group::became_idle(member& m) noexcept {
   if (m.was_told && draining() && service().now() >= hard_stop_at_) return;
+  m.untold_since = last_pass_before_poll();
   move(m, place::untold);
   schedule();
 }
@@ -78,7 +80,6 @@ void drain_group::visit(wheel_entry& entry) noexcept {
   }
   // It is armed before handlers are called, because a handler may destroy the service. Only an armed timer notices that.
   self.timer::arm_again_at(clock::time_point::max());
-  self.is_in_next_pass_ = false;
   self.tell(self.service().judged_at());
 }
 
@@ -141,29 +142,28 @@ void drain_group::plan_stop() noexcept {
 bool drain_group::has_work_now() const noexcept { return !untold_.empty() || size() == 0; }
 
 clock::time_point drain_group::next_work() const noexcept {
-  clock::time_point next = clock::time_point::max();  // members that were told to stop have not left yet
-  if (!waiting_.empty()) next = stops_ == 0 ? hard_stop_at_ : next_stop_;
-  return has_work_now() ? std::min(next, service().now()) : next;
+  if (has_work_now()) return service().now();
+  if (waiting_.empty()) return clock::time_point::max();  // members that were told to stop have not left yet
+  return stops_ == 0 ? hard_stop_at_ : next_stop_;
 }
 
-// A timer that is due in the next pass is not moved: `now` may be later than the time of that pass. If members joined in each
-// iteration, no pass would ever come. A pass that tells members plans the next one at its end.
+// A timer that is due is not moved: `now` may be later than the time of the next pass. If members joined in each iteration, no pass
+// would ever come. A pass that tells members plans the next one at its end.
 void drain_group::schedule() noexcept {
-  if (is_telling() || !draining() || (is_in_next_pass_ && has_work_now())) return;
-  is_in_next_pass_ = has_work_now();
-  timer::arm_again_at(next_work());
+  if (is_telling() || !draining()) return;
+  const clock::time_point next = next_work();
+  if (!has_work_now() || next < timer::deadline()) timer::arm_again_at(next);
 }
 
-// The next pass may be as of a time before now. Then the loop has not looked for a request of this member.
-void drain_group::wait_for_later_pass(member& m) const noexcept {
-  m.untold_since = passes_ + (is_in_next_pass_ ? 1U : 0U);
+// If the timer is due, the next pass may be as of a time before now. Then the loop has not looked for a request of a new member.
+std::uint32_t drain_group::last_pass_before_poll() const noexcept {
+  return passes_ + (draining() && timer::deadline() <= service().now() ? 1U : 0U);
 }
 
 void drain_group::move(member& m, place to) noexcept {
   members& from = list_of(m.in);
   list_of(to).splice(list_of(to).end(), from, from.iterator_to(m));
   m.in = to;
-  wait_for_later_pass(m);
 }
 
 drain_group::members& drain_group::list_of(place p) noexcept {

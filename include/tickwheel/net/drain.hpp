@@ -136,7 +136,7 @@ class TICKWHEEL_API drain_group : private timer {
   bool has_work_now() const noexcept;
   clock::time_point next_work() const noexcept;
   void schedule() noexcept;
-  void wait_for_later_pass(member& m) const noexcept;
+  std::uint32_t last_pass_before_poll() const noexcept;
   void move(member& m, place to) noexcept;
   members& list_of(place p) noexcept;
 
@@ -149,7 +149,6 @@ class TICKWHEEL_API drain_group : private timer {
   clock::time_point next_stop_{};  // of the first waiting member
   detail::splitmix64 random_{0};
   std::uint32_t passes_ = 0;         // number of passes that told members; may wrap
-  bool is_in_next_pass_ = false;     // the timer is due in the next pass, which may be as of a time before now
   std::uint64_t starts_ = 0;         // number of starts: shows that a handler ended the drain and began another
   std::uint64_t stops_ = 0;          // number of planned stops, with the next one; 0: before the hard stop
   std::uint64_t to_be_stopped_ = 0;  // number of members at the hard stop

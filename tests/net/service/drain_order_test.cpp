@@ -101,28 +101,51 @@ TEST_P(drain_order, requests_that_end_in_each_iteration_keep_no_one_from_being_t
   EXPECT_LE(*connections[1].told_idle, begin + 2ms + soon);
 }
 
+// Each connection comes with its request, which the next poll reads. The poll before it reads something else, so that a pass as of that
+// time may follow the connection. With many busy connections, stops are due all the time after the hard stop.
 TEST_P(drain_order, request_that_waits_to_be_read_is_served_before_its_connection_is_told) {
+  for (const nanoseconds interval : {100us, 1300us}) {
+    begin = loop.now();
+    loop.read_at_most(1);
+    for (int i = 0; i < 400; ++i) connect_busy();
+    ASSERT_EQ(s->drain.start({.hard_stop = hard_stop, .spread = 100ms, .seed = 1}), 0);
+    int served = 0;
+    for (nanoseconds after = 1ms; after < 140ms; after += interval) {
+      loop.readable_at(begin + after, [] {});
+      loop.readable_at(begin + after, [&] { connect(); });
+      loop.readable_at(begin + after, [&] {
+        connection& c = connections.back();
+        EXPECT_FALSE(c.told_idle);
+        ++served;
+        c.member.begin_request();
+        c.member.end_request();
+      });
+    }
+    run_until(begin + 145ms);
+    EXPECT_GE(served, 100);
+    EXPECT_EQ(std::count_if(connections.begin(), connections.end(), [](const connection& c) { return c.told_idle; }),
+              served);
+    connections.clear();
+    run_until(begin + 150ms);
+  }
+}
+
+// As above: the next request is there when one ends.
+TEST_P(drain_order, next_request_that_waits_to_be_read_is_served_before_its_connection_is_told) {
   loop.read_at_most(1);
-  connect_busy();  // so that the drain goes on
-  start();
-  int served = 0;
-  // Each connection comes with its request, which the next poll reads. The poll before it reads something else, so that a pass as of
-  // that time may follow the connection.
-  for (nanoseconds after = 1ms; after < 40ms; after += 100us) {
+  for (int i = 0; i < 400; ++i) connect_busy();
+  ASSERT_EQ(s->drain.start({.hard_stop = hard_stop, .spread = 100ms, .seed = 1}), 0);
+  std::size_t at = 0;
+  for (nanoseconds after = 2ms; after < 140ms; after += 1300us) {
     loop.readable_at(begin + after, [] {});
-    loop.readable_at(begin + after, [&] { connect(); });
+    loop.readable_at(begin + after, [&] { connections[at].member.end_request(); });
     loop.readable_at(begin + after, [&] {
-      connection& c = connections.back();
-      EXPECT_FALSE(c.told_idle);
-      ++served;
-      c.member.begin_request();
-      c.member.end_request();
+      EXPECT_FALSE(connections[at].told_idle);
+      connections[at++].member.begin_request();
     });
   }
-  run_until(begin + 45ms);
-  EXPECT_EQ(served, 390);
-  EXPECT_EQ(std::count_if(connections.begin(), connections.end(), [](const connection& c) { return c.told_idle; }),
-            served);
+  run_until(begin + 145ms);
+  EXPECT_EQ(at, 107U);
 }
 
 TEST_P(drain_order, owner_is_told_though_members_come_and_go_in_each_iteration) {
