@@ -1,6 +1,7 @@
 // A timer that keeps its place among `max_armed` while nothing is awaited, so that it is never refused.
 #pragma once
 
+#include <tickwheel/core/detail/nanoseconds.hpp>
 #include <tickwheel/uv/detail/member_call.hpp>
 #include <tickwheel/uv/timer.hpp>
 #include <tickwheel/uv/timer_service.hpp>
@@ -37,6 +38,13 @@ class standing_timer : private timer, private tickwheel::detail::member_call<sta
 
   /// Calls `Member` after `delay`, and not when it was set before. Does nothing if the service is closed. Requires: it is open.
   void set(std::chrono::nanoseconds delay) noexcept { is_set_ = timer::arm(delay) == 0; }
+  /// Calls `Member` after `delay`, or when it was set before, if that is earlier. A timer that is due is not moved: if it were set anew in each
+  /// iteration, it would be moved out of each pass. Does nothing if the service is closed. Requires: it is open.
+  void set_at_latest(std::chrono::nanoseconds delay) noexcept {
+    if (is_set() && timer::deadline() <= tickwheel::detail::add_saturating(timer::service().read_clock(), delay))
+      return;
+    set(delay);
+  }
   /// Calls `Member` no more until it is set again, and keeps its place. Requires: it is open.
   void unset() noexcept {
     static_cast<void>(timer::arm(std::chrono::nanoseconds::max()));  // refused: the service is closed

@@ -63,7 +63,7 @@ void membership::on_timer() noexcept {
 void membership::look() noexcept {
   if (!is_joined()) return;
   looks_again_ = renew_.is_busy;
-  if (!renew_.is_busy) next_.set(std::chrono::nanoseconds::zero());
+  if (!renew_.is_busy) next_.set_at_latest(std::chrono::nanoseconds::zero());
 }
 
 void membership::join() {

@@ -28,7 +28,7 @@ class task_database {
   void write(const task_file& from);
   /// Returns how many rows of the database equal their row of the file in each column.
   state_counts count() const;
-  void commit() const;
+  void commit();
 
  private:
   struct finish {
@@ -38,7 +38,8 @@ class task_database {
   postgres::result run(const std::string& sql) const;
   void make_schema() const;
   void copy(const task_file& from) const;
-  void refuse_known_ids() const;
+  void refuse_known_ids();
+  [[noreturn]] void refuse_moved(std::int64_t tasks);
   void send(const std::string& lines) const;
 
   postgres_options options_;

@@ -426,9 +426,10 @@ void server_store::wake() noexcept {
   arm();
 }
 
+// It runs with each answer. An expiry that is too early finds what is left.
 void server_store::arm() noexcept {
   if (is_closing_) return;
-  if (is_awake_) return timer_->set(0ns);
+  if (is_awake_) return timer_->set_at_latest(0ns);
   std::optional<steady_time> next;
   const steady_time time = now();
   const auto consider = [&](steady_time t) { next = next ? std::min(*next, t) : t; };
@@ -438,7 +439,7 @@ void server_store::arm() noexcept {
     if (const auto since = l.running_since()) consider(*since + state_.options.answer_timeout / 2 * 3);
     if (const auto t = l.next_time(time, links_of(static_cast<link_role>(i)))) consider(*t);
   }
-  next ? timer_->set(std::max<std::chrono::nanoseconds>(*next - time, 0ns)) : timer_->unset();
+  next ? timer_->set_at_latest(std::max<std::chrono::nanoseconds>(*next - time, 0ns)) : timer_->unset();
 }
 
 void server_store::on_timer() noexcept {

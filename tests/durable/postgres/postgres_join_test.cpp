@@ -75,7 +75,8 @@ TEST_F(postgres_open, server_that_cannot_be_reached_is_no_invalid_value) {
         std::string{"hostaddr=10.255.255.1 sslmode=verify-full sslrootcert=/nothing"},
         std::string{"host=/a,/b,/c port=' 1 ,,65535'"}, std::string{"hostaddr=127.1,::1,fe80::1%nothing0 port=1"},
         std::string{"host=127.0.0.1 port=1 keepalives=' 1 ' keepalives_idle=-1"},
-        std::string{"postgresql://a,b:5432/shop?target_session_attrs=any"}, std::string{"service=two"}}) {
+        std::string{"postgresql://a,b:5432/shop?target_session_attrs=any"}, std::string{"service=two"},
+        std::string{"service=two port=1,2"}}) {
     const auto store = on.make_store(conninfo);
     EXPECT_EQ(store->open(on.timers()), 0) << conninfo << ": " << store->problem();
     store->close();

@@ -61,6 +61,7 @@ struct host_lists {
       const std::string own = value_of(given, keyword);
       return own.empty() ? value_of(defaults, keyword) : own;
     };
+    has_service = !value("service").empty();
     has_names = !value("host").empty();
     has_addresses = !value("hostaddr").empty();
     names = split(value("host"));
@@ -72,6 +73,7 @@ struct host_lists {
     return (!has_addresses || !has_names || names.size() == count()) && (ports.size() == 1 || ports.size() == count());
   }
 
+  bool has_service;  // whose file counts, and is not read here
   bool has_names, has_addresses;
   std::vector<std::string> names, addresses, ports;
 };
@@ -83,6 +85,7 @@ bool is_local(const std::string& host) noexcept { return host.empty() || host[0]
 
 std::string problem_of_hosts(const std::string& conninfo) {
   const host_lists of{conninfo};
+  if (of.has_service) return {};
   if (!of.fit()) return "the numbers of hosts, addresses and ports differ";
   const auto is_wrong = [](const std::string& a) { return !a.empty() && !is_address_of_libpq(a); };
   const auto wrong = std::find_if(of.addresses.begin(), of.addresses.end(), is_wrong);
