@@ -1,5 +1,7 @@
 #include <tickwheel/net/detail/silence_timer.hpp>
 
+#include <algorithm>
+
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <utility>
@@ -38,7 +40,8 @@ bool silence_timer::check_expired() noexcept {
     return false;
   }
   consecutive_timeouts_ = consecutive_timeouts() + 1;
-  noticed_at_ = now;
+  // The verdict may be as of a time long ago. The next limit counts from this call.
+  noticed_at_ = is_paused ? now : std::max(now, service().responsive_now());
   timer::keep_place();
   return true;
 }

@@ -17,7 +17,7 @@
 //   };
 //
 // The peer has a credit of time, `grace` at first. Passing time reduces it. Each byte gives back the time that a byte may take at
-// the minimum rate, but the credit never exceeds `grace`. If no credit is left, the peer is too slow. So a peer is cut only if it
+// the minimum rate, but leaves the credit at `grace` at most. If no credit is left, the peer is too slow. So a peer is cut only if it
 // falls behind the rate by `grace` within some stretch of time, wherever that began. A check notices this at most one interval
 // late.
 //
@@ -62,7 +62,7 @@ struct rate_limits {
 ///
 /// *Thread safety:* the loop thread only. Arming and cancelling check that, and `progress` and `pause` in debug builds.
 /// *Complexity:* `progress` is an addition and a compare; the first call in a loop iteration may read the clock. `start`,
-/// `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing allocates. The timer expires once per interval.
+/// `pause`, `resume` and `cancel` are O(1), and `start` reads the clock. Nothing allocates. The timer expires once per interval, and may then read the clock.
 /// *Errors:* only `start` can fail. *Lifetime:* as `timer`: it may be destroyed at any time, also in its handler.
 template <auto Member, class F = decltype(Member)>
 requires noexcept_member_handler<Member>
@@ -139,7 +139,8 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   /// Returns true from `start` until the handler runs, `cancel` is called, or the service closes; also while paused.
   bool armed() const noexcept { return timer::armed(); }
 
-  /// Returns how long the peer may be silent, counted from the last check. Zero if it was too slow.
+  /// Returns how long the peer may be silent, counted from the last check. Zero if it was too slow. A check may be as of a time before the
+  /// last bytes, and the credit may then be more than the grace.
   std::chrono::nanoseconds credit() const noexcept { return std::max(credit_, std::chrono::nanoseconds{0}); }
 
   /// Returns the limits of the last start.

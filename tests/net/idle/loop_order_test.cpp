@@ -192,6 +192,29 @@ TEST_P(slow_loop, by_random_blocks_gives_up_no_peer_unheard) {
   EXPECT_GE(heard, 100);
 }
 
+// After the block each poll leaves something unread, so that the verdict waits. It is as of a time long before its notification.
+TEST_P(slow_loop, notifies_again_a_limit_after_a_late_notification) {
+  turned_loop loop{GetParam()};
+  loop.read_at_most(1);
+  timer_service timers;
+  ASSERT_EQ(timers.open(loop), 0);
+  owner_of<tickwheel::idle_timeout<&owner::on_time>> silent{timers};
+  std::vector<time_point> told;
+  silent.then = [&] {
+    told.push_back(loop.now());
+    if (told.size() == 3) return;
+    EXPECT_EQ(silent.timer.notify_again(), 0);
+  };
+  ASSERT_EQ(silent.timer.start(limit), 0);
+  const time_point begin = loop.now();
+  loop.readable_at(begin + limit - 5ms, [&] { loop.block(500ms); });
+  for (nanoseconds after = limit; after < 2s; after += 1ms) loop.readable_at(begin + after, [&] { loop.block(990us); });
+  loop.run();
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_GT(told[0], begin + 600ms) << "the verdict has not waited";
+  for (const std::size_t i : {1U, 2U}) EXPECT_GE(told[i] - told[i - 1], limit);
+}
+
 TEST_P(slow_loop, gives_up_after_as_many_graces_as_limit_has_in_each_phase) {
   for (const phase where : all_phases) {
     turned_loop loop{GetParam()};
