@@ -190,7 +190,7 @@ void task_database::commit() {
   lone_commit_ = {};  // a commit that waits has those before it on the standby
   const auto r = run("commit");
   if (PQcmdStatus(r.get()) != std::string_view{"COMMIT"}) throw failure{{}, "the server rolled the transaction back"};
-  if (lone_commit_.is_set()) throw lone_commit_;
+  if (lone_commit_.is_set()) throw failure{lone_commit_.sqlstate(), lone_commit_.text()};
 }
 
 }  // namespace tickwheel::durable::move
