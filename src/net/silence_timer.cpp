@@ -1,9 +1,8 @@
 #include <tickwheel/net/detail/silence_timer.hpp>
 
-#include <algorithm>
-
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace tickwheel::detail {

@@ -131,7 +131,7 @@ TEST_P(drain_order, request_that_waits_to_be_read_is_served_before_its_connectio
 }
 
 // As above: the next request is there when one ends.
-TEST_P(drain_order, next_request_that_waits_to_be_read_is_served_before_its_connection_is_told) {
+TEST_P(drain_order, next_request_is_read_before_its_connection_is_told) {
   loop.read_at_most(1);
   for (int i = 0; i < 400; ++i) connect_busy();
   ASSERT_EQ(s->drain.start({.hard_stop = hard_stop, .spread = 100ms, .seed = 1}), 0);

@@ -27,7 +27,7 @@ void batch_work::on_ask(transaction& to) {
     parameters::array ids{element_type::text, current_.size()};
     for (const std::size_t i : current_) ids.add(id(i));
     to.add(statement::look).add(std::move(ids));
-    // What it sees may be of a commit that is not on the synchronous standby: somebody has cancelled its wait.
+    // It may see a commit that is not on the synchronous standby, because somebody has cancelled the wait.
     (void)to.add(statement::await_standby);
     return;
   }
