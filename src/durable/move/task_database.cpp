@@ -87,6 +87,10 @@ task_database::task_database(const std::string& conninfo, const std::string& sch
   if (PQserverVersion(connection_.get()) < postgres::oldest_server)
     throw failure::final(UV_ENOTSUP, "the server is older than PostgreSQL 14");
   (void)run("set client_min_messages = warning");  // the least that tells of a lone commit
+  // The default of the role may not wait for the standby.
+  (void)run(
+      "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') <> "
+      "'remote_apply'");
   make_schema();
 }
 
@@ -111,9 +115,7 @@ void task_database::make_schema() const {
 
 void task_database::write(const task_file& from) {
   (void)run("begin; set local search_path = " + postgres::quoted_name(options_.schema) +
-            ", pg_temp; set local statement_timeout = 0; set local lock_timeout = 0; "
-            "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') <> "
-            "'remote_apply'");
+            ", pg_temp; set local statement_timeout = 0; set local lock_timeout = 0");
   copy(from);
   refuse_known_ids();
   // Tokens go on growing. Another connection may take numbers meanwhile, so the counter stays a second of them away.
