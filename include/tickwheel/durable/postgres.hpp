@@ -45,7 +45,8 @@ struct postgres_options {
 /// several hosts the first one that can write is taken.
 ///
 /// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop. A value that libpq
-/// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. The first `join` answers:
+/// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, and `keepalives...` and
+/// `tcp_user_timeout` that are no numbers, also where libpq would not read them. The first `join` answers:
 /// UV_EACCES: wrong password, an unknown role, or a role without the rights to make or use the tables.
 /// UV_ENOENT: there is no such database.
 /// UV_EEXIST: a living node has the name.

@@ -55,7 +55,7 @@ TEST_F(postgres_open, invalid_value_is_refused) {
   for (const auto* const conninfo :
        {"host=a hostaddr=127.0.0.1,127.0.0.1", "host=a,b,c port=1,2", "hostaddr=::1,::1 port=1,2,3"})
     EXPECT_EQ(refused(conninfo), malformed + "the numbers of hosts, addresses and ports differ") << conninfo;
-  for (const std::string address : {"300.1.1.1", "localhost", "127.0.0.1x", "1::2::3"})
+  for (const std::string address : {"300.1.1.1", "localhost", "127.0.0.1x", "1::2::3", "127.0.0.1%lo"})
     EXPECT_EQ(refused("hostaddr=" + address), malformed + "the hostaddr " + address + " is no address");
   for (const std::string option :
        {"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"})
@@ -82,6 +82,14 @@ TEST_F(postgres_open, server_that_cannot_be_reached_is_no_invalid_value) {
     store->close();
   }
   ::unsetenv("PGSERVICEFILE");
+  // The environment gives what is absent. What is empty is not.
+  ASSERT_EQ(::setenv("PGHOST", "db1,db2", 1), 0);
+  EXPECT_EQ(refused("hostaddr=127.0.0.1"),
+            "postgres_store: the conninfo is malformed: the numbers of hosts, addresses and ports differ");
+  const auto store = on.make_store("hostaddr=127.0.0.1 port=1 host=''");
+  EXPECT_EQ(store->open(on.timers()), 0) << store->problem();
+  store->close();
+  ::unsetenv("PGHOST");
 }
 
 TEST_F(postgres_open, problem_names_the_invalid_option) {

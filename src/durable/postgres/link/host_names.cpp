@@ -19,11 +19,11 @@ struct free_options {
 };
 using connection_options = std::unique_ptr<PQconninfoOption, free_options>;
 
-// Empty: there is no such option, or it has no value.
-std::string value_of(const connection_options& of, std::string_view keyword) {
+// Null: there is no such option, or it has no value.
+const char* value_of(const connection_options& of, std::string_view keyword) {
   for (const PQconninfoOption* o = of.get(); o != nullptr && o->keyword != nullptr; ++o)
-    if (o->keyword == keyword && o->val != nullptr) return o->val;
-  return {};
+    if (o->keyword == keyword) return o->val;
+  return nullptr;
 }
 
 std::vector<std::string> split(std::string_view list) {
@@ -42,12 +42,13 @@ bool is_address(const std::string& host) noexcept {
          ::inet_pton(AF_INET6, host.c_str(), ignored.data()) == 1;
 }
 
-// As libpq asks, without a name server. The interface behind a % may not be there yet.
+// As libpq asks, without a name server. The interface behind the % of an IPv6 address may not be there yet.
 bool is_address_of_libpq(const std::string& text) noexcept {
+  const auto end = text.find(':') == std::string::npos ? std::string::npos : text.find('%');
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(text.substr(0, text.find('%')).c_str(), nullptr, &hints, &found) != 0) return false;
+  if (::getaddrinfo(text.substr(0, end).c_str(), nullptr, &hints, &found) != 0) return false;
   ::freeaddrinfo(found);
   return true;
 }
@@ -57,9 +58,11 @@ struct host_lists {
   explicit host_lists(const std::string& conninfo) {
     const connection_options given{PQconninfoParse(conninfo.c_str(), nullptr)};
     const connection_options defaults{PQconndefaults()};
+    // An empty value is one, too: the environment adds none.
     const auto value = [&](std::string_view keyword) {
-      const std::string own = value_of(given, keyword);
-      return own.empty() ? value_of(defaults, keyword) : own;
+      const char* const own = value_of(given, keyword);
+      const char* const found = own != nullptr ? own : value_of(defaults, keyword);
+      return std::string{found != nullptr ? found : ""};
     };
     has_service = !value("service").empty();
     has_names = !value("host").empty();
