@@ -22,8 +22,9 @@ struct sqlite_options {
   TICKWHEEL_API const char* problem() const noexcept;
 };
 
-/// Returns a store that keeps its tasks in the file `path`, which is made if it does not exist. One process and one scheduler at a
-/// time has the file; a lock beside it (`path` + ".lock") proves that.
+/// Returns a store that keeps its tasks in the file `path`, which is made if it does not exist. A relative path counts from the
+/// directory in which the process is each time it opens the store. One process and one scheduler at a time has the file; a
+/// lock beside it (`path` + ".lock") proves that.
 ///
 /// SQLite keeps the last commits in `path` + "-wal", and an index of them in `path` + "-shm". Move these together with the file, and
 /// only while no program has it open. `sqlite3 FILE .backup` copies one that is open.

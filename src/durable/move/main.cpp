@@ -53,7 +53,7 @@ int run(const std::string& path, const std::string& conninfo, const std::string&
       database.commit();
     } catch (const failure& f) {
       return fail({"the commit failed: ", f.text(),
-                   "; run the program again: if it then finds the ids in the database, the tasks were moved"});
+                   "; run the program again: if it then says that the database has all tasks, they were moved"});
     }
     try {
       std::printf("moved; the file is %s now\n", file.retire().c_str());
