@@ -131,7 +131,8 @@ void memory_node::on_timer() noexcept {
 
 void memory_node::arm() noexcept {
   if (const std::optional<step> next = next_step(next_number_))
-    timer_->set(next->at - read_clock());
+    timer_->set_at_latest(
+        std::max<std::chrono::nanoseconds>(next->at - read_clock(), std::chrono::nanoseconds::zero()));
   else
     timer_->unset();
 }
