@@ -140,20 +140,20 @@ bool wheel::validate(std::string* why) const {
       for (const chain& entries : level.chains_of(index))
         for (const wheel_entry& e : entries) {
           count_armed(e);
-          const auto at = [&](const char* expected, std::initializer_list<std::uint64_t> numbers = {}) {
+          const auto at = [&](const char* expected, std::uint64_t number = 0) {
             say(why, "level % slot %: an entry with visit %, deadline %, expected ", {k, index, e.visit_, e.deadline_});
-            return say(why, expected, numbers);
+            return say(why, expected, {number});
           };
           // Cancelled entries that time has passed may leave with a crowd. They do not matter here or below, because no
           // call arms them where they are.
           const bool passed = !e.armed() && e.visit_ <= now();
-          if (level.index_of(e.visit_) != index && !passed) return at("in slot %", {level.index_of(e.visit_)});
+          if (level.index_of(e.visit_) != index && !passed) return at("in slot %", level.index_of(e.visit_));
           if (!level.occupied.test(index)) return at("the slot marked as occupied");
           if (e.armed() && e.deadline_ < e.visit_) return at("deadline >= visit");
-          if (e.armed() && e.visit_ < cursor()) return at("visit >= cursor %", {cursor()});
+          if (e.armed() && e.visit_ < cursor()) return at("visit >= cursor %", cursor());
           // One turn of a ring holds each span once, so that no two share a slot. The top level is hashed, and exempt.
           if (e.visit_ > now() && !top && (e.visit_ >> level.shift) - (cursor() >> level.shift) >= level.slots)
-            return at("less than a turn ahead of cursor %", {cursor()});
+            return at("less than a turn ahead of cursor %", cursor());
         }
     if constexpr (requires { level.emptying; }) {
       ++k;
