@@ -145,6 +145,10 @@ class TICKWHEEL_API wheel {
   /// `since` is at most `last_tick`. O(1), allocates nothing.
   void arm_immediate(wheel_entry& entry, tick since) noexcept;
 
+  /// Returns true if `entry` is armed as an immediate, and collected immediates wait for `run_immediates`. `entry` need not be one
+  /// of these. O(1).
+  bool waits_as_immediate(const wheel_entry& entry) const noexcept;
+
   /// Selects the immediates that are armed now for the next `run_immediates`. Returns true if there are any, armed or
   /// cancelled. O(1).
   bool collect_immediates() noexcept;

@@ -196,6 +196,26 @@ TEST_F(loop_order, zero_delays_let_io_run) {
   }
 }
 
+// The stamp of a pass is older than the reads before it. So a zero delay of each read would always be one of the next pass.
+TEST_F(loop_order, zero_delay_that_each_read_arms_anew_runs) {
+  for (const bool by_time : {false, true}) {
+    timers.close();
+    open();
+    p.fired = 0;
+    const time_point passed = timers.now();
+    int reads = 0;
+    loop.on_each_byte([&] {
+      (void)timers.now();
+      EXPECT_EQ(by_time ? p.timeout.arm_at(passed) : p.timeout.arm(0s), 0);
+      if (++reads == 100) end();
+      return reads < 100;
+    });
+    loop.run();
+    EXPECT_GE(p.fired, 40);
+    EXPECT_LE(p.fired, 101);
+  }
+}
+
 TEST_F(loop_order, zero_delay_runs_once_per_iteration) {
   open();
   int iterations = 0;
