@@ -40,7 +40,7 @@ bool silence_timer::check_expired() noexcept {
   }
   consecutive_timeouts_ = consecutive_timeouts() + 1;
   // The verdict may be as of a time long ago. The next limit counts from this call.
-  noticed_at_ = is_paused ? now : std::max(now, service().responsive_now());
+  noticed_at_ = std::max(now, service().responsive_now());
   timer::keep_place();
   return true;
 }
@@ -68,10 +68,11 @@ int silence_timer::notify_again() noexcept {
   if (limit_.problem() != nullptr) return UV_EINVAL;
   if (armed()) return 0;
   if (!service().is_open()) return refuse_when_closed();
-  paused_at_ = not_paused;
   is_put_off_ = false;
-  // Responsive time began anew if the service was opened again since, and before that nobody listened.
   const clock::time_point opened = service().opened_at();
+  // A pause goes on if the handler was called during it. Any other one ended when the service was closed.
+  if (noticed_at_ < std::max(paused_at_, opened)) paused_at_ = not_paused;
+  // Responsive time began anew if the service was opened again since, and before that nobody listened.
   if (counts_from() < opened) (last_ < noticed_at_ ? noticed_at_ : last_) = opened;
   return arm_verdict_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
 }
@@ -83,6 +84,7 @@ void silence_timer::pause() noexcept {
 }
 
 void silence_timer::resume() noexcept {
+  if (!armed()) paused_at_ = not_paused;  // the pause outlived a verdict, and would go on with `notify_again`
   if (!paused()) return;
   // The pause does not count. The later one of the two times shows whether there was activity since the last notification. That
   // order is kept.

@@ -134,7 +134,7 @@ class basic_idle_timeout : private detail::silence_timer,
   std::chrono::nanoseconds limit() const noexcept { return base::limit(); }
 
   /// For the handler: notifies again after one more limit of silence, counted from this notification or from later activity. Late
-  /// notifications do not come in a burst. Reads no clock.
+  /// notifications do not come in a burst. A pause during which the handler was called goes on. Reads no clock.
   ///
   /// The first call in the handler cannot be refused: until then, or until the handler returns, the timeout keeps its place among
   /// `max_armed`, and no other timer gets it. After it was armed and cancelled in the handler, it can be.

@@ -359,6 +359,64 @@ TEST_F(notify_again, after_reopen_leaves_out_a_block_before_the_opening) {
   EXPECT_EQ(fired_after(1ns + tick()), 1);
 }
 
+// The limit had run out before the first pause. So it is judged although the owner has paused again.
+TEST_F(idle_pause, goes_on_if_verdict_comes_during_it) {
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(9s);
+  service.time.oversleep(2s);
+  c.timer.pause();
+  advance(20s);
+  ASSERT_EQ(notices, list{});
+  c.timer.resume();
+  c.timer.pause();
+  advance(1s);
+  ASSERT_EQ(notices, list{1});
+  EXPECT_TRUE(c.timer.paused());
+  advance(1h);
+  EXPECT_EQ(notices, list{1});
+  c.timer.resume();
+  advance(10s - 2 * tick());
+  EXPECT_EQ(notices, list{1});
+  advance(4 * tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+}
+
+TEST_F(idle_pause, may_end_between_verdict_and_notify_again) {
+  ASSERT_EQ(c.timer.start(10s), 0);
+  advance(9s);
+  service.time.oversleep(2s);
+  c.timer.pause();
+  advance(20s);
+  c.timer.resume();
+  c.timer.pause();
+  ASSERT_EQ(fired_after(1s), 1);
+  c.timer.resume();
+  ASSERT_EQ(c.timer.notify_again(), 0);
+  EXPECT_FALSE(c.timer.paused());
+  EXPECT_EQ(fired_after(10s), 2);
+}
+
+// The pass that gives the verdict comes long after the pause.
+TEST_F(idle_pause, next_limit_counts_from_verdict_during_it) {
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(50ms), 0);
+  advance(49ms);
+  service.time.oversleep(2ms);
+  c.timer.pause();
+  advance(1s);
+  c.timer.resume();
+  c.timer.pause();
+  service.time.block(400ms);
+  advance(0ns);
+  while (notices.empty()) service.turn();
+  c.timer.resume();
+  advance(50ms - 2 * tick());
+  EXPECT_EQ(notices, list{1});
+  advance(4 * tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+}
+
 TEST_F(idle_pause, handler_may_pause_after_notify_again) {
   c.then = [&] {
     EXPECT_EQ(c.timer.notify_again(), 0);
