@@ -45,7 +45,7 @@ bool drain_group::cancel() noexcept {
 void drain_group::forget_told() noexcept {
   for (members* list : {&waiting_, &stopped_}) {
     while (!list->empty()) {
-      list->front().untold_since = passes_;
+      list->front().last_pass = passes_;
       move(list->front(), place::untold);
     }
   }
@@ -53,7 +53,7 @@ void drain_group::forget_told() noexcept {
 
 void drain_group::join(member& m) noexcept {
   untold_.push_back(m);
-  m.untold_since = last_pass_before_poll();
+  m.last_pass = last_pass_before_poll();
   schedule();
 }
 
@@ -64,10 +64,11 @@ void drain_group::leave(member& m) noexcept {
   if (size() == 0) schedule();
 }
 
-// After the hard stop it does not move. Otherwise a member that serves a request each time it is told would never be stopped.
+// Requires: it is draining, and `m` was not told to stop. After the hard stop a member that was told does not move, nor one that is
+// to be told. Otherwise a member that serves a request each time, or in each iteration, would never be stopped.
 void drain_group::became_idle(member& m) noexcept {
-  if (m.was_told && draining() && service().now() >= hard_stop_at_) return;
-  m.untold_since = last_pass_before_poll();
+  if ((m.was_told || m.in == place::untold) && service().now() >= hard_stop_at_) return;
+  m.last_pass = last_pass_before_poll();
   move(m, place::untold);
   schedule();
 }
@@ -92,11 +93,12 @@ void drain_group::tell(clock::time_point now) noexcept {
   for (std::size_t looked_at = 0; looked_at < members_a_pass; ++looked_at) {
     drain_call call = drain_call::idle;
     member* next = nullptr;
-    const bool is_untold = !untold_.empty() && untold_.front().untold_since != passes_;
+    const bool is_untold = !untold_.empty() && untold_.front().last_pass != passes_;
     // Stops have half of the pass. Otherwise many members that end a request before each pass would keep all from being stopped.
     if (is_untold && (looked_at < members_a_pass / 2 || !stop_is_due(now))) {
       next = &untold_.front();
       move(*next, place::waiting);
+      next->last_pass = passes_;
       next->was_told = !next->is_busy;
       if (next->is_busy) continue;
     } else if (stop_is_due(now)) {
@@ -115,9 +117,10 @@ void drain_group::tell(clock::time_point now) noexcept {
   schedule();
 }
 
-// At the hard stop, also fixes how many members share `spread`.
+// At the hard stop, also fixes how many members share `spread`. A member that was told in this pass has time until the next one.
 bool drain_group::stop_is_due(clock::time_point now) noexcept {
   if (waiting_.empty() || now < hard_stop_at_) return false;
+  if (waiting_.front().was_told && waiting_.front().last_pass == passes_) return false;
   if (stops_ == 0) {
     to_be_stopped_ = waiting_.size() + untold_.size();
     plan_stop();

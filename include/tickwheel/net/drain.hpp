@@ -119,8 +119,9 @@ class TICKWHEEL_API drain_group : private timer {
     callback call;
     place in = place::untold;
     bool is_busy = false;
-    bool was_told = false;           // when it began to wait: it was called, and was not busy
-    std::uint32_t untold_since = 0;  // no pass up to this one tells it
+    bool was_told = false;  // when it began to wait: it was called, and was not busy
+    std::uint32_t last_pass =
+        0;  // untold: no pass up to this one tells it. Otherwise this one told it, or found it busy
   };
   using members = boost::intrusive::list<member>;
 
@@ -215,11 +216,12 @@ class drain_member : private drain_group::member,
   void begin_request() noexcept { is_busy = true; }
 
   /// Reports that the request is over. During a drain, the handler is called after the next poll if the member was busy and was not
-  /// told to stop. But after the hard stop a member that was called before the request waits for its turn to be stopped.
+  /// told to stop. A member that ends a request in each iteration of the loop is therefore called at the hard stop. After the hard
+  /// stop a member that was called before the request waits for its turn to be stopped.
   void end_request() noexcept {
     if (!is_busy) return;
     is_busy = false;
-    if (group != nullptr && in == drain_group::place::waiting) group->became_idle(*this);
+    if (group != nullptr && group->draining() && in != drain_group::place::stopped) group->became_idle(*this);
   }
 
   /// Leaves the drain before the destruction: the member is not called any more, and the drain does not wait for it. Idempotent.

@@ -148,6 +148,42 @@ TEST_P(drain_order, next_request_is_read_before_its_connection_is_told) {
   EXPECT_EQ(at, 107U);
 }
 
+// The drain has not visited the member yet. Its request ends between the time of a pass and the pass.
+TEST_P(drain_order, request_that_ends_before_the_first_visit_is_followed_by_a_poll) {
+  loop.read_at_most(1);
+  for (nanoseconds after = 0ns; after < 500us; after += 10us) {
+    begin = loop.now();
+    connection& c = connect_busy();
+    start();
+    loop.readable_at(begin + after, [] {});
+    loop.readable_at(begin + after, [&] { c.member.end_request(); });
+    loop.readable_at(begin + after, [&] {
+      EXPECT_FALSE(c.told_idle);
+      c.member.begin_request();
+    });
+    loop.readable_at(begin + 2ms, [&] { c.member.end_request(); });
+    run_until(begin + 10ms);
+    ASSERT_TRUE(c.told_idle);
+    EXPECT_LE(*c.told_idle, begin + 2ms + soon);
+  }
+}
+
+TEST_P(drain_order, member_that_serves_a_request_in_each_iteration_has_one_after_it_is_told) {
+  connection& c = connect();
+  c.leaves = false;
+  in_each_iteration([&] {
+    c.member.begin_request();
+    c.member.end_request();
+  });
+  start();
+  loop.readable_at(begin, [&] { c.member.begin_request(); });
+  run_until(begin + 90ms);
+  ASSERT_TRUE(c.told_idle && c.told_to_stop);
+  EXPECT_GE(*c.told_idle, begin + hard_stop);
+  EXPECT_GT(*c.told_to_stop, *c.told_idle);
+  EXPECT_LE(*c.told_to_stop, begin + hard_stop + soon);
+}
+
 TEST_P(drain_order, owner_is_told_though_members_come_and_go_in_each_iteration) {
   connect_busy();
   in_each_iteration([&] {
