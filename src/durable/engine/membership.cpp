@@ -113,6 +113,7 @@ void membership::renew() {
 
 void membership::on_renew_answered() noexcept {
   if (!renew_.is_ok()) {
+    has_failed_ = true;
     next_.set(std::min(retry_.next(), lease_ / 4));
     return;
   }
@@ -155,15 +156,21 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
 
 // Returns when a node that is silent now will count as dead, so that a burial need not wait for the next renewal. A node whose lease
 // is shorter than ours renews more often than we do, so we look twice in its lease: its last renewal is then seen in time.
+//
+// After an outage the silence of the others counts from now. The store may not have answered them either, and the first node that it answers
+// would bury those that live.
 std::chrono::nanoseconds membership::bury_the_dead() {
   constexpr std::chrono::nanoseconds behind = 1ms;
   const auto now = present(timers_);
+  const auto outage = std::exchange(has_failed_, false) ? now - seen_at_ : std::chrono::nanoseconds::zero();
+  seen_at_ = now;
   auto next = std::chrono::nanoseconds::max();
   std::map<session_number, sighting> seen;
   for (const store_node& node : renew_.nodes) {
     if (node.session == session_) continue;
     sighting& s = seen[node.session] = {node.beat, now};
-    if (const auto known = others_.find(node.session); known != others_.end() && known->second.beat == node.beat)
+    const auto known = others_.find(node.session);
+    if (outage <= node.lease / 2 && known != others_.end() && known->second.beat == node.beat)
       s.since = known->second.since;
     const auto silent = now - s.since;
     const bool is_dead = (silent >= node.lease / 2 && node.expires < renew_.now) || silent >= node.lease;

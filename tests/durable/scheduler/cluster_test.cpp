@@ -203,6 +203,51 @@ TEST_F(cluster, burial_follows_within_lease_and_two_polls) {
   }
 }
 
+// The node that the store answers first must not take the others for dead. They are spared by half a lease more.
+TEST_F(cluster, burial_spares_nodes_that_an_outage_has_silenced) {
+  for (const auto phase : {0ms, 900ms, 1700ms, 2400ms}) {
+    for (const auto length : {4s, 6s, 8s, 10s, 11s, 13s, 20s, 60s}) {
+      manual_world another;
+      manual_node first{another, {.name = "a", .seed = 1}}, second{another, {.name = "b", .seed = 2}};
+      std::vector<execution> kept;
+      first.on_start = second.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+      first.open();
+      first.advance(phase);
+      second.open();
+      first.advance(12500ms);
+      for (int i = 0; i != 20; ++i) first.schedule("t" + std::to_string(i), 100ms);
+      first.advance(1s);
+      ASSERT_EQ(kept.size(), 20U);
+      another.database->outage(true);
+      first.advance(length);
+      another.database->outage(false);
+      first.advance(30s);
+      EXPECT_EQ(kept.size(), 20U) << phase.count() << " ms, " << length.count() << " s";
+      EXPECT_EQ(first.scheduler.stats().recovered + second.scheduler.stats().recovered, 0U);
+      EXPECT_EQ(partitions(first), 2U);
+      EXPECT_EQ(partitions(second), 2U);
+    }
+  }
+}
+
+TEST_F(cluster, burial_follows_half_a_lease_after_an_outage) {
+  for (const auto phase : {0ms, 600ms, 1300ms, 1900ms, 2400ms}) {
+    manual_world another;
+    manual_node living{another, {.name = "a"}}, dying{another, {.name = "b"}};
+    dying.open();
+    dying.advance(phase);
+    living.open();
+    living.advance(12500ms);
+    ASSERT_EQ(partitions(living), 2U);
+    another.database->outage(true);
+    another.database->outage("b", true);
+    living.advance(20s);
+    another.database->outage(false);
+    living.advance(2500ms + 5s + 2 * 250ms);
+    EXPECT_EQ(partitions(living), 4U) << phase.count() << " ms";
+  }
+}
+
 TEST_F(cluster, burial_spares_a_node_with_a_longer_lease) {
   manual_world another;
   manual_node patient{another, {.name = "patient", .lease = 10s}};
