@@ -323,10 +323,12 @@ class tcp_listener {
   /// As `tcp_socket::open`.
   [[nodiscard]] int open(uv_loop_t& loop, timer_service& timers) noexcept { return owner_.open(loop, timers); }
 
-  /// Listens at `at`. The kernel keeps up to `backlog` connections until they are accepted. Returns 0 or an error of uv_tcp_bind and
-  /// uv_listen, such as UV_EADDRINUSE. Requires: open.
+  /// Listens at `at`. The kernel keeps up to `backlog` connections until they are accepted.
+  ///
+  /// 0: it listens. UV_ECANCELED: the listener is closed. Others: errors of uv_tcp_bind and uv_listen, such as UV_EADDRINUSE.
   template <tcp_address Address>
   [[nodiscard]] int listen(const Address& at, int backlog = 128) noexcept {
+    if (!is_open()) return UV_ECANCELED;
     return owner_.get()->listen(detail::plain_address(at), backlog);
   }
 

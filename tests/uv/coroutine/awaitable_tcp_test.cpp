@@ -260,6 +260,18 @@ TEST_F(awaitable_tcp, closed_socket_and_listener_refuse_operations) {
   EXPECT_EQ(accepted, UV_ECANCELED);
 }
 
+TEST_F(awaitable_tcp, closed_listener_refuses_listen) {
+  sockaddr_in any_port;
+  ASSERT_EQ(uv_ip4_addr("127.0.0.1", 0, &any_port), 0);
+  tickwheel::tcp_listener listens;
+  EXPECT_EQ(listens.listen(any_port), UV_ECANCELED) << "never opened";
+  ASSERT_EQ(listens.open(loop, timers), 0);
+  listens.close();
+  EXPECT_EQ(listens.listen(any_port), UV_ECANCELED);
+  ASSERT_EQ(listens.open(loop, timers), 0);
+  EXPECT_EQ(listens.listen(any_port), 0);
+}
+
 TEST_F(awaitable_tcp, open_answers_what_is_wrong) {
   EXPECT_EQ(ours.open(loop, timers), UV_EALREADY);
   tcp_socket other;
