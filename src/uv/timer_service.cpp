@@ -133,6 +133,7 @@ remote_hold timer_service::hold() noexcept {
 }
 
 void timer_service::after_fork() noexcept {
+  if (!is_open()) return;
   timers().use_on_this_thread();
   timers().source().after_fork();
   timers().time().read();

@@ -12,6 +12,7 @@
 //   uv_loop_close(&loop);
 #pragma once
 
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/core/export.h>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/uv/detail/armed_timers.hpp>
@@ -110,11 +111,18 @@ class TICKWHEEL_API timer_service final {
   /// callback that was started before the service was opened.
   clock::time_point now() const noexcept { return timers().time().now(); }
 
-  /// Reads the clock, and returns the true time. Requires: open.
-  clock::time_point read_clock() const noexcept { return timers().source().now(); }
+  /// Reads the clock, and returns the true time. Requires: open (checked).
+  clock::time_point read_clock() const noexcept {
+    detail::require(is_open(), "timer_service: read_clock was called before open or after close");
+    return timers().source().now();
+  }
 
-  /// Reads the clock, and keeps that as `now()` for the rest of this loop iteration, as uv_update_time does. Requires: open.
-  clock::time_point update_now() noexcept { return timers().time().read(); }
+  /// Reads the clock, and keeps that as `now()` for the rest of this loop iteration, as uv_update_time does. Requires: open
+  /// (checked).
+  clock::time_point update_now() noexcept {
+    detail::require(is_open(), "timer_service: update_now was called before open or after close");
+    return timers().time().read();
+  }
 
   /// Returns `now()` on the loop's *responsive* time, which leaves out the time that iterations took beyond `stall_grace`. Idle
   /// time is counted on it, so that a peer is not charged with our own stalls. Reads the clock when `now()` would.
@@ -188,8 +196,8 @@ class TICKWHEEL_API timer_service final {
   /// Returns true if armed timers keep the loop alive; true at first.
   bool has_ref() const noexcept { return timers().alive().has_ref(); }
 
-  /// Call it in the child of a fork, after uv_loop_fork(). The forking thread becomes the loop thread. See *Fork* above. Requires:
-  /// open, and not in a handler.
+  /// Call it in the child of a fork, after uv_loop_fork(). The forking thread becomes the loop thread. See *Fork* above. Does
+  /// nothing if the service is closed. Requires: not in a handler.
   void after_fork() noexcept;
 
   /// Makes the calling thread the loop thread. For a loop that changes threads before it has run there: to arm before its first

@@ -237,6 +237,34 @@ TEST(service_close, arm_without_open_stops_a_debug_build) {
   for (const auto& arm : arms) EXPECT_EQ(arm(), UV_ECANCELED) << "after a failed open";
 }
 
+TEST(service_close, closed_service_has_no_clock_to_read) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  timer_service timers;
+  EXPECT_DEATH((void)timers.read_clock(), "tickwheel: timer_service: read_clock was called before open or after close");
+  EXPECT_DEATH((void)timers.update_now(), "tickwheel: timer_service: update_now was called before open or after close");
+  manual_driver time;
+  ASSERT_EQ(timers.open(time), 0);
+  EXPECT_EQ(timers.read_clock(), timers.update_now());
+  timers.close();
+  EXPECT_DEATH((void)timers.read_clock(), "tickwheel: timer_service: read_clock was called before open or after close");
+  EXPECT_DEATH((void)timers.update_now(), "tickwheel: timer_service: update_now was called before open or after close");
+}
+
+TEST(service_close, closed_service_ignores_after_fork) {
+  timer_service timers;
+  timers.after_fork();
+  manual_driver time;
+  ASSERT_EQ(timers.open(time), 0);
+  timers.close();
+  const auto closed_at = timers.now();
+  time.advance(1s);
+  timers.after_fork();
+  EXPECT_FALSE(timers.is_open());
+  EXPECT_EQ(timers.now(), closed_at) << "its time stands still";
+  ASSERT_EQ(timers.open(time), 0);
+  EXPECT_TRUE(fires(timers, [&] { time.advance(2ms); }));
+}
+
 TEST(service_close, closed_service_may_be_closed_again) {
   timer_service never_opened;
   never_opened.close();
