@@ -24,15 +24,17 @@ class completion {
       // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): its constraint leaves moves out
       explicit completion(F&& call) noexcept {
     using callable = std::decay_t<F>;
-    if constexpr (std::is_nothrow_constructible_v<callable, F>) {
-      held_.reset(new (std::nothrow) holder<callable>{std::forward<F>(call)});
-    } else {
+#if defined(__cpp_exceptions)  // without exceptions making it cannot fail, and clang refuses `try`
+    if constexpr (!std::is_nothrow_constructible_v<callable, F>) {
       try {
         held_ = std::make_unique<holder<callable>>(std::forward<F>(call));
       } catch (...) {
         held_.reset();
       }
+      return;
     }
+#endif
+    held_.reset(new (std::nothrow) holder<callable>{std::forward<F>(call)});
   }
 
   /// Returns true if it holds a callable.
