@@ -29,7 +29,9 @@ namespace tickwheel {
 ///
 /// *Errors:* `open` answers a UV_ code. Nothing throws.
 ///
-/// *Lifetime:* outlives the handles on the loop, and the timers in the sense of `timer_service`. Neither copies nor moves.
+/// *Lifetime:* outlives the handles on the loop, and the timers in the sense of `timer_service`. Neither copies nor moves. A callback
+/// must not call `exit` while a static event_loop runs: `exit` would destroy it, as `close` says. It calls `stop`, `std::_Exit` or
+/// `std::quick_exit` instead.
 class event_loop {
  public:
   event_loop() noexcept = default;

@@ -174,6 +174,17 @@ TEST_F(event_loop, names_a_close_by_one_of_its_callbacks) {
   EXPECT_DEATH(close_in_a_handler(), "tickwheel: event_loop: closed by a callback of the loop");
 }
 
+void exit_in_a_handler() {
+  static tickwheel::event_loop loop;
+  if (loop.open() != 0) std::abort();
+  tickwheel::callback_timer timeout{loop.timers(), []() noexcept { std::exit(0); }};
+  if (timeout.arm(0s) == 0) loop.run();
+}
+
+TEST_F(event_loop, names_an_exit_in_a_handler_of_a_static_loop) {
+  EXPECT_DEATH(exit_in_a_handler(), "tickwheel: event_loop: closed by a callback of the loop");
+}
+
 /// Calls `call` when it is destroyed.
 template <class F>
 struct at_end {
