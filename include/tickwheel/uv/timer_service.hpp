@@ -100,7 +100,8 @@ class TICKWHEEL_API timer_service final {
 
   /// Detaches every timer: no handler runs, and arming one answers UV_ECANCELED. Posted calls that have not run are counted in
   /// `service_stats::remote_cancelled`, and later ones are refused; other threads may post meanwhile. Idempotent; O(linked timers
-  /// + posted calls). Requires: the loop thread, or that the loop is not running.
+  /// + posted calls). libuv still calls code of the library in the loop's next iteration: a plug-in runs the loop once more before
+  /// it is unloaded. Requires: the loop thread, or that the loop is not running.
   void close() noexcept;
 
   /// Returns true between `open` and `close`.
