@@ -238,7 +238,6 @@ TEST(service_close, arm_without_open_stops_a_debug_build) {
 }
 
 TEST(service_close, closed_service_has_no_clock_to_read) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
   timer_service timers;
   EXPECT_DEATH((void)timers.read_clock(), "tickwheel: timer_service: read_clock was called before open or after close");
   EXPECT_DEATH((void)timers.update_now(), "tickwheel: timer_service: update_now was called before open or after close");
