@@ -41,12 +41,14 @@ struct postgres_options {
 /// A node connects to the server itself, with four connections, two of which carry out requests. It ends its own former connections before it uses new ones. No
 /// call waits for the server on the loop: libuv's thread pool resolves host names. The loop stays alive until that has ended.
 ///
-/// The options of libpq count, with these defaults: `target_session_attrs=read-write`, and TCP keepalives after 5 seconds. With
-/// several hosts the first one that can write is taken.
+/// The options of libpq count. A word of `conninfo` counts more than its service, and the service more than the environment. Three
+/// defaults of the store count more than both: `target_session_attrs=read-write`, TCP keepalives after 5 seconds, and
+/// `tcp_user_timeout`, which is `answer_timeout`. With several hosts the first one that can write is taken.
 ///
 /// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop. A value that libpq
 /// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, and `keepalives...` and
-/// `tcp_user_timeout` that are no numbers, also where libpq would not read them. The first `join` answers:
+/// `tcp_user_timeout` that are no numbers, also where libpq would not read them. It counts the same if the value is from the service or the
+/// environment. The first `join` answers:
 /// UV_EACCES: wrong password, an unknown role, or a role without the rights to make or use the tables.
 /// UV_ENOENT: there is no such database.
 /// UV_EEXIST: a living node has the name.

@@ -1,5 +1,6 @@
 #include "server_store.hpp"
 
+#include "link/effective_options.hpp"
 #include "link/host_names.hpp"
 #include "works/works.hpp"
 
@@ -114,15 +115,16 @@ std::string problem_of(const std::string& conninfo) {
     const std::unique_ptr<char, void (*)(void*)> text{why, &PQfreemem};
     return without_password(why != nullptr ? why : "out of memory");
   }
-  for (const PQconninfoOption* o = parsed.get(); o->keyword != nullptr; ++o) {
-    if (o->val == nullptr) continue;
-    const std::string_view keyword = o->keyword;
-    if (keyword == "host" && !all_of_list(o->val, is_host)) return "a host has an @; write that of a password as %40";
-    if (keyword == "port" && !all_of_list(o->val, is_port)) return "a port is not a number from 1 to 65,535";
-    if (is_number_of_tcp(keyword) && !integer_of(o->val)) return std::string{keyword} + " is not a whole number";
-  }
-  const std::string of_hosts = problem_of_hosts(conninfo);
-  return of_hosts.empty() ? invalid_value(conninfo) : of_hosts;
+  const effective_options options{conninfo};
+  std::string problem;
+  options.for_each([&](std::string_view keyword, std::string_view value) {
+    if (!problem.empty()) return;
+    if (keyword == "host" && !all_of_list(value, is_host)) problem = "a host has an @; write that of a password as %40";
+    if (keyword == "port" && !all_of_list(value, is_port)) problem = "a port is not a number from 1 to 65,535";
+    if (is_number_of_tcp(keyword) && !integer_of(value)) problem = std::string{keyword} + " is not a whole number";
+  });
+  if (problem.empty()) problem = problem_of_hosts(options);
+  return problem.empty() ? invalid_value(conninfo) : problem;
 }
 
 // that are remembered: each verb may fail, and for several reasons

@@ -64,6 +64,36 @@ TEST_F(postgres_open, invalid_value_is_refused) {
   EXPECT_EQ(refused("service=nothing"), malformed + "definition of service \"nothing\" not found");
 }
 
+TEST_F(postgres_open, invalid_value_of_service_is_refused) {
+  const std::string services = on.server.folder() + "/services";
+  std::ofstream{services} << "[port]\nhost=127.0.0.1\nport=abc\n[alive]\nkeepalives=abc\n[address]\nhostaddr=1.2.3.x\n"
+                             "[numbers]\nhost=a,b\nport=1,2,3\n[tls]\nsslmode=foo\n";
+  ASSERT_EQ(::setenv("PGSERVICEFILE", services.c_str(), 1), 0);
+  const std::string malformed = "postgres_store: the conninfo is malformed: ";
+  EXPECT_EQ(refused("service=port"), malformed + "a port is not a number from 1 to 65,535");
+  EXPECT_EQ(refused("service=alive"), malformed + "keepalives is not a whole number");
+  EXPECT_EQ(refused("service=address"), malformed + "the hostaddr 1.2.3.x is no address");
+  EXPECT_EQ(refused("service=numbers"), malformed + "the numbers of hosts, addresses and ports differ");
+  EXPECT_EQ(refused("service=tls"), malformed + "invalid sslmode value");
+  const auto store = on.make_store("service=port port=1");  // a word of the conninfo counts more
+  EXPECT_EQ(store->open(on.timers()), 0) << store->problem();
+  store->close();
+  ::unsetenv("PGSERVICEFILE");
+}
+
+TEST_F(postgres_open, invalid_value_of_environment_is_refused) {
+  const std::string malformed = "postgres_store: the conninfo is malformed: ";
+  const auto refused_with = [&](const char* variable, const char* value) {
+    EXPECT_EQ(::setenv(variable, value, 1), 0);
+    const std::string problem = refused("dbname=shop");
+    ::unsetenv(variable);
+    return problem;
+  };
+  EXPECT_EQ(refused_with("PGPORT", "abc"), malformed + "a port is not a number from 1 to 65,535");
+  EXPECT_EQ(refused_with("PGHOSTADDR", "xyz"), malformed + "the hostaddr xyz is no address");
+  EXPECT_EQ(refused_with("PGSSLMODE", "foo"), malformed + "invalid sslmode value");
+}
+
 // None of them is asked within `open`.
 TEST_F(postgres_open, server_that_cannot_be_reached_is_no_invalid_value) {
   const std::string services = on.server.folder() + "/services";
@@ -146,6 +176,16 @@ TEST_F(postgres_join, makes_schema_with_64_partitions) {
   on.options.partitions = durable::postgres_options{}.partitions;
   EXPECT_EQ(try_to_join(on).partitions, 64);
   EXPECT_EQ(on.other().run("select count(*) from parts"), "64");
+}
+
+TEST_F(postgres_join, service_leads_to_its_server) {
+  const std::string services = on.server.folder() + "/services";
+  std::ofstream{services} << "[shop]\nhost=" + on.server.folder() + "\nport=5432\nuser=tester\ndbname=postgres\n";
+  ASSERT_EQ(::setenv("PGSERVICEFILE", services.c_str(), 1), 0);
+  ASSERT_EQ(::setenv("PGHOST", "127.0.0.1", 1), 0);
+  ASSERT_EQ(::setenv("PGPORT", "1", 1), 0);
+  EXPECT_EQ(try_to_join(on, "service=shop").partitions, 4);
+  for (const char* const variable : {"PGSERVICEFILE", "PGHOST", "PGPORT"}) ::unsetenv(variable);
 }
 
 TEST_F(postgres_join, partitions_are_fixed_when_schema_is_made) {

@@ -1,7 +1,5 @@
 #include "host_names.hpp"
 
-#include <libpq-fe.h>
-
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -13,18 +11,6 @@
 namespace tickwheel::durable::postgres {
 
 namespace {
-
-struct free_options {
-  void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
-};
-using connection_options = std::unique_ptr<PQconninfoOption, free_options>;
-
-// Null: there is no such option, or it has no value.
-const char* value_of(const connection_options& of, std::string_view keyword) {
-  for (const PQconninfoOption* o = of.get(); o != nullptr && o->keyword != nullptr; ++o)
-    if (o->keyword == keyword) return o->val;
-  return nullptr;
-}
 
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> parts;
@@ -53,30 +39,19 @@ bool is_address_of_libpq(const std::string& text) noexcept {
   return true;
 }
 
-// The hosts of a conninfo, and what the environment adds.
+// The hosts, addresses and ports of a connection.
 struct host_lists {
-  explicit host_lists(const std::string& conninfo) {
-    const connection_options given{PQconninfoParse(conninfo.c_str(), nullptr)};
-    const connection_options defaults{PQconndefaults()};
-    // An empty value is one, too: the environment adds none.
-    const auto value = [&](std::string_view keyword) {
-      const char* const own = value_of(given, keyword);
-      const char* const found = own != nullptr ? own : value_of(defaults, keyword);
-      return std::string{found != nullptr ? found : ""};
-    };
-    has_service = !value("service").empty();
-    has_names = !value("host").empty();
-    has_addresses = !value("hostaddr").empty();
-    names = split(value("host"));
-    addresses = split(value("hostaddr"));
-    ports = split(value("port"));
-  }
+  explicit host_lists(const effective_options& of)
+      : has_names{!of.value("host").empty()},
+        has_addresses{!of.value("hostaddr").empty()},
+        names{split(of.value("host"))},
+        addresses{split(of.value("hostaddr"))},
+        ports{split(of.value("port"))} {}
   std::size_t count() const noexcept { return has_addresses ? addresses.size() : names.size(); }
   bool fit() const noexcept {
     return (!has_addresses || !has_names || names.size() == count()) && (ports.size() == 1 || ports.size() == count());
   }
 
-  bool has_service;  // whose file counts, and is not read here
   bool has_names, has_addresses;
   std::vector<std::string> names, addresses, ports;
 };
@@ -86,9 +61,8 @@ bool is_local(const std::string& host) noexcept { return host.empty() || host[0]
 
 }  // namespace
 
-std::string problem_of_hosts(const std::string& conninfo) {
-  const host_lists of{conninfo};
-  if (of.has_service) return {};
+std::string problem_of_hosts(const effective_options& options) {
+  const host_lists of{options};
   if (!of.fit()) return "the numbers of hosts, addresses and ports differ";
   const auto is_wrong = [](const std::string& a) { return !a.empty() && !is_address_of_libpq(a); };
   const auto wrong = std::find_if(of.addresses.begin(), of.addresses.end(), is_wrong);
@@ -109,7 +83,7 @@ void host_names::stop() noexcept {
 
 void host_names::read_hosts(const std::string& conninfo) {
   hosts_.clear();
-  const host_lists of{conninfo};
+  const host_lists of{effective_options{conninfo}};
   if ((!of.has_addresses && !of.has_names) || !of.fit()) return;  // libpq says what is wrong
   for (std::size_t i = 0; i != of.count(); ++i) {
     host& h = hosts_.emplace_back();

@@ -1,12 +1,13 @@
 // The hosts of a conninfo, with their addresses. libpq would block the loop while it resolves a name.
 #pragma once
 
+#include "effective_options.hpp"
+
 #include <uv.h>
 
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tickwheel::durable::postgres {
@@ -19,10 +20,10 @@ struct host_address {
 };
 using host_list = std::vector<host_address>;
 
-/// Returns why libpq refuses the hosts, addresses and ports of a conninfo before it connects. Empty: it does not.
-std::string problem_of_hosts(const std::string& conninfo);
+/// Returns why libpq refuses the hosts, addresses and ports before it connects. Empty: it does not.
+std::string problem_of_hosts(const effective_options&);
 
-/// Asks libuv's thread pool for the addresses of the names in a conninfo.
+/// Asks libuv's thread pool for the addresses of the names that a conninfo, its service or the environment has.
 ///
 /// *Thread safety:* the loop thread. *Lifetime:* it may be destroyed while a name is being resolved. The loop stays alive until
 /// the system's resolver has returned.
@@ -30,7 +31,7 @@ class host_names {
  public:
   class client {
    public:
-    /// None: libpq takes those of the conninfo. It need not resolve any, unless they come from a service file.
+    /// None: there is no name to resolve, or the hosts are invalid, and libpq says why.
     virtual void on_resolved(host_list) noexcept = 0;
     /// No host has an address.
     virtual void on_unresolved(const std::string& why) noexcept = 0;
