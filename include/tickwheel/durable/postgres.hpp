@@ -15,7 +15,8 @@ namespace tickwheel::durable {
 
 /// The options of a `postgres_store`. An aggregate.
 struct postgres_options {
-  /// The schema with the tables. It is made if it does not exist. 1 to 63 bytes.
+  /// The schema with the tables. It is made if it does not exist. 1 to 63 bytes. PostgreSQL allows neither a name that begins with `pg_`
+  /// nor `$user`.
   std::string schema = "tickwheel";
   /// The number of partitions. Counts only when the schema is made. 1 to 1,024.
   std::uint16_t partitions = 64;

@@ -464,6 +464,8 @@ const char* postgres_options::problem() const noexcept {
   constexpr std::chrono::nanoseconds shortest = std::chrono::milliseconds{10};
   if (schema.empty() || schema.size() > 63) return "postgres_options::schema does not have 1 to 63 bytes";
   if (schema.find('\0') != std::string::npos) return "postgres_options::schema has a NUL";
+  if (schema.starts_with("pg_")) return "postgres_options::schema begins with pg_, as only PostgreSQL's own may";
+  if (schema == "$user") return "postgres_options::schema is $user, which stands for the name of the role";
   if (partitions == 0 || partitions > 1024) return "postgres_options::partitions is not 1 to 1,024";
   if (connect_timeout < shortest) return "postgres_options::connect_timeout is less than 10 ms";
   if (answer_timeout < shortest) return "postgres_options::answer_timeout is less than 10 ms";

@@ -130,6 +130,11 @@ TEST_F(postgres_open, problem_names_the_invalid_option) {
   EXPECT_EQ(problem_of({.schema = ""}), "postgres_options::schema does not have 1 to 63 bytes");
   EXPECT_EQ(problem_of({.schema = std::string(64, 's')}), "postgres_options::schema does not have 1 to 63 bytes");
   EXPECT_EQ(problem_of({.schema = std::string{"a\0b", 3}}), "postgres_options::schema has a NUL");
+  EXPECT_EQ(problem_of({.schema = "pg_shop"}),
+            "postgres_options::schema begins with pg_, as only PostgreSQL's own may");
+  EXPECT_EQ(problem_of({.schema = "$user"}),
+            "postgres_options::schema is $user, which stands for the name of the role");
+  EXPECT_EQ((postgres_options{.schema = "PG_$user"}.problem()), nullptr);
   EXPECT_EQ(problem_of({.partitions = 0}), "postgres_options::partitions is not 1 to 1,024");
   EXPECT_EQ(problem_of({.partitions = 1025}), "postgres_options::partitions is not 1 to 1,024");
   EXPECT_EQ(problem_of({.connect_timeout = 9ms}), "postgres_options::connect_timeout is less than 10 ms");
@@ -176,6 +181,20 @@ TEST_F(postgres_join, makes_schema_with_64_partitions) {
   on.options.partitions = durable::postgres_options{}.partitions;
   EXPECT_EQ(try_to_join(on).partitions, 64);
   EXPECT_EQ(on.other().run("select count(*) from parts"), "64");
+}
+
+// The scripts that make the tables have these words.
+TEST_F(postgres_join, schema_may_have_the_words_of_the_scripts) {
+  const std::string usual = on.options.schema;
+  for (const auto* const name : {"SCHEMA", "MY_SCHEMA", "MY_PARTITIONS", "$user'$$ SCHEMA"}) {
+    on.options.schema = name;
+    const join_answer a = try_to_join(on);
+    EXPECT_EQ(a.partitions, 4) << name << ": " << a.problem;
+    const std::string function = on.schema() + ".tickwheel_schedule('t', now() + interval '1 hour', '')";
+    EXPECT_EQ(admin().run("select " + function), "scheduled") << name;
+    EXPECT_EQ(admin().try_to_run("drop schema " + on.schema() + " cascade"), "") << name;
+  }
+  on.options.schema = usual;
 }
 
 TEST_F(postgres_join, service_leads_to_its_server) {

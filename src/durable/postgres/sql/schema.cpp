@@ -175,16 +175,17 @@ std::string make_script(const postgres_options& options, bool has_schema, int ve
   if (version != 0)
     script += "do $$ begin if (select version from meta) <> " + std::to_string(version) +
               " then raise exception 'another node was faster' using errcode = '42P07'; end if; end $$;";
-  script += versions[static_cast<std::size_t>(version)];
+  std::string made = versions[static_cast<std::size_t>(version)];
   if (version == 0)
-    script += std::string{client_functions} +
-              "insert into meta(version, partitions) values(1, PARTITIONS);"
-              "insert into parts(part) select generate_series(0, PARTITIONS - 1);";
+    made += std::string{client_functions} +
+            "insert into meta(version, partitions) values(1, PARTITIONS);"
+            "insert into parts(part) select generate_series(0, PARTITIONS - 1);";
   else
-    script += "update meta set version = " + next + ";";
-  replace_all(script, "PARTITIONS", std::to_string(options.partitions));
-  replace_all(script, "SCHEMA", schema);
-  return script + "commit";
+    made += "update meta set version = " + next + ";";
+  // the name of the schema comes last: it may have these words
+  replace_all(made, "PARTITIONS", std::to_string(options.partitions));
+  replace_all(made, "SCHEMA", schema);
+  return script + made + "commit";
 }
 
 bool is_outdated(const failure& f) {
