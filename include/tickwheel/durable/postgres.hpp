@@ -20,13 +20,13 @@ struct postgres_options {
   std::string schema = "tickwheel";
   /// The number of partitions. Counts only when the schema is made. 1 to 1,024.
   std::uint16_t partitions = 64;
-  /// The time for a connection to be made and set up. Then the next try follows. At least 10 ms.
+  /// The time for a connection to be made and set up. Then the next try follows. 10 ms to 24 days.
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds{5};
   /// The server cancels a statement after this time. If it has not answered after one and a half of it, the connections are given
-  /// up and made anew. At least 10 ms.
+  /// up and made anew. 10 ms to 24 days.
   std::chrono::nanoseconds answer_timeout = std::chrono::seconds{10};
   /// How long a call is repeated whose transaction the server rolled back: a deadlock, a lock that another client holds, a
-  /// statement that was cancelled. At least 10 ms.
+  /// statement that was cancelled. 10 ms to 24 days.
   std::chrono::nanoseconds repeat_timeout = std::chrono::seconds{5};
   /// Gets a line for each event that an operator wants to know: a connection is lost, cannot be made, or is back. Called on the
   /// loop, and must not call the store. Empty: lines go to stderr.

@@ -462,6 +462,7 @@ void server_store::on_timer() noexcept {
 
 const char* postgres_options::problem() const noexcept {
   constexpr std::chrono::nanoseconds shortest = std::chrono::milliseconds{10};
+  constexpr std::chrono::nanoseconds longest = std::chrono::days{24};  // the server has 31 bits for milliseconds
   if (schema.empty() || schema.size() > 63) return "postgres_options::schema does not have 1 to 63 bytes";
   if (schema.find('\0') != std::string::npos) return "postgres_options::schema has a NUL";
   if (schema.starts_with("pg_")) return "postgres_options::schema begins with pg_, as only PostgreSQL's own may";
@@ -470,6 +471,9 @@ const char* postgres_options::problem() const noexcept {
   if (connect_timeout < shortest) return "postgres_options::connect_timeout is less than 10 ms";
   if (answer_timeout < shortest) return "postgres_options::answer_timeout is less than 10 ms";
   if (repeat_timeout < shortest) return "postgres_options::repeat_timeout is less than 10 ms";
+  if (connect_timeout > longest) return "postgres_options::connect_timeout is more than 24 days";
+  if (answer_timeout > longest) return "postgres_options::answer_timeout is more than 24 days";
+  if (repeat_timeout > longest) return "postgres_options::repeat_timeout is more than 24 days";
   return nullptr;
 }
 

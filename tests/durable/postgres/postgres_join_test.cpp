@@ -140,6 +140,14 @@ TEST_F(postgres_open, problem_names_the_invalid_option) {
   EXPECT_EQ(problem_of({.connect_timeout = 9ms}), "postgres_options::connect_timeout is less than 10 ms");
   EXPECT_EQ(problem_of({.answer_timeout = 9ms}), "postgres_options::answer_timeout is less than 10 ms");
   EXPECT_EQ(problem_of({.repeat_timeout = 9ms}), "postgres_options::repeat_timeout is less than 10 ms");
+  constexpr std::chrono::nanoseconds longest = std::chrono::days{24};
+  EXPECT_EQ(
+      (postgres_options{.connect_timeout = longest, .answer_timeout = longest, .repeat_timeout = longest}.problem()),
+      nullptr);
+  EXPECT_EQ(problem_of({.connect_timeout = longest + 1ns}), "postgres_options::connect_timeout is more than 24 days");
+  EXPECT_EQ(problem_of({.answer_timeout = longest + 1ns}), "postgres_options::answer_timeout is more than 24 days");
+  EXPECT_EQ(problem_of({.repeat_timeout = 9223372036854775807ns}),
+            "postgres_options::repeat_timeout is more than 24 days");
 }
 
 TEST_F(postgres_open, invalid_option_is_refused) {
@@ -195,6 +203,11 @@ TEST_F(postgres_join, schema_may_have_the_words_of_the_scripts) {
     EXPECT_EQ(admin().try_to_run("drop schema " + on.schema() + " cascade"), "") << name;
   }
   on.options.schema = usual;
+}
+
+TEST_F(postgres_join, longest_timeouts_are_taken_by_the_server) {
+  on.options.connect_timeout = on.options.answer_timeout = on.options.repeat_timeout = std::chrono::days{24};
+  EXPECT_EQ(try_to_join(on).partitions, 4);
 }
 
 TEST_F(postgres_join, service_leads_to_its_server) {
