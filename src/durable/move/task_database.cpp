@@ -86,6 +86,9 @@ task_database::task_database(const std::string& conninfo, const std::string& sch
       this);
   if (PQserverVersion(connection_.get()) < postgres::oldest_server)
     throw failure::final(UV_ENOTSUP, "the server is older than PostgreSQL 14");
+  const auto encoding = run("select current_setting('server_encoding')");
+  if (const std::string problem = postgres::problem_of_encoding(PQgetvalue(encoding.get(), 0, 0)); !problem.empty())
+    throw failure::final(UV_ENOTSUP, problem);
   (void)run("set client_min_messages = warning");  // the least that tells of a lone commit
   // The default of the role may not wait for the standby.
   (void)run(

@@ -308,6 +308,19 @@ TEST_F(durable_move, damaged_file_is_refused) {
   expect_untouched();
 }
 
+// No node could open it.
+TEST_F(durable_move, database_of_another_encoding_is_refused) {
+  fill();
+  const psql admin{on.conninfo};
+  admin.run("create database latin_move encoding 'LATIN1' template template0 locale 'C'");
+  const std::string latin = on.server.conninfo("dbname=latin_move");
+  EXPECT_EQ(file.run({file.path(), latin, on.options.schema}), 1);
+  expect_output("the encoding of the database is LATIN1; it must be UTF8; nothing was moved");
+  EXPECT_TRUE(fs::exists(file.path()));
+  EXPECT_EQ(psql{latin}.run("select count(*) from pg_namespace where nspname like 'test%'"), "0");
+  admin.run("drop database latin_move");
+}
+
 TEST_F(durable_move, wrong_arguments_are_named) {
   EXPECT_EQ(move(), 1);
   expect_output("orders.db: there is no such file; nothing was moved");

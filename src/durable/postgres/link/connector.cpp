@@ -180,10 +180,8 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
 }
 
 void connector::on_settings(link& on, const rows& found) noexcept {
-  if (found.bytes(0, column(setting::encoding)) != "UTF8")
-    return fail(failure::final(UV_ENOTSUP, "the encoding of the database is " +
-                                               std::string{found.bytes(0, column(setting::encoding))} +
-                                               "; it must be UTF8"));
+  if (const std::string problem = problem_of_encoding(found.bytes(0, column(setting::encoding))); !problem.empty())
+    return fail(failure::final(UV_ENOTSUP, problem));
   const std::int64_t pid = integer(found, 0, column(setting::pid));
   const std::int64_t server = integer(found, 0, column(setting::server));
   if (pid != on.pid())

@@ -144,6 +144,11 @@ std::string quoted_text(std::string_view text) {
   return quoted + '\'';
 }
 
+std::string problem_of_encoding(std::string_view encoding) {
+  if (encoding == "UTF8") return {};
+  return "the encoding of the database is " + std::string{encoding} + "; it must be UTF8";
+}
+
 std::string look_script(const postgres_options& options) {
   // the script that made the tables may have failed within its transaction
   return "rollback; select exists (select from pg_namespace where nspname =" + quoted_text(options.schema) +

@@ -24,6 +24,9 @@ std::string quoted_name(std::string_view name);
 /// Returns `text` as an SQL literal, in quotes.
 std::string quoted_text(std::string_view text);
 
+/// Returns why a database of this encoding is refused. Empty: it is not.
+std::string problem_of_encoding(std::string_view encoding);
+
 /// Returns a script whose last result has (is there a schema, does it have our table `meta`).
 std::string look_script(const postgres_options&);
 /// Returns a script whose last result has (version, partitions, has this role all rights). Requires: `meta` is there.
