@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// `close` waits so long for what runs, and again for the end of the session
-constexpr int close_patience_ms = 500;
+// `close` waits so long for all that runs, and again for the end of the session
+constexpr auto close_patience = 500ms;
 
 // what tickwheel_schedule tells the nodes, before the number of a partition
 constexpr std::string_view scheduled_in = "scheduled in ";
@@ -217,8 +217,10 @@ void server_store::forget() noexcept {
 // Waits for what runs, and ends the session, so that the node may join anew at once.
 void server_store::leave() noexcept {
   std::string script;
+  const auto in_patience = [] { return std::chrono::steady_clock::now() + close_patience; };
+  const auto deadline = in_patience();
   for (link& l : connections_->links())
-    if (connections_->is_up()) (void)l.wait(close_patience_ms);
+    if (connections_->is_up()) (void)l.wait(deadline);
   link& clock = connections_->clock_link();
   if (!connections_->is_up() || !clock.is_idle()) return;
   const std::string session = std::to_string(state_.session);
@@ -232,7 +234,7 @@ void server_store::leave() noexcept {
             "; update parts set session = null where session = " + session +
             "; delete from links where session = " + session;
   clock.run(script);
-  if (!clock.wait(close_patience_ms) || !clock.is_idle() || connections_->has_script_failed()) return;
+  if (!clock.wait(in_patience()) || !clock.is_idle() || connections_->has_script_failed()) return;
   state_.own_sessions.clear();
   state_.backends.clear();
 }

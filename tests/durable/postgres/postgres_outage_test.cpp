@@ -416,6 +416,30 @@ TEST_F(postgres_server, close_while_it_is_frozen_does_not_hang) {
   server.thaw();
 }
 
+TEST_F(postgres_server, close_waits_for_all_links_together) {
+  node own{on};
+  own.start();
+  server.freeze();
+  asked<durable::put_call> put, other;
+  put.items.push_back({{.id = "t", .due = durable::clock::time_point{1s}}, durable::on_conflict::keep});
+  other.items.push_back({{.id = "u", .due = durable::clock::time_point{1s}}, durable::on_conflict::keep});
+  asked<durable::finish_call> finish;
+  finish.items.push_back({.id = "v", .token = 1, .how = durable::outcome::done});
+  asked<durable::renew_call> renew;
+  renew.session = own.session();
+  renew.lease = 1h;
+  call(own.store(), put);
+  call(own.store(), other);
+  call(own.store(), finish);
+  call(own.store(), renew);
+  const auto before = std::chrono::steady_clock::now();
+  own.close();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 1500ms) << "one after the other takes 2 s";
+  EXPECT_EQ(put.status, store_status::unknown);
+  EXPECT_EQ(other.status, store_status::unknown);
+  server.thaw();
+}
+
 TEST(postgres_setting, unsafe_server_is_named_in_a_line) {
   test_server unsafe{{"fsync = off", "full_page_writes = off"}};
   postgres_fixture on{unsafe};

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <new>
@@ -247,15 +248,17 @@ bool link::take_result(PGresult* taken) noexcept {
   }
 }
 
-bool link::wait(int milliseconds) noexcept {
-  using steady = std::chrono::steady_clock;
-  const auto deadline = steady::now() + std::chrono::milliseconds{milliseconds};
+bool link::wait(std::chrono::steady_clock::time_point deadline) noexcept {
+  using std::chrono::milliseconds;
   while (is_running()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady::now()).count();
-    if (left <= 0) return false;
+    const auto left =
+        std::max(std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()), milliseconds{});
     const auto events = static_cast<short>((watched_ & UV_WRITABLE) != 0 ? POLLIN | POLLOUT : POLLIN);
     std::array<pollfd, 1> ready{{{PQsocket(connection_.get()), events, 0}}};
-    if (::poll(ready.data(), 1, static_cast<int>(left)) > 0) on_ready();
+    if (::poll(ready.data(), 1, static_cast<int>(left.count())) > 0)
+      on_ready();
+    else if (left == milliseconds{})
+      return false;
   }
   return true;
 }

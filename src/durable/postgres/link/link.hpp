@@ -10,6 +10,7 @@
 #include <libpq-fe.h>
 #include <uv.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -68,8 +69,9 @@ class link {
   void run(const std::string& script) noexcept;
   void run(transaction&) noexcept;
 
-  /// Waits for the answer of what runs, and calls the client as the loop would. Returns false if `milliseconds` have passed.
-  bool wait(int milliseconds) noexcept;
+  /// Waits for the answer of what runs, and calls the client as the loop would. An answer that is there is taken also after the deadline.
+  /// Returns false if there is none until then.
+  bool wait(std::chrono::steady_clock::time_point deadline) noexcept;
 
  private:
   enum class phase { closed, connecting, idle, script, pipeline };
