@@ -64,6 +64,9 @@ int run(const std::string& path, const std::string& conninfo, const std::string&
     return 0;
   } catch (const tickwheel::durable::sqlite::failure& f) {
     return fail({path, ": ", f.text(), "; nothing was moved"});
+  } catch (const move::unconfirmed& f) {
+    return fail({"the database has all tasks of the file, but perhaps its synchronous standby does not: ", f.text(),
+                 "; run the program again"});
   } catch (const failure& f) {
     return fail({"PostgreSQL: ", f.text(), "; nothing was moved"});
   } catch (const std::exception& e) {

@@ -170,10 +170,14 @@ void task_database::refuse_known_ids() {
 
 // An earlier run may have ended while its commit waited for the synchronous standby. A commit that waits has it there, too.
 void task_database::refuse_moved(std::int64_t tasks) {
-  (void)run("rollback");
-  (void)run("begin");
-  (void)run("select pg_logical_emit_message(true, 'tickwheel', '')");
-  commit();
+  try {
+    (void)run("rollback");
+    (void)run("begin");
+    (void)run("select pg_logical_emit_message(true, 'tickwheel', '')");
+    commit();
+  } catch (const failure& f) {
+    throw unconfirmed{f};
+  }
   throw failure::final(UV_EEXIST, "the database has all " + std::to_string(tasks) +
                                       " tasks of the file, as after a run that ended before it renamed the file");
 }

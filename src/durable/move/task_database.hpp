@@ -17,14 +17,20 @@
 
 namespace tickwheel::durable::move {
 
+/// The database has all tasks of the file from an earlier run, but perhaps its synchronous standby does not.
+class unconfirmed : public postgres::failure {
+ public:
+  explicit unconfirmed(const postgres::failure& why) : failure{why} {}
+};
+
 /// A connection to the database, and the transaction that moves the tasks. A member that fails throws `postgres::failure`; then the
-/// database is as it was before.
+/// database is as it was before, unless `commit` failed.
 class task_database {
  public:
   /// Connects, and makes the schema if there is none.
   task_database(const std::string& conninfo, const std::string& schema);
 
-  /// Begins the transaction, and writes all rows of the file.
+  /// Begins the transaction, and writes all rows of the file. May throw `unconfirmed`.
   void write(const task_file& from);
   /// Returns how many rows of the database equal their row of the file in each column.
   state_counts count() const;
