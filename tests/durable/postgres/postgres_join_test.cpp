@@ -256,9 +256,14 @@ TEST_F(postgres_join, role_without_rights_is_refused) {
   const std::string as_plain = "host=" + on.server.folder() + " user=plain dbname=postgres";
   expect_refused(try_to_join(on, as_plain), UV_EACCES, "this role may not make schema");
   EXPECT_EQ(try_to_join(on).error, 0);
-  expect_refused(try_to_join(on, as_plain), UV_EACCES, "permission denied for schema");
-  admin().run("grant usage on schema " + on.schema() + " to plain; grant select on all tables in schema " +
-              on.schema() + " to plain");
+  const join_answer without_usage = try_to_join(on, as_plain);
+  expect_refused(without_usage, UV_EACCES, "permission denied for schema");
+  expect_refused(without_usage, UV_EACCES, "; grant usage on schema");
+  admin().run("grant usage on schema " + on.schema() + " to plain");
+  const join_answer without_tables = try_to_join(on, as_plain);
+  expect_refused(without_tables, UV_EACCES, "permission denied for table meta");
+  expect_refused(without_tables, UV_EACCES, "; grant usage on schema");
+  admin().run("grant select on all tables in schema " + on.schema() + " to plain");
   expect_refused(try_to_join(on, as_plain), UV_EACCES, "grant usage on schema");
   admin().run("grant select, insert, update, delete on all tables in schema " + on.schema() +
               " to plain; grant usage, update, select on all sequences in schema " + on.schema() + " to plain");

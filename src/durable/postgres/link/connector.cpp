@@ -140,7 +140,9 @@ void connector::on_script(link& on, const std::vector<result>& results, const fa
   if (step_ == step::make) return on_made(error);
   if (step_ == step::up) return;  // the store says farewell
   if (error.is_set()) {
-    if (step_ == step::meta && error.is_of("42") && error.sqlstate() != "42501")
+    if ((step_ == step::look || step_ == step::meta) && error.sqlstate() == "42501")
+      return refuse_rights(error.text() + "; ");
+    if (step_ == step::meta && error.is_of("42"))
       return fail(failure::final(
           UV_EFTYPE, "schema " + state_.options.schema + " has tables of another application: " + error.text()));
     return fail(error);
@@ -221,10 +223,14 @@ void connector::on_meta(const rows& found) noexcept {
       return fail(failure::final(UV_EFTYPE, schema + " has version " + std::to_string(version_) + ", which is none"));
     return run(step::make, make_script(state_.options, true, version_));
   }
-  if (!boolean(found, 0, 2))
-    return fail({"42501", "this role may not use the tables of " + schema + ": " + advice_on_rights(state_.options)});
+  if (!boolean(found, 0, 2)) return refuse_rights({});
   state_.partitions = static_cast<std::uint16_t>(integer(found, 0, 1));
   end_former();
+}
+
+void connector::refuse_rights(const std::string& of_server) noexcept {
+  fail({"42501", "this role may not use the tables of schema " + state_.options.schema + ": " + of_server +
+                     advice_on_rights(state_.options)});
 }
 
 void connector::on_made(const failure& error) noexcept {

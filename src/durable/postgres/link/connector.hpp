@@ -96,6 +96,7 @@ class connector final : private link::client, private host_names::client {
   void on_settings(link&, const rows&) noexcept;
   void on_looked(const rows&) noexcept;
   void on_meta(const rows&) noexcept;
+  void refuse_rights(const std::string& of_server) noexcept;
   void on_made(const failure&) noexcept;
   void end_former() noexcept;
   void on_other_script(link&) noexcept;
