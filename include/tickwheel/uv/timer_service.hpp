@@ -12,8 +12,8 @@
 //   uv_loop_close(&loop);
 #pragma once
 
-#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/core/export.h>
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/core/wheel_entry.hpp>
 #include <tickwheel/uv/detail/armed_timers.hpp>
 #include <tickwheel/uv/detail/detached_calls.hpp>
