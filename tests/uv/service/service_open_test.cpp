@@ -238,10 +238,10 @@ TEST(service_close, arm_without_open_stops_a_debug_build) {
 }
 
 TEST(service_close, closed_service_has_no_clock_to_read) {
+  manual_driver time;
   timer_service timers;
   EXPECT_DEATH((void)timers.read_clock(), "tickwheel: timer_service: read_clock was called before open or after close");
   EXPECT_DEATH((void)timers.update_now(), "tickwheel: timer_service: update_now was called before open or after close");
-  manual_driver time;
   ASSERT_EQ(timers.open(time), 0);
   EXPECT_EQ(timers.read_clock(), timers.update_now());
   timers.close();
@@ -250,9 +250,9 @@ TEST(service_close, closed_service_has_no_clock_to_read) {
 }
 
 TEST(service_close, closed_service_ignores_after_fork) {
+  manual_driver time;
   timer_service timers;
   timers.after_fork();
-  manual_driver time;
   ASSERT_EQ(timers.open(time), 0);
   timers.close();
   const auto closed_at = timers.now();
