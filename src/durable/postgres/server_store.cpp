@@ -360,13 +360,21 @@ void server_store::on_former_gone() noexcept {
 // A program has scheduled a task in a partition, a node has released partitions, or it asks for a sign of life of a session.
 void server_store::on_notification(std::string_view payload) noexcept {
   if (is_closing_ || !has_joined_) return;
-  if (payload == std::to_string(state_.session)) return add(make_beat(state_.session), true);
+  if (payload == std::to_string(state_.session)) return beat();
   if (listener_ == nullptr) return;
   if (const auto partition = number_after(scheduled_in, payload))
     listener_->on_scheduled(static_cast<partition_number>(*partition));
   else if (const auto session = number_after(released_to, payload);
            session && (*session == 0 || *session == state_.session))
     listener_->on_released();
+}
+
+// One sign of life that is under way may be older than the question. A second one answers all questions.
+void server_store::beat() noexcept {
+  const auto is_beat = [](const open_call& c) {
+    return c.of->verb() == store_verb::renew && c.of->call() == nullptr && !c.of->has_ended();
+  };
+  if (std::count_if(calls_.begin(), calls_.end(), is_beat) < 2) add(make_beat(state_.session), true);
 }
 
 void server_store::on_warning(const std::string& what) noexcept { report(what); }

@@ -77,6 +77,7 @@ class server_store final : public store, private connector::client {
   void wake() noexcept;
   void arm() noexcept;
   void on_timer() noexcept;
+  void beat() noexcept;
   void report(const std::string& line) noexcept;
   steady_time now() noexcept;
 

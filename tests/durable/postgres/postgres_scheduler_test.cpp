@@ -82,6 +82,28 @@ TEST_F(postgres_cluster, two_nodes_share_the_tasks) {
   b->of.close();
 }
 
+// Each client that may connect can ask. A lock keeps the node from answering meanwhile.
+TEST_F(postgres_cluster, many_questions_for_a_sign_of_life_get_few_answers) {
+  const auto a = make("a", 1min);
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  const auto beat = [&] { return std::stoi(on.other().run("select beat from nodes")); };
+  const std::string session = on.other().run("select session from nodes");
+  const psql holder{on.conninfo}, asker{on.conninfo};
+  for (const psql* const each : {&holder, &asker}) each->run("set search_path = " + on.schema());
+  holder.run("begin");
+  holder.run("lock table nodes in share mode");
+  const int before = beat();
+  asker.run("do $$ begin for i in 1 .. 1000 loop perform pg_notify(current_schema()::text, '" + session +
+            "'); commit; end loop; end $$");
+  for (int turns = 0; turns < 100; ++turns) on.turn();
+  holder.run("commit");
+  wait_until([&] { return beat() > before; });
+  for (int turns = 0; turns < 100; ++turns) on.turn();
+  EXPECT_LE(beat(), before + 2);
+  a->of.close();
+}
+
 TEST_F(postgres_cluster, lost_connections_lose_no_task) {
   const auto a = make("a");
   open(*a);
