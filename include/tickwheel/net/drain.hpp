@@ -22,7 +22,7 @@
 //   };
 //
 // Handlers are called in passes of the service, some hundreds in each pass, so that a hundred thousand idle connections do not
-// block I/O. A request that had arrived before its connection was told to close is served.
+// block I/O. Until the hard stop, a request that had arrived before its connection was told to close is served.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -216,8 +216,8 @@ class drain_member : private drain_group::member,
   void begin_request() noexcept { is_busy = true; }
 
   /// Reports that the request is over. During a drain, the handler is called after the next poll if the member was busy and was not
-  /// told to stop. A member that ends a request in each iteration of the loop is therefore called at the hard stop. After the hard
-  /// stop a member that was called before the request waits for its turn to be stopped.
+  /// told to stop. A member that ends a request in each iteration of the loop is therefore called at the hard stop: from then on no
+  /// poll need follow its request. After the hard stop a member that was called before the request waits for its turn to be stopped.
   void end_request() noexcept {
     if (!is_busy) return;
     is_busy = false;
