@@ -19,6 +19,20 @@ namespace {
 
 constexpr std::size_t cache_bytes = 8 << 20;
 
+// Without this a power failure could undo a renaming. On a file system that cannot write a folder by itself there is nothing to do.
+void write_folder_of(const std::string& file) {
+  const std::string folder = std::filesystem::path{file}.parent_path().string();
+  uv_fs_t request;
+  const uv_file opened =
+      uv_fs_open(nullptr, &request, folder.empty() ? "." : folder.c_str(), UV_FS_O_RDONLY, 0, nullptr);
+  uv_fs_req_cleanup(&request);
+  if (opened < 0) return;
+  static_cast<void>(uv_fs_fsync(nullptr, &request, opened, nullptr));
+  uv_fs_req_cleanup(&request);
+  static_cast<void>(uv_fs_close(nullptr, &request, opened, nullptr));
+  uv_fs_req_cleanup(&request);
+}
+
 std::string existing(const std::string& path) {
   std::string file = sqlite::resolved(path);
   std::error_code error;
@@ -99,6 +113,7 @@ std::string task_file::retire() {
   std::error_code error;
   std::filesystem::rename(path_, retired_, error);
   if (error) throw sqlite::failure::final(UV_EIO, "cannot rename it to " + retired_ + ": " + error.message());
+  write_folder_of(retired_);
   return retired_;
 }
 
