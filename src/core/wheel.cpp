@@ -465,7 +465,7 @@ void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
 }
 
 bool wheel::waits_as_immediate(const wheel_entry& e) const noexcept {
-  return pass_ == nullptr && e.armed() && e.visit_ == immediates::visit && levels_->immediate_entries.has_ready();
+  return e.armed() && e.visit_ == immediates::visit && levels_->immediate_entries.has_ready();
 }
 
 bool wheel::collect_immediates() noexcept {

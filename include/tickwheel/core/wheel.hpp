@@ -146,7 +146,7 @@ class TICKWHEEL_API wheel {
   void arm_immediate(wheel_entry& entry, tick since) noexcept;
 
   /// Returns true if `entry` is armed as an immediate, and collected immediates wait for `run_immediates`. `entry` need not be one
-  /// of these. False in a callback of the wheel. O(1).
+  /// of these. O(1).
   bool waits_as_immediate(const wheel_entry& entry) const noexcept;
 
   /// Selects the immediates that are armed now for the next `run_immediates`. Returns true if there are any, armed or
