@@ -120,8 +120,8 @@ class TICKWHEEL_API drain_group : private timer {
     place in = place::untold;
     bool is_busy = false;
     bool was_told = false;  // when it began to wait: it was called, and was not busy
-    std::uint32_t last_pass =
-        0;  // untold: no pass up to this one tells it. Otherwise this one told it, or found it busy
+    // Untold: no pass up to this one tells it. Otherwise: this one told it, or found it busy.
+    std::uint32_t last_pass = 0;
   };
   using members = boost::intrusive::list<member>;
 
