@@ -48,6 +48,7 @@ inline void armed_timers::trace_arm(wheel_entry& entry, tick deadline, const voi
 [[gnu::cold]] void armed_timers::open(driver& on, const service_options& options) noexcept {
   alive_.restart(options.max_armed, *wheel_);
   wake_ = never;
+  pass_runs_ = false;
   refused_ = 0;
   driver_ = &on;
   on_steady_clock_ = on.on_steady_clock();
@@ -115,7 +116,7 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
   // If one that waits for its pass were armed anew by each read, it would leave each pass before it runs.
-  if (!in_pass() && wheel_->waits_as_immediate(entry)) return 0;
+  if (!pass_runs_ && wheel_->waits_as_immediate(entry)) return 0;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
   const tick begin = timeline_.floor(std::max(since, polled));
   trace_arm(entry, begin, __builtin_return_address(0));

@@ -347,6 +347,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
   log_.lateness().end_pass(now, again);
+  timers_.end_pass();
   if (!again && posts_.queue()->sleep())
     timers_.schedule(now);
   else

@@ -65,8 +65,8 @@ class timer : private wheel_entry {
   ///
   /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll
   /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. One that
-  /// waits for the next pass stays in it if it is armed with zero again before. So reads that arm it in each iteration do not put
-  /// it off. They may do so while that pass goes on with work of an earlier one, or waits for input.
+  /// waits for a pass stays in it, at its place, if it is armed with zero again before that pass begins or goes on. So reads that
+  /// arm it in each iteration do not put it off.
   ///
   /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where
   /// it is.

@@ -139,8 +139,14 @@ class TICKWHEEL_API armed_timers {
   /// Holds the loop, or releases it, if that has changed.
   void update_hold() noexcept;
 
-  /// A pass runs until `schedule` is called, or is to go on: it asks for the next wakeup at its end, and not before.
-  void begin_pass() noexcept { wake_ = 0; }
+  /// A pass runs from now on. The wakeup is asked for by `schedule`, after this pass or the last of those that go on with it.
+  void begin_pass() noexcept {
+    wake_ = 0;
+    pass_runs_ = true;
+  }
+  /// The pass has ended. Another one may go on with its work.
+  void end_pass() noexcept { pass_runs_ = false; }
+  /// Returns true if a pass runs or is to go on.
   bool in_pass() const noexcept { return wake_ == 0; }
   /// Returns when the driver will wake us; `never` if it will not. Requires: no pass runs or is to go on.
   tick wakes_at() const noexcept { return wake_; }
@@ -189,6 +195,7 @@ class TICKWHEEL_API armed_timers {
   timeline timeline_;
   driver* driver_ = nullptr;  // null: closed
   tick wake_ = never;         // 0: see begin_pass
+  bool pass_runs_ = false;
   bool armed_after_ = false;
   bool on_steady_clock_ = false;
   bool open_expected_ = false;
