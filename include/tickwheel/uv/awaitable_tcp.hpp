@@ -196,7 +196,7 @@ class tcp_socket {
   /// Returns true between `open` and `close`. A connect or write that was given up, or whose limit has passed, has closed the socket.
   bool is_open() const noexcept { return owner_.is_open(); }
   /// Returns the handle, for functions of libuv such as uv_tcp_nodelay. Its `data` belongs to the socket. Requires: open.
-  uv_tcp_t* handle() const noexcept { return &owner_.get()->tcp(); }
+  uv_tcp_t* handle() const noexcept { return owner_.tcp("tcp_socket: handle was called before open or after close"); }
 
   /// Connects to `to`. Results in 0 or an error. UV_EISCONN: it is connected, and stays so. After any other error `close` the socket,
   /// and `open` it anew before the next connect.
@@ -337,7 +337,7 @@ class tcp_listener {
   /// Returns true between `open` and `close`.
   bool is_open() const noexcept { return owner_.is_open(); }
   /// Returns the handle, for functions of libuv such as uv_tcp_getsockname. Its `data` belongs to the listener. Requires: open.
-  uv_tcp_t* handle() const noexcept { return &owner_.get()->tcp(); }
+  uv_tcp_t* handle() const noexcept { return owner_.tcp("tcp_listener: handle was called before open or after close"); }
 
   /// Waits for a connection, and opens `into` with it, on the loop and service of this listener. An open `into` is closed first. Takes
   /// the allocation of `tcp_socket::open`. Results in 0, or in an error as the operations of `tcp_socket`. After an error the listener

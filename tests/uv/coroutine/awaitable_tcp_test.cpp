@@ -272,6 +272,13 @@ TEST_F(awaitable_tcp, closed_listener_refuses_listen) {
   EXPECT_EQ(listens.listen(any_port), 0);
 }
 
+TEST(closed_tcp, socket_and_listener_have_no_handle) {
+  tcp_socket socket;
+  tickwheel::tcp_listener deaf;
+  EXPECT_DEATH((void)socket.handle(), "tickwheel: tcp_socket: handle was called before open or after close");
+  EXPECT_DEATH((void)deaf.handle(), "tickwheel: tcp_listener: handle was called before open or after close");
+}
+
 TEST_F(awaitable_tcp, open_answers_what_is_wrong) {
   EXPECT_EQ(ours.open(loop, timers), UV_EALREADY);
   tcp_socket other;

@@ -1,6 +1,7 @@
 // The handle of a TCP socket, and its owner.
 #pragma once
 
+#include <tickwheel/core/detail/check.hpp>
 #include <tickwheel/uv/timer_service.hpp>
 
 #include <uv.h>
@@ -96,6 +97,11 @@ class tcp_owner {
   }
   bool is_open() const noexcept { return handle_ != nullptr && handle_->is_open(); }
   Handle* get() const noexcept { return handle_; }
+  /// Returns libuv's handle. Stops the process with the line `violated` if it owns none.
+  uv_tcp_t* tcp(const char* violated) const noexcept {
+    require(handle_ != nullptr, violated);
+    return &handle_->tcp();
+  }
 
  private:
   Handle* handle_ = nullptr;
