@@ -377,7 +377,8 @@ TICKWHEEL_API void tw_remote_release(tw_remote_t* remote);
 /* Calls `cb(arg)` on the loop's thread once `timeout` ms have passed since this call. With a timeout of 0, calls it in the next
  * pass.
  *
- * 0: `cb` will run, unless the service closes first. On an error `cb` is not called.
+ * 0: `cb` will run, unless the service closes first. A loop that is not alive does not poll, so `cb` then waits: a tw_hold_t keeps
+ * the loop alive. On an error `cb` is not called.
  * UV_EINVAL: `remote` or `cb` is null.
  * UV_EAGAIN: max_queued posts wait until the loop takes them, or max_armed posts have not ended.
  * UV_ECANCELED: the service is closed, or the handle is empty.
@@ -458,7 +459,8 @@ TICKWHEEL_API TICKWHEEL_MUST_CHECK int tw_service_why(const tw_service_t* servic
  *
  *   3.41 ms late: rounding 0.13, poll 0.90, carried 0.02, stall 2.36 (the handler on_flush)
  *
- * Writes at most `size` bytes, and cuts the rest. The text is UTF-8, and no character is cut. Returns `text`. */
+ * Writes at most `size` bytes, and cuts the rest. The text is UTF-8, and no character is cut. Returns `text`,
+ * which may be null if `size` is 0. */
 TICKWHEEL_API char* tw_service_why_text(const tw_service_t* service, char* text, size_t size);
 
 /* Called for a callback that took the option `slow_handler_ns` or longer, after it has returned, in the same pass. May do everything
@@ -511,7 +513,7 @@ TICKWHEEL_API void tw_name_release(tw_name_t* name);
 
 /* Writes the name of a callback, or its place in its module, such as "server+0x1ea66" for addr2line, or its address. Writes at most
  * `size` bytes, the last of which is a zero, and cuts the rest. The text is UTF-8: each other byte of a name is written as a question
- * mark, and no character is cut. Returns `text`. Any thread. */
+ * mark, and no character is cut. Returns `text`, which may be null if `size` is 0. Any thread. */
 TICKWHEEL_API char* tw_handler_name(tw_handler_t handler, char* text, size_t size);
 
 #ifdef __cplusplus

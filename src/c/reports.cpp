@@ -116,6 +116,7 @@ int tw_service_why(const tw_service_t* handle, tw_why_t* why, size_t size) {
 char* tw_service_why_text(const tw_service_t* handle, char* text, size_t size) {
   service_block& s = service_block::of(handle);
   if (size == 0) return text;
+  tickwheel::detail::require(text != nullptr, "tw_service_why_text: the text was null");
   tickwheel::c::text_buffer buffer{text, size};
   std::ostream out{&buffer};
   out.imbue(std::locale::classic());
@@ -150,6 +151,8 @@ void tw_name_release(tw_name_t* name) {
 }
 
 char* tw_handler_name(tw_handler_t handler, char* text, size_t size) {
-  if (size != 0) tickwheel::write_name(tickwheel::c::from_c_handler(handler), text, size);
+  if (size == 0) return text;
+  tickwheel::detail::require(text != nullptr, "tw_handler_name: the text was null");
+  tickwheel::write_name(tickwheel::c::from_c_handler(handler), text, size);
   return text;
 }

@@ -1219,6 +1219,13 @@ TEST(null_stops_the_process_elsewhere) {
   STOPS(tw_service_on_slow_handler(NULL, NULL), "tw_service_t was null");
 }
 
+OPENED_TEST(null_text_stops_the_process) {
+  STOPS(tw_service_why_text(&service, NULL, 9), "tw_service_why_text: the text was null");
+  STOPS(tw_handler_name((tw_handler_t)block_the_loop, NULL, 9), "tw_handler_name: the text was null");
+  CHECK(tw_service_why_text(&service, NULL, 0) == NULL);
+  CHECK(tw_handler_name((tw_handler_t)block_the_loop, NULL, 0) == NULL);
+}
+
 TIMER_TEST(second_close_stops_the_process) {
   STOPS((close_timer(&first), close_timer(&first)), "tw_timer_close: it is closing already");
   STOPS((tw_service_close(&service, NULL), tw_service_close(&service, NULL)),
@@ -1297,9 +1304,10 @@ static void use_and_start_elsewhere(void* unused) {
 TIMER_TEST(use_on_another_thread_stops_the_process) {
   for (int active = 0; active != 2; ++active) {
     for (size_t i = 0; i != sizeof calls_elsewhere / sizeof calls_elsewhere[0]; ++i) {
-      STOPS_NAMED(calls_elsewhere[i].name, on_another_thread(calls_elsewhere[i].call),
-                  "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
-                  "(use_on_this_thread hands it over)");
+      STOPS_NAMED(
+          calls_elsewhere[i].name, on_another_thread(calls_elsewhere[i].call),
+          "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
+          "(post to it by timer_service::remote; if no thread runs the loop now, use_on_this_thread hands it over)");
     }
     CHECK_EQUAL(start(&first, 100, 0), 0);
   }

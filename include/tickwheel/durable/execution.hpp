@@ -59,8 +59,9 @@ class TICKWHEEL_API execution {
   clock::time_point due() const noexcept;
   /// Returns the task's period. Zero: it starts once, and is dead if its last attempt fails.
   std::chrono::nanoseconds period() const noexcept;
-  unsigned attempt()
-      const noexcept;  ///< 1 for the first start; grows with each start, those included whose node was lost
+  /// Returns 1 for the first start. It grows with each start, also if the node of the start before was lost, but not with one that
+  /// follows `retry_after`.
+  unsigned attempt() const noexcept;
   /// Returns a number that no other start in this store has. Grows for each id.
   std::uint64_t token() const noexcept;
 

@@ -16,7 +16,7 @@ namespace tickwheel::durable {
 struct scheduler_options {
   /// The name of this node, at most 255 bytes of UTF-8 without control characters. Empty: the scheduler makes one up. Two living
   /// nodes never share a name.
-  std::string name;
+  std::string name{};
 
   /// A node that does not renew its session for this long is given up, and its tasks are recovered. At least 100 ms.
   std::chrono::nanoseconds lease = std::chrono::seconds{10};
@@ -35,7 +35,8 @@ struct scheduler_options {
   std::size_t max_request_bytes = 64 << 20;  ///< bytes of their ids and payloads; a single request always fits
   std::size_t max_payload = 65'536;          ///< bytes of one payload; at most 1 GiB
 
-  /// Starts of a task, or of one period, until it is dead. A start whose node was lost counts. 1 to 30,000.
+  /// Starts of a task, or of one period, until it is dead. A start whose node was lost counts, one that
+  /// `retry_after` ended does not. 1 to 30,000.
   unsigned max_attempts = 8;
   /// The delays between attempts.
   backoff_options retry{.base = std::chrono::seconds{1}, .cap = std::chrono::minutes{10}};

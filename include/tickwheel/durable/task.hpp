@@ -64,7 +64,8 @@ struct task_info {
   task_state state{};  ///< its state
   /// When the next attempt starts. `time_point::max()`: the task is dead or has ended.
   clock::time_point next{};
-  unsigned attempts{};     ///< starts in this period, the running one included
+  /// Starts in this period, the running one included. One that `retry_after` ended does not count.
+  unsigned attempts{};
   unsigned lost{};         ///< starts in this period whose node was lost
   bool cancelling{};       ///< the running start is the last one, because `cancel` was called
   std::string last_error;  ///< the text that the last failure gave, cut to 1 KiB of UTF-8

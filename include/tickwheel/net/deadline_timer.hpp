@@ -51,7 +51,7 @@ class deadline_timer : private timer, private detail::member_call<deadline_timer
     return start(until, service().read_clock());
   }
 
-  /// As above, judged by `now`, such as `timer_service::now()`. Reads no clock.
+  /// As above, judged by `now`, such as `timer_service::now()`. Reads the clock only if the loop must wake up earlier.
   [[nodiscard]] int start(tickwheel::deadline until, clock::time_point now) noexcept {
     if (!service().is_open()) return refuse_when_closed();
     if (until.passed(now)) return UV_ETIMEDOUT;

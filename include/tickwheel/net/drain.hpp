@@ -216,8 +216,8 @@ class drain_member : private drain_group::member,
   void begin_request() noexcept { is_busy = true; }
 
   /// Reports that the request is over. During a drain, the handler is called after the next poll if the member was busy and was not
-  /// told to stop. A member that ends a request in each iteration of the loop is therefore called at the hard stop: from then on no
-  /// poll need follow its request. After the hard stop a member that was called before the request waits for its turn to be stopped.
+  /// told to stop. If the member ends a request in each iteration of the loop, the drain calls it at the hard stop: from then on the
+  /// drain does not wait for a poll after a request. A member that was told before its request is stopped in its turn.
   void end_request() noexcept {
     if (!is_busy) return;
     is_busy = false;

@@ -139,8 +139,8 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   /// Returns true from `start` until the handler runs, `cancel` is called, or the service closes; also while paused.
   bool armed() const noexcept { return timer::armed(); }
 
-  /// Returns how long the peer may be silent, counted from the last check. Zero if it was too slow. A check may be as of a time before the
-  /// last bytes, and the credit may then be more than the grace.
+  /// Returns how long the peer may be silent, counted from the last check. Zero if it was too slow. A check may judge a
+  /// moment before the last bytes came, and the credit may then be more than the grace.
   std::chrono::nanoseconds credit() const noexcept { return std::max(credit_, std::chrono::nanoseconds{0}); }
 
   /// Returns the limits of the last start.

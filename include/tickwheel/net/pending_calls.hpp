@@ -256,7 +256,7 @@ class pending_calls : private detail::call_table {
     return call_table::start(c, id, until, nullptr);
   }
 
-  /// As above, judged by `now`, such as `timer_service::now()`. Reads no clock.
+  /// As above, judged by `now`, such as `timer_service::now()`. Reads the clock only if the loop must wake up earlier.
   [[nodiscard]] int start(call& c, std::uint64_t id, tickwheel::deadline until, clock::time_point now) noexcept {
     return call_table::start(c, id, until, &now);
   }

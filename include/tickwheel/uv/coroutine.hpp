@@ -22,7 +22,8 @@
 //
 // Closing the service runs no handlers, so it resumes no coroutine. A coroutine that sleeps at that time stays suspended until
 // the owner of its frame destroys it. Coroutines whose frames own themselves must end before the service closes. Let them sleep
-// with a std::stop_token, request the stop, run one more loop iteration, and then close.
+// with a std::stop_token, request the stop, run the loop until the last of them has ended, and then close. That may take several
+// iterations, because a pass is bounded.
 #pragma once
 
 #include <tickwheel/core/detail/nanoseconds.hpp>
@@ -153,7 +154,7 @@ sleep_awaitable sleep_for(timer_service& service, std::chrono::duration<Rep, Per
 }
 
 /// As above, until `when`: `sleep_until(service, service.now() + 5s)` counts from the beginning of the loop iteration. If `when`
-/// has passed, the coroutine continues in the next pass. Reads no clock.
+/// has passed, the coroutine continues in the next pass. Reads the clock only if the loop must wake up earlier.
 inline sleep_awaitable sleep_until(timer_service& service, clock::time_point when) noexcept { return {service, when}; }
 
 #if defined(__cpp_lib_jthread)

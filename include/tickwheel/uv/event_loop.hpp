@@ -106,7 +106,7 @@ class event_loop {
 
 inline void event_loop::close() noexcept {
   if (!open_) return;
-  detail::require(!running_, "event_loop: closed by a callback of the loop");
+  detail::require(!running_, "event_loop: closed by a callback of the loop, or by exit in one (call stop instead)");
   running_ = true;  // the destructors of posted callables and close callbacks run in here
   timers_.close();
   detail::require(!timers_.is_open(), "event_loop: its timers were opened again while it closes");

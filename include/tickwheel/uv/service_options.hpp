@@ -44,7 +44,8 @@ struct service_options {
   std::size_t max_queued = 1 << 16;
 
   /// Time that one loop iteration may take. The rest is a stall of ours, which no peer is charged with. Must not be negative, and
-  /// should not be near zero: a loop that is always slow evicts a silent peer after limit / stall_grace + 3 iterations.
+  /// should not be near zero: of each slow iteration only `stall_grace` counts as silence. So a loop that is always slow evicts a
+  /// silent peer after limit / stall_grace + 3 iterations.
   ///
   /// Open the service before you start prepare handles of your own: libuv runs later ones first. Handles that were started
   /// earlier may read `now()`, but time that they block is not seen. The same holds for callbacks among more than 1024 ready
@@ -64,8 +65,8 @@ struct service_options {
   bool count_handlers = false;
 
   /// Time that a pass may run before waiting I/O has its turn, whatever `work_per_pass` allows. Handlers that all take equally long
-  /// exceed it by less than one of them. A handler that takes longer than those before it is noticed when the next one begins,
-  /// which still runs. The clock is read after at most 32 handlers. Must be positive.
+  /// exceed it by less than one of them. If one takes longer than those before it, the pass notices that when the next handler
+  /// begins, and that handler still runs. The clock is read after at most 32 handlers. Must be positive.
   std::chrono::nanoseconds time_per_pass = std::chrono::milliseconds{1};
 
   /// The handle that wakes the loop. A timerfd is for delays of a few milliseconds and less, with a tick of about 2^16 ns. On an

@@ -28,7 +28,7 @@ class tcp_limit {
   constexpr tcp_limit(std::chrono::duration<Rep, Period> length) noexcept
       : end_{detail::to_nanoseconds(length)}, is_length_{true} {}
 
-  /// A limit that ends at `until`. `time_point::max()` is no limit. Reads no clock.
+  /// A limit that ends at `until`. `time_point::max()` is no limit. The operation reads the clock only if the loop must wake up earlier.
   // NOLINTNEXTLINE(google-explicit-constructor): callers pass a time point
   constexpr tcp_limit(clock::time_point until) noexcept : end_{until.time_since_epoch()} {}
 

@@ -64,9 +64,9 @@ class timer : private wheel_entry {
   /// expires in practice.
   ///
   /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll
-  /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. One that
-  /// waits for a pass stays in it, at its place, if it is armed with zero again before that pass begins or goes on. So reads that
-  /// arm it in each iteration do not put it off.
+  /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. After
+  /// the stamp of its pass, until that pass begins or goes on, arming it with zero again changes nothing. So reads that arm it in
+  /// each iteration do not put it off.
   ///
   /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where
   /// it is.

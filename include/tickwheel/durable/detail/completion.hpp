@@ -1,6 +1,8 @@
 // A completion is the callable that a request calls once, with its answer.
 #pragma once
 
+#include <tickwheel/uv/detail/member_call.hpp>
+
 #include <concepts>
 #include <memory>
 #include <new>
@@ -64,7 +66,9 @@ class completion {
 
 /// A callable that answers a request. It takes `Arguments`, and is noexcept, because libuv's C frames cannot be unwound.
 template <class F, class... Arguments>
-concept answers_with = std::is_nothrow_invocable_v < std::decay_t<F>
-&, Arguments... > ;
+concept answers_with = tickwheel::detail::valid(std::is_invocable_v<std::decay_t<F>&, Arguments...>,
+                                                "the callable must take the answer of this request") &&
+    tickwheel::detail::valid(std::is_nothrow_invocable_v<std::decay_t<F>&, Arguments...>,
+                             "the callable must be noexcept: the loop calls it");
 
 }  // namespace tickwheel::durable::detail

@@ -92,7 +92,7 @@ class TICKWHEEL_API armed_timers {
   }
   static constexpr const char* wrong_thread =
       "wrong thread: a service, or a timer of it, was used on a thread that does not run its loop "
-      "(use_on_this_thread hands it over)";
+      "(post to it by timer_service::remote; if no thread runs the loop now, use_on_this_thread hands it over)";
 
   /// Arms a timer for a delay from now. With a `slack`, it may be due up to that much later. `steady` is `clock::now()`, which was
   /// just read; a driver on another clock is asked for its time. Returns 0, UV_ENOBUFS or UV_ECANCELED, as `arm_at` and `arm_tick` do.
