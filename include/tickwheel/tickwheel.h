@@ -56,8 +56,9 @@
  * Callbacks run after the poll, when the loop has handled the pending I/O. Timers that are due at different times run in the
  * order of those times. If the loop is late, they run in any order. A block is a time of more than 2 ms between two polls. After
  * a block, callbacks wait until two polls in a row leave nothing readable. They wait for at most twice the longest block, and at
- * most one second. Timeouts of 0 do not wait for that, and run in the order of their starts. Callbacks may call any function of
- * this header, for any timer, also their own.
+ * most one second. Timeouts of 0 do not wait for that, and run in the order of their starts. One that waits for its callback, and is
+ * started with 0 again after the poll has begun, keeps its place. Callbacks may call any function of this header, for any timer,
+ * also their own.
  *
  * C99 or newer. uv.h also needs the POSIX parts of the C library: use -std=gnu99, or define _POSIX_C_SOURCE=200809L.
  */

@@ -48,6 +48,7 @@ inline void armed_timers::trace_arm(wheel_entry& entry, tick deadline, const voi
 [[gnu::cold]] void armed_timers::open(driver& on, const service_options& options) noexcept {
   alive_.restart(options.max_armed, *wheel_);
   wake_ = never;
+  pass_ = pass_before_ = 0;
   pass_runs_ = false;
   refused_ = 0;
   driver_ = &on;
@@ -113,12 +114,17 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 
 // An immediate has no tick, because a tick ahead of the clock would make its neighbours early. `since` may be of an earlier
 // iteration. The time of the last poll is then nearer, though it may be later than the true time.
+//
+// If each read, or a handler in each pass, arms one anew that waits for its pass, it must not leave each pass before it runs. So it
+// leaves its pass only in that pass, and only if the pass before cannot have been its own.
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
-  // If one that waits for its pass were armed anew by each read, it would leave each pass before it runs.
-  if (!pass_runs_ && wheel_->waits_as_immediate(entry)) return 0;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
-  const tick begin = timeline_.floor(std::max(since, polled));
+  tick begin = std::max(timeline_.floor(std::max(since, polled)), pass_);
+  if (wheel_->waits_as_immediate(entry)) {
+    if (!pass_runs_ || entry.deadline() < pass_before_) return 0;
+    begin = entry.deadline();
+  }
   trace_arm(entry, begin, __builtin_return_address(0));
   wheel_->arm_immediate(entry, begin);
   update_hold();

@@ -297,7 +297,7 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   if (probes::exist && (probes::traced() || traces_handlers_)) [[unlikely]]
     trace_handlers(probes::traced());
   ++passes_;
-  timers_.begin_pass();
+  timers_.begin_pass(stamp);
   timers_.time().keep_stamps();
   timers_.time().has_polled_by(now);
   begin_verdicts(stamp, now);
@@ -310,12 +310,14 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   const turn_of first = next_turn_;
   // Until the next clock read. One at first, unless the last ones of the pass before were short: all may be slow.
   std::size_t handlers = handlers_are_short_ ? handler_log::capacity : 1;
+  std::size_t turn_left = handler_log::capacity;  // how many handlers the kind whose turn it is may still run
   for (std::size_t work = work_per_pass_; left;) {
     const clock::time_point began = now;
-    log_.begin_stretch(began, handlers, (stop - began) / 2);
+    const std::size_t most = std::min(handlers, turn_left);
+    log_.begin_stretch(began, most, (stop - began) / 2);
     const std::size_t visits = run_turn(std::min(work, visits_per_stretch), stamp, binding);
     if (binding.ended()) return;
-    const std::size_t ran = handlers - log_.handlers_left();
+    const std::size_t ran = most - log_.handlers_left();
     now = source.now();
     end_handlers(now);
     if (log_.has_untold()) {
@@ -331,7 +333,11 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
       handlers_are_short_ = now - began <= (stop - now) / std::int64_t{handler_log::capacity};
       handlers = handlers_are_short_ ? handler_log::capacity : handlers_that_fit(ran, now - began, stop - now);
     }
-    next_turn_ = following(next_turn_);
+    turn_left -= std::min(ran, turn_left);
+    if (ran == 0 || turn_left == 0 || !has_work(next_turn_)) {
+      next_turn_ = following(next_turn_);
+      turn_left = handler_log::capacity;
+    }
     left = find_next_turn();
     if (work == 0 || now >= stop) break;
   }

@@ -64,12 +64,14 @@ class timer : private wheel_entry {
   /// expires in practice.
   ///
   /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll
-  /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. After
-  /// the stamp of its pass, until that pass begins or goes on, arming it with zero again changes nothing. So reads that arm it in
-  /// each iteration do not put it off.
+  /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. Once
+  /// the stamp of its pass is taken, arming it with zero again changes nothing, so reads that arm it in each iteration do not put it
+  /// off. A handler puts it off to the next pass, but not for longer than a tick: then it runs in the pass that it waits for, also
+  /// after such a call. Before that stamp, such a call moves it to the end of the order, or leaves it where it is if a pass is
+  /// carried over.
   ///
   /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where
-  /// it is.
+  /// it is. It is then no zero delay: it waits for a tick, and each call that arms it anew may move it.
   ///
   /// 0: it is armed. On an error nothing has changed.
   /// UV_ENOBUFS: `max_armed` timers are armed, and this is not one of them.

@@ -69,7 +69,7 @@ TEST_F(armed_timers_test, zero_delay_asks_for_pass) {
 }
 
 TEST_F(armed_timers_test, pass_asks_for_nothing_before_its_end) {
-  timers.begin_pass();
+  timers.begin_pass(loop.time);
   arm(a, 5ms);
   arm(b, 0ns);
   EXPECT_TRUE(timers.in_pass());

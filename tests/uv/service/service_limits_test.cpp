@@ -223,6 +223,31 @@ TEST_F(work_per_pass, zero_delays_are_cut_soon_after_they_become_slow) {
   EXPECT_EQ(ran, 12);
 }
 
+// Otherwise each of the others would run after a slow pass as if it were slow, alone.
+TEST_F(work_per_pass, slow_chain_leaves_others_whole_turns) {
+  const int most = 300, of_turn = 32;
+  for (const auto step : {990us, 1100us, 3000us}) {
+    for (const bool of_posts : {false, true}) {
+      SCOPED_TRACE(step.count());
+      reopen({.time_per_pass = 1ms, .io_wait = 0});
+      p.then = [&] {
+        service.time.block(step);
+        p.arm(0s);
+      };
+      p.arm(0s);
+      int ran = 0;
+      probes others{timers, of_posts ? 0 : most, 1ms, [&] { ++ran; }};
+      for (int i = 0; of_posts && i < most; ++i) ASSERT_EQ(timers.remote().post([&]() noexcept { ++ran; }), 0);
+      service.time.oversleep(2ms);
+      int turns = 0;
+      for (; ran < most && turns < 1000; ++turns) service.turn();
+      EXPECT_LE(turns, 2 * (most / of_turn + 2));
+      p.then = {};
+      service.advance(1ms);
+    }
+  }
+}
+
 TEST_F(work_per_pass, quick_pass_is_not_cut) {
   probes all{timers, 1000, 1ms};
   service.time.block(2ms);

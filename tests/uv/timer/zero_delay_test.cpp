@@ -1,6 +1,8 @@
 // Zero delays: due in the next pass, in the order of arming, and otherwise timers like all others.
 #include "../support/probe.hpp"
 
+#include <tickwheel/uv/remote.hpp>
+
 namespace {
 
 using zero_delay = manual_test;
@@ -59,6 +61,35 @@ TEST_F(zero_delay, rearm_of_collected_timer_waits_for_next_pass) {
   EXPECT_EQ(second.fired, 0);
   service.turn();
   EXPECT_EQ(second.fired, 1);
+}
+
+// A flush that each result of another thread asks for, and a handler that also arms itself.
+TEST_F(zero_delay, that_a_handler_of_each_pass_arms_anew_runs) {
+  probe itself{timers};
+  const std::function<void()> each_turn[] = {
+      [&] { ASSERT_EQ(timers.remote().post([&]() noexcept { p.arm(0s); }), 0); },
+      [&] {
+        itself.then = [&] {
+          itself.arm(0s);
+          p.arm(0s);
+        };
+        if (!itself.timeout.armed()) itself.arm(0s);
+      },
+  };
+  for (const std::size_t work : {1U, 2U, 1024U}) {
+    for (const auto& arm : each_turn) {
+      reopen({.work_per_pass = work});
+      p.fired = 0;
+      for (int turns = 0; turns < 1000; ++turns) {
+        arm();
+        service.time.oversleep(20us);
+        service.turn();
+      }
+      const auto ticks = static_cast<int>(20ms / timers.tick_duration());
+      EXPECT_GE(p.fired, ticks / 4) << "work_per_pass " << work;
+      itself.timeout.cancel();
+    }
+  }
 }
 
 TEST_F(zero_delay, runs_in_order_of_arming_and_across_cut_passes) {

@@ -139,10 +139,12 @@ class TICKWHEEL_API armed_timers {
   /// Holds the loop, or releases it, if that has changed.
   void update_hold() noexcept;
 
-  /// A pass runs from now on. The wakeup is asked for by `schedule`, after this pass or the last of those that go on with it.
-  void begin_pass() noexcept {
+  /// A pass with this stamp runs from now on. The wakeup is asked for by `schedule`, after this pass or the last of those that go on
+  /// with it.
+  void begin_pass(clock::time_point stamp) noexcept {
     wake_ = 0;
     pass_runs_ = true;
+    pass_before_ = std::exchange(pass_, timeline_.floor(stamp));
   }
   /// The pass has ended. Another one may go on with its work.
   void end_pass() noexcept { pass_runs_ = false; }
@@ -195,6 +197,8 @@ class TICKWHEEL_API armed_timers {
   timeline timeline_;
   driver* driver_ = nullptr;  // null: closed
   tick wake_ = never;         // 0: see begin_pass
+  tick pass_ = 0;             // the stamp of the pass that began last
+  tick pass_before_ = 0;      // the stamp of the one before it
   bool pass_runs_ = false;
   bool armed_after_ = false;
   bool on_steady_clock_ = false;
