@@ -44,7 +44,8 @@ struct postgres_options {
 ///
 /// The options of libpq count. A word of `conninfo` counts more than its service, and the service more than the environment. Three
 /// defaults of the store count more than both: `target_session_attrs=read-write`, TCP keepalives after 5 seconds, and
-/// `tcp_user_timeout`, which is `answer_timeout`. With several hosts the first one that can write is taken.
+/// `tcp_user_timeout`, which is `answer_timeout`. With several hosts the first one that can write is taken. `connect_timeout`
+/// and `replication` have no effect there: the first is an option below.
 ///
 /// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop. A value that libpq
 /// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, and `keepalives...` and

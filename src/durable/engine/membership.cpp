@@ -42,6 +42,8 @@ void membership::close() noexcept {
   owned_.clear();
   owned_count_ = 0;
   others_.clear();
+  seen_at_ = {};
+  has_failed_ = false;
   doubted_.clear();
   must_recover_ = false;
   ++changes_;
@@ -90,7 +92,6 @@ void membership::on_join_answered() noexcept {
   renewed_from_ = sent_at_;
   owned_.assign(join_.partitions, false);
   owned_count_ = 0;
-  others_.clear();
   doubted_.clear();
   if (!release_.is_busy) release_.partitions.clear();  // otherwise the store may be reading it
   ++changes_;
@@ -155,29 +156,34 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
 }
 
 // Returns when a node that is silent now will count as dead, so that a burial need not wait for the next renewal. A node whose lease
-// is shorter than ours renews more often than we do, so we look twice in its lease: its last renewal is then seen in time.
+// is shorter than ours renews more often than we do, so we look four times in its lease: its last renewal is then seen in time.
 //
-// After an outage the silence of the others counts from now. The store may not have answered them either, and the first node that it answers
-// would bury those that live.
+// If we could not look for more than half of a node's lease, the store may not have answered that node either, and the first node that
+// it answers would bury those that live. So silence counts from the end of such an outage, and must last for a whole lease: one that
+// was not let in yet needs time. A store may always be so slow. Then the second look in a row counts, unless a lease has passed.
 std::chrono::nanoseconds membership::bury_the_dead() {
   constexpr std::chrono::nanoseconds behind = 1ms;
   const auto now = present(timers_);
-  const auto outage = std::exchange(has_failed_, false) ? now - seen_at_ : std::chrono::nanoseconds::zero();
-  seen_at_ = now;
+  const auto gap = now - seen_at_;
+  const bool is_certain = std::exchange(has_failed_, false);
+  const auto is_outage = [&](std::chrono::nanoseconds lease) {
+    if (seen_at_ == steady_time{}) return false;  // the first look
+    return gap > lease || (gap > lease / 2 && (is_certain || gap_before_ <= lease / 2));
+  };
   auto next = std::chrono::nanoseconds::max();
   std::map<session_number, sighting> seen;
   for (const store_node& node : renew_.nodes) {
     if (node.session == session_) continue;
-    sighting& s = seen[node.session] = {node.beat, now};
+    sighting& s = seen[node.session] = {node.beat, now, is_outage(node.lease)};
     const auto known = others_.find(node.session);
-    if (outage <= node.lease / 2 && known != others_.end() && known->second.beat == node.beat)
-      s.since = known->second.since;
+    if (!s.was_outage && known != others_.end() && known->second.beat == node.beat) s = known->second;
     const auto silent = now - s.since;
-    const bool is_dead = (silent >= node.lease / 2 && node.expires < renew_.now) || silent >= node.lease;
+    const bool is_dead =
+        (silent >= node.lease / 2 && node.expires < renew_.now && !s.was_outage) || silent >= node.lease;
     if (!is_dead) {
       const auto expired = std::max<std::chrono::nanoseconds>(node.lease / 2 - silent, node.expires - renew_.now);
-      const auto dead = std::min<std::chrono::nanoseconds>(expired, node.lease - silent) + behind;
-      next = std::min({next, dead, node.lease / 2});
+      const auto dead = (s.was_outage ? node.lease - silent : std::min(expired, node.lease - silent)) + behind;
+      next = std::min({next, dead, node.lease / 4});
     }
     if (!is_dead || bury_.is_busy) continue;
     bury_.is_busy = true;
@@ -190,6 +196,8 @@ std::chrono::nanoseconds membership::bury_the_dead() {
   const bool one_has_gone =
       std::any_of(others_.begin(), others_.end(), [&](const auto& o) { return !seen.contains(o.first); });
   others_ = std::move(seen);
+  seen_at_ = now;
+  gap_before_ = gap;
   if (one_has_gone || must_recover_) recover();
   return next;
 }

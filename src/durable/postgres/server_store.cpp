@@ -241,6 +241,7 @@ void server_store::leave() noexcept {
 
 void server_store::join(join_call& call) noexcept {
   if (fork_.is_in_child()) return;
+  state_.lease = call.lease;
   if (timers_ == nullptr || is_closing_ || connections_->is_up()) return push(store_verb::join, call);
   calls_.push_back({make_work(store_verb::join, call, state_), true});
   is_busy_ = true;

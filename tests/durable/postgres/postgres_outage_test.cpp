@@ -722,6 +722,22 @@ TEST(postgres_setting, silent_host_does_not_hide_the_next) {
   ::close(silent);
 }
 
+TEST(postgres_setting, pauses_between_tries_are_short_for_the_lease) {
+  postgres_fixture on;
+  const auto store = on.make_store("host=" + on.server.folder() + "/nobody user=tester dbname=postgres");
+  ASSERT_EQ(store->open(on.timers()), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int tries = 0; tries != 20; ++tries) {
+    asked<durable::join_call> c;
+    c.name = "a";
+    c.lease = 200ms;
+    call_runner{on}.run(*store, c);
+    EXPECT_EQ(c.status, store_status::unavailable);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s) << "otherwise the pauses alone would take longer";
+  store->close();
+}
+
 TEST(postgres_setting, next_host_is_taken_if_one_is_read_only) {
   test_server standby{{"default_transaction_read_only = on"}};
   postgres_fixture on;

@@ -203,34 +203,85 @@ TEST_F(cluster, burial_follows_within_lease_and_two_polls) {
   }
 }
 
-// The node that the store answers first must not take the others for dead. They are spared by half a lease more.
+// Two nodes that run tasks for long. Both must stay members, whatever silences them.
+struct silenced_nodes {
+  explicit silenced_nodes(std::chrono::nanoseconds phase) {
+    a.on_start = b.on_start = [&](execution run) { kept.push_back(std::move(run)); };
+    a.open();
+    a.advance(phase);
+    b.open();
+    a.advance(12500ms);
+    for (int i = 0; i != 20; ++i) a.schedule("t" + std::to_string(i), 100ms);
+    a.advance(1s);
+    EXPECT_EQ(kept.size(), 20U);
+  }
+  void expect_members() {
+    EXPECT_EQ(kept.size(), 20U);
+    EXPECT_EQ(a.scheduler.stats().recovered + b.scheduler.stats().recovered, 0U);
+    EXPECT_EQ(a.scheduler.stats().partitions, 2U);
+    EXPECT_EQ(b.scheduler.stats().partitions, 2U);
+  }
+
+  manual_world world;
+  manual_node a{world, {.name = "a", .seed = 1}}, b{world, {.name = "b", .seed = 2}};
+  std::vector<execution> kept;
+};
+
+// The node that the store answers first must not take the others for dead.
 TEST_F(cluster, burial_spares_nodes_that_an_outage_has_silenced) {
   for (const auto phase : {0ms, 900ms, 1700ms, 2400ms}) {
     for (const auto length : {4s, 6s, 8s, 10s, 11s, 13s, 20s, 60s}) {
-      manual_world another;
-      manual_node first{another, {.name = "a", .seed = 1}}, second{another, {.name = "b", .seed = 2}};
-      std::vector<execution> kept;
-      first.on_start = second.on_start = [&](execution run) { kept.push_back(std::move(run)); };
-      first.open();
-      first.advance(phase);
-      second.open();
-      first.advance(12500ms);
-      for (int i = 0; i != 20; ++i) first.schedule("t" + std::to_string(i), 100ms);
-      first.advance(1s);
-      ASSERT_EQ(kept.size(), 20U);
-      another.database->outage(true);
-      first.advance(length);
-      another.database->outage(false);
-      first.advance(30s);
-      EXPECT_EQ(kept.size(), 20U) << phase.count() << " ms, " << length.count() << " s";
-      EXPECT_EQ(first.scheduler.stats().recovered + second.scheduler.stats().recovered, 0U);
-      EXPECT_EQ(partitions(first), 2U);
-      EXPECT_EQ(partitions(second), 2U);
+      SCOPED_TRACE(std::to_string(phase.count()) + " ms, " + std::to_string(length.count()) + " s");
+      silenced_nodes nodes{phase};
+      nodes.world.database->outage(true);
+      nodes.a.advance(length);
+      nodes.world.database->outage(false);
+      nodes.a.advance(30s);
+      nodes.expect_members();
     }
   }
 }
 
-TEST_F(cluster, burial_follows_half_a_lease_after_an_outage) {
+// No renewal fails: the store answers them late, and those of one node later than those of the other.
+TEST_F(cluster, burial_spares_nodes_whose_renewals_are_held_back) {
+  for (const auto phase : {0ms, 900ms, 1700ms, 2400ms}) {
+    for (const auto length : {4s, 6s, 8s, 10s, 12s, 14s, 60s}) {
+      for (const char* const last : {"a", "b"}) {
+        SCOPED_TRACE(std::to_string(phase.count()) + " ms, " + std::to_string(length.count()) + " s, " + last);
+        silenced_nodes nodes{phase};
+        durable::memory_database& database = *nodes.world.database;
+        bool are_held = true;
+        database.on_call([&](store_verb v, const durable::store_call& c) {
+          if (v != store_verb::renew) return;
+          const bool is_last = static_cast<const durable::renew_call&>(c).session == database.session_of(last);
+          database.carry_out_after(v, !are_held ? 0s : is_last ? length + 3s : length);
+        });
+        nodes.a.advance(2600ms);
+        are_held = false;
+        nodes.a.advance(length + 30s);
+        nodes.expect_members();
+        database.on_call(nullptr);
+      }
+    }
+  }
+}
+
+// One that connects last may have tried a host that was dead.
+TEST_F(cluster, burial_spares_nodes_that_come_back_late_after_an_outage) {
+  for (const auto late : {1s, 4s, 7s}) {
+    silenced_nodes nodes{900ms};
+    nodes.world.database->outage(true);
+    nodes.world.database->outage("b", true);
+    nodes.a.advance(20s);
+    nodes.world.database->outage(false);
+    nodes.a.advance(late);
+    nodes.world.database->outage("b", false);
+    nodes.a.advance(30s);
+    nodes.expect_members();
+  }
+}
+
+TEST_F(cluster, burial_follows_a_lease_after_an_outage) {
   for (const auto phase : {0ms, 600ms, 1300ms, 1900ms, 2400ms}) {
     manual_world another;
     manual_node living{another, {.name = "a"}}, dying{another, {.name = "b"}};
@@ -243,8 +294,26 @@ TEST_F(cluster, burial_follows_half_a_lease_after_an_outage) {
     another.database->outage("b", true);
     living.advance(20s);
     another.database->outage(false);
-    living.advance(2500ms + 5s + 2 * 250ms);
+    living.advance(2500ms + 10s + 2 * 250ms);
     EXPECT_EQ(partitions(living), 4U) << phase.count() << " ms";
+  }
+}
+
+// Each renewal takes so long that half a lease lies between two looks.
+TEST_F(cluster, burial_follows_also_in_a_slow_store) {
+  for (const auto slow : {2s, 3s, 5s, 7s}) {
+    manual_world another;
+    manual_node living{another, {.name = "a"}}, dying{another, {.name = "b"}};
+    dying.open();
+    living.open();
+    living.advance(12500ms);
+    ASSERT_EQ(partitions(living), 2U);
+    another.database->carry_out_after(store_verb::renew, slow);
+    living.advance(30s);
+    ASSERT_EQ(partitions(living), 2U) << slow.count() << " s";
+    another.database->outage("b", true);
+    living.advance(10s + 4 * (2500ms + slow));
+    EXPECT_EQ(partitions(living), 4U) << slow.count() << " s";
   }
 }
 

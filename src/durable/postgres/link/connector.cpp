@@ -99,7 +99,8 @@ void connector::connect(link& on) noexcept {
       {"target_session_attrs", "read-write"}, {"keepalives_idle", "5"},
       {"keepalives_interval", "2"},           {"keepalives_count", "3"},
       {"tcp_user_timeout", patience.c_str()}, {"fallback_application_name", "tickwheel"},
-      {"dbname", conninfo_.c_str()}};
+      {"dbname", conninfo_.c_str()},
+      {"replication", "false"}};
   std::string hosts, addresses, ports;
   for (const host_address& h : hosts_) {
     const char* const comma = &h == &hosts_.front() ? "" : ",";
@@ -279,7 +280,7 @@ void connector::fail(const failure& why) noexcept {
   close_links();
   ++tries_;
   step_ = step::pausing;
-  timer_.set(pauses_.next());
+  timer_.set(std::min(pauses_.next(), state_.lease / 8));  // the others bury a node that is away for a lease
   client_.on_failed(why, why.uv_code());
 }
 

@@ -41,8 +41,9 @@ class purge_mark {
 /// The state of a store, as its links and works see it. Kept while it is closed: a join ends the sessions before.
 struct node_state {
   postgres_options options;
-  std::uint16_t partitions = 0;              // as the schema has them
-  session_number session = 0;                // of the last join; 0: none
+  std::uint16_t partitions = 0;                                      // as the schema has them
+  std::chrono::nanoseconds lease = std::chrono::nanoseconds::max();  // of the last join
+  session_number session = 0;                                        // of the last join; 0: none
   std::vector<session_number> own_sessions;  // all that this store asked for, and that may still be there
   std::vector<std::pair<std::int64_t, std::int64_t>> backends;  // of the links that are open: pid and time of its start
   std::vector<partition_number> owned;                          // as of the last renewal
