@@ -164,11 +164,12 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
 std::chrono::nanoseconds membership::bury_the_dead() {
   constexpr std::chrono::nanoseconds behind = 1ms;
   const auto now = present(timers_);
-  const auto gap = now - seen_at_;
+  const auto seen_before = std::exchange(seen_at_, now);
+  const auto gap = now - seen_before, gap_before = std::exchange(gap_before_, gap);
   const bool is_certain = std::exchange(has_failed_, false);
   const auto is_outage = [&](std::chrono::nanoseconds lease) {
-    if (seen_at_ == steady_time{}) return false;  // the first look
-    return gap > lease || (gap > lease / 2 && (is_certain || gap_before_ <= lease / 2));
+    if (seen_before == steady_time{}) return false;  // the first look
+    return gap > lease || (gap > lease / 2 && (is_certain || gap_before <= lease / 2));
   };
   auto next = std::chrono::nanoseconds::max();
   std::map<session_number, sighting> seen;
@@ -196,8 +197,6 @@ std::chrono::nanoseconds membership::bury_the_dead() {
   const bool one_has_gone =
       std::any_of(others_.begin(), others_.end(), [&](const auto& o) { return !seen.contains(o.first); });
   others_ = std::move(seen);
-  seen_at_ = now;
-  gap_before_ = gap;
   if (one_has_gone || must_recover_) recover();
   return next;
 }
