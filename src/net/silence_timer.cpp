@@ -3,6 +3,7 @@
 #include <tickwheel/core/detail/nanoseconds.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace tickwheel::detail {
@@ -15,7 +16,7 @@ int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   if (const int error = timer::arm_verdict_at(add_saturating(now, limit.minimum() / checks))) return error;
   ask_before_moving(&soonest);
   limit_ = limit;
-  checks_ = static_cast<short>(checks);
+  checks_ = static_cast<std::int8_t>(checks);
   last_ = service().responsive_now();
   noticed_at_ = never_noticed;
   paused_at_ = not_paused;
@@ -23,8 +24,8 @@ int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   return 0;
 }
 
-// One that was put off is judged also if it is paused again. Otherwise nobody would judge a peer whose owner pauses and resumes in each
-// loop iteration.
+// One that was put off is judged also if it is paused again after a poll. Otherwise nobody would judge a peer whose owner pauses and
+// resumes in each loop iteration.
 bool silence_timer::check_expired() noexcept {
   const bool is_paused = paused_at_ != not_paused;
   if (is_paused && !is_put_off_) {
@@ -81,6 +82,8 @@ void silence_timer::pause() noexcept {
   if (!armed() || paused()) return;
   service().check_thread_in_debug();
   paused_at_ = service().responsive_now();
+  // without a poll since it was resumed, its peer could not be read
+  if (is_put_off_ && !has_polled_since(put_off_at_)) is_put_off_ = false;
 }
 
 void silence_timer::resume() noexcept {
@@ -100,6 +103,7 @@ void silence_timer::resume() noexcept {
   const bool is_due = is_known_to_have_passed(due);
   if (std::exchange(is_put_off_, is_due) && is_due) return;  // it is armed as an earlier resume has armed it
   if (!is_due) return timer::arm_again_at(due);
+  put_off_at_ = polls();
   // The loop has not polled for what came during the pause. An armed timer is not refused.
   static_cast<void>(timer::arm_verdict_at(due));
 }

@@ -114,10 +114,16 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
     service().check_thread_in_debug();
     paused_ = true;
     paused_at_ = service().responsive_now();
+    // without a poll since it was resumed, its peer could not be read
+    if (is_put_off_ && !has_polled_since(put_off_at_)) is_put_off_ = false;
   }
 
-  /// Lets time count again. If no credit was left before the pause, that is judged in one of the next passes, after waiting input was
-  /// handled. Has no effect if it is not paused.
+  /// Lets time count again. Has no effect if it is not paused.
+  ///
+  /// If no credit was left before the pause, that is judged in one of the next passes, after waiting input was handled. If the rate
+  /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between. Without a poll it is judged
+  /// after the next `resume`. The stretches between pauses add up: a peer is charged with them also if its owner stopped reading in
+  /// the same iteration, before it had read from this peer.
   void resume() noexcept {
     if (!armed() || !paused_) return;
     paused_ = false;
@@ -126,6 +132,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
     const bool is_due = is_known_to_have_passed(due);
     if (std::exchange(is_put_off_, is_due) && is_due) return;  // it is armed as an earlier resume has armed it
     if (!is_due) return timer::arm_again_at(due);
+    put_off_at_ = polls();
     // The loop has not polled for what came during the pause. An armed timer is not refused.
     static_cast<void>(timer::arm_verdict_at(due));
   }
@@ -161,7 +168,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   }
 
   void expired() noexcept {
-    // One that was put off is judged also if it is paused again: its owner may pause and resume in each loop iteration.
+    // One that was put off is judged also if it is paused again after a poll: its owner may pause and resume in each loop iteration.
     if (paused_ && !is_put_off_) return wait_for_resume();
     is_put_off_ = false;
     count_to(paused_ ? paused_at_ : service().responsive_judged_at());
@@ -192,6 +199,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   std::uint64_t bytes_ = 0;         // since the last check
   clock::time_point counted_to_{};  // the time of that check, on responsive time without pauses
   clock::time_point paused_at_{};   // on responsive time
+  std::uint16_t put_off_at_ = 0;    // in polls of the loop
   bool paused_ = false;
   bool is_put_off_ = false;  // it was due before a pause, and is armed for the first tick after a resume
 };

@@ -141,6 +141,12 @@ class timer : private wheel_entry {
     return when <= timers().time().latest_reached();
   }
 
+  /// Names this moment, for `has_polled_since`. Reads no clock.
+  std::uint16_t polls() const noexcept { return timers().time().polls(); }
+  /// Returns true if the loop has certainly polled since `polls` answered `then`. Requires: that was fewer than 32,768 polls ago;
+  /// otherwise it may also return false.
+  bool has_polled_since(std::uint16_t then) const noexcept { return timers().time().has_polled_since(then); }
+
   /// Arms a timer that is armed, or has just expired, before its handler is called. It cannot be refused. A time that has passed is
   /// due in the next pass, which may have its stamp already.
   void arm_again_at(clock::time_point when) noexcept { timers().arm_again(*this, timers().ticks().ceil(when)); }

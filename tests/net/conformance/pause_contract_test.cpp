@@ -88,6 +88,45 @@ TYPED_TEST(pause_contract, limit_that_ran_out_is_judged_although_each_iteration_
   }
 }
 
+// The peer's bytes wait in the kernel. Nobody reads them in a stretch of one callback, however long that takes.
+TYPED_TEST(pause_contract, limit_that_ran_out_is_not_judged_without_poll_before_pause) {
+  this->reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  for (const bool in_pass : {true, false}) {
+    TypeParam each{this->service.timers};
+    this->pause_after_the_limit(each);
+    const auto flap = [&]() noexcept {
+      for (int i = 0; i < 2; ++i) {
+        each.timer.resume();
+        this->service.time.block(1ms);
+        this->service.timers.update_now();
+        each.timer.pause();
+      }
+    };
+    if (in_pass)
+      ASSERT_EQ(this->service.timers.remote().post(0s, flap), 0);
+    else
+      flap();
+    this->advance(50ms);
+    EXPECT_TRUE(each.timer.paused());
+    each.timer.resume();
+    each.heard();
+    this->advance(2 * this->tick());
+    EXPECT_EQ(each.fired, 0) << in_pass;
+    this->advance(10ms + 2 * this->tick());
+    EXPECT_EQ(each.fired, 1) << in_pass;
+  }
+}
+
+TYPED_TEST(pause_contract, silent_peer_expires_after_pauses_without_poll) {
+  this->reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  this->pause_after_the_limit(this->c);
+  this->c.timer.resume();
+  this->c.timer.pause();
+  this->advance(50ms);
+  this->c.timer.resume();
+  EXPECT_EQ(this->fired_after(2 * this->tick()), 1);
+}
+
 TYPED_TEST(pause_contract, many_pauses_all_do_not_count) {
   ASSERT_EQ(this->c.start(10s), 0);
   for (int i = 0; i < 99; ++i) {

@@ -20,6 +20,12 @@ class idle_pause : public subject_test<connection> {
       }
     };
   }
+  /// A limit that had run out before the pause is then judged during the next one.
+  void pause_again_after_poll() {
+    c.timer.resume();
+    EXPECT_FALSE(service.time.turn());
+    c.timer.pause();
+  }
   list notices;
 };
 class notify_again : public idle_pause {};
@@ -359,7 +365,7 @@ TEST_F(notify_again, after_reopen_leaves_out_a_block_before_the_opening) {
   EXPECT_EQ(fired_after(1ns + tick()), 1);
 }
 
-// The limit had run out before the first pause. So it is judged although the owner has paused again.
+// The limit had run out before the first pause. So it is judged although the owner has paused again, after a poll.
 TEST_F(idle_pause, goes_on_if_verdict_comes_during_it) {
   keep_notifying();
   ASSERT_EQ(c.timer.start(10s), 0);
@@ -368,8 +374,7 @@ TEST_F(idle_pause, goes_on_if_verdict_comes_during_it) {
   c.timer.pause();
   advance(20s);
   ASSERT_EQ(notices, list{});
-  c.timer.resume();
-  c.timer.pause();
+  pause_again_after_poll();
   advance(1s);
   ASSERT_EQ(notices, list{1});
   EXPECT_TRUE(c.timer.paused());
@@ -388,8 +393,7 @@ TEST_F(idle_pause, may_end_between_verdict_and_notify_again) {
   service.time.oversleep(2s);
   c.timer.pause();
   advance(20s);
-  c.timer.resume();
-  c.timer.pause();
+  pause_again_after_poll();
   ASSERT_EQ(fired_after(1s), 1);
   c.timer.resume();
   ASSERT_EQ(c.timer.notify_again(), 0);
@@ -405,8 +409,7 @@ TEST_F(idle_pause, next_limit_counts_from_verdict_during_it) {
   service.time.oversleep(2ms);
   c.timer.pause();
   advance(1s);
-  c.timer.resume();
-  c.timer.pause();
+  pause_again_after_poll();
   service.time.block(400ms);
   advance(0ns);
   while (notices.empty()) service.turn();

@@ -90,6 +90,29 @@ TEST_F(loop_clock_test, keeps_time_before_poll_unless_driver_turns_early) {
   EXPECT_TRUE(time.has_now());
 }
 
+TEST_F(loop_clock_test, tells_whether_loop_has_polled_since) {
+  poll(1s);
+  const auto then = time.polls();
+  loop.time += 1ms;
+  (void)time.read();
+  EXPECT_FALSE(time.has_polled_since(then));
+  for (int i = 0; i < 30'000; ++i) {
+    poll(1ms);
+    ASSERT_TRUE(time.has_polled_since(then)) << i;
+  }
+}
+
+// A later prepare callback of the user runs in between.
+TEST_F(loop_clock_test, iteration_that_may_not_have_polled_yet_has_not) {
+  loop.early = true;
+  poll(1s);
+  const auto then = time.polls();
+  (void)time.end_iteration(loop.last_poll, loop.time);
+  EXPECT_FALSE(time.has_polled_since(then));
+  loop.poll(1ms);
+  EXPECT_TRUE(time.has_polled_since(then));
+}
+
 TEST_F(loop_clock_test, stall_is_time_beyond_grace) {
   poll(1s);
   loop.time += 10ms + 1ns;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace tickwheel::detail {
 
@@ -67,7 +68,8 @@ class TICKWHEEL_API silence_timer : public timer {
   clock::time_point paused_at_ = not_paused;
   idle_limit limit_{std::chrono::nanoseconds{}};
   unsigned consecutive_timeouts_ = 0;
-  short checks_ = 1;
+  std::uint16_t put_off_at_ = 0;  // in polls of the loop
+  std::int8_t checks_ = 1;
   bool is_put_off_ = false;  // it had run out before a pause, and is armed for the first tick after a resume
 };
 

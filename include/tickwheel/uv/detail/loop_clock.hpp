@@ -83,6 +83,7 @@ class TICKWHEEL_API loop_clock {
   /// later than everything that a peer sent before. Returns how long the iteration stalled the loop.
   nanoseconds end_iteration(time_point polled, time_point now) noexcept {
     expire();
+    ++polls_;
     early_epoch_ = driver_->turns_early() ? *epoch_ : stamp_epoch_;
     return take_stall(polled, now);
   }
@@ -99,6 +100,16 @@ class TICKWHEEL_API loop_clock {
 
   /// The clock read `now`, and the poll of this iteration has certainly ended.
   void has_polled_by(time_point now) noexcept { first_read_ = std::min(first_read_, now); }
+
+  /// Names this moment, for `has_polled_since`.
+  std::uint16_t polls() const noexcept { return polls_; }
+
+  /// Returns true if the loop has certainly polled since `polls` answered `then`. False if it may not have, and after 32,768 polls,
+  /// when the counts are no longer told apart.
+  bool has_polled_since(std::uint16_t then) const noexcept {
+    const int may_still_poll = *epoch_ == early_epoch_ ? 1 : 0;
+    return static_cast<std::int16_t>(polls_ - then - may_still_poll) > 0;
+  }
 
   /// Returns the first time that was read after the poll of this iteration; `time_point::max()`: none was. Then forgets it.
   time_point take_first_read() noexcept { return std::exchange(first_read_, time_point::max()); }
@@ -126,6 +137,7 @@ class TICKWHEEL_API loop_clock {
   nanoseconds behind_{};                          // how far responsive time is behind
   mutable nanoseconds stall_{};                   // of the running iteration, up to the last query
   std::uint64_t early_epoch_ = ~std::uint64_t{};  // a stamp that is taken in this epoch of the driver is not kept
+  std::uint16_t polls_ = 0;                       // how many have begun, or are about to
   mutable bool was_read_ = false;
   mutable time_point first_read_ = time_point::max();  // after the poll of this iteration
 
