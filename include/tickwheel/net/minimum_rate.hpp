@@ -17,9 +17,11 @@
 //   };
 //
 // The peer has a credit of time, `grace` at first. Passing time reduces it. Each byte gives back the time that a byte may take at
-// the minimum rate, but leaves the credit at `grace` at most. If no credit is left, the peer is too slow. So a peer is cut only if it
-// falls behind the rate by `grace` within some stretch of time, wherever that began. A check notices this at most one interval
-// late.
+// the minimum rate, but leaves the credit at `grace` at most. If a check finds no credit left, the peer is too slow. So a peer is cut
+// only if it falls behind the rate by `grace` within some stretch of time, wherever that began.
+//
+// Bytes count as of the next check, which is at most one interval later. So a peer may stay up to `grace` and one interval behind
+// without being cut. A peer that falls further behind is cut.
 //
 // Bursts do not matter, but no credit is saved up. A peer that is an hour ahead of the rate, and then falls silent, is cut like
 // any other: at most `grace` and one interval after its last byte.
@@ -43,7 +45,7 @@ struct rate_limits {
   /// The minimum rate. At least 1.
   std::uint64_t bytes_per_second = 240;
   /// How far the peer may fall behind, from any moment on. So it is also how long the peer may be silent, whatever it sent
-  /// before. Must be positive.
+  /// before. A check may grant it up to one interval more. Must be positive.
   std::chrono::nanoseconds grace = std::chrono::seconds{5};
   /// How often the timer checks. It checks more often, up to 16 times per interval, if the credit may end earlier. Must be
   /// positive.
@@ -162,9 +164,13 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   friend typename minimum_rate::member_call;
 
   // Returns when the credit may be over, or when an interval has passed. It does not check at every instant at which the credit
-  // may be over. A peer that is just fast enough has hardly any credit left, and would be checked without end.
+  // may be over. A peer that is just fast enough has hardly any credit left, and would be checked without end. A peer that is silent
+  // from now on is checked when its credit is over: no step leaves it less than the shortest one.
   clock::time_point next_check(clock::time_point last) const noexcept {
-    return detail::add_saturating(last, std::clamp(credit_, limits_.interval / 16, limits_.interval));
+    const std::chrono::nanoseconds shortest = limits_.interval / 16;
+    std::chrono::nanoseconds step = std::clamp(credit_, shortest, limits_.interval);
+    if (credit_ > step && credit_ - step < shortest) step -= shortest;
+    return detail::add_saturating(last, step);
   }
 
   void expired() noexcept {

@@ -76,6 +76,31 @@ TEST_F(minimum_rate, credit_is_at_most_the_grace) {
   }
 }
 
+// The last byte comes right after the first check.
+TEST_F(minimum_rate, silent_peer_expires_at_most_grace_and_interval_later) {
+  for (std::chrono::nanoseconds grace = 1004ms; grace < 3s; grace += 7ms) {
+    connection each{service.timers};
+    ASSERT_EQ(each.timer.start({.bytes_per_second = 240, .grace = grace, .interval = 1s}), 0);
+    advance(1s + 2 * tick());
+    each.timer.progress(1'000'000);
+    advance(grace + 1s + 2 * tick());
+    EXPECT_EQ(each.fired, 1) << grace.count();
+  }
+}
+
+// Bytes count as of the next check.
+TEST_F(minimum_rate, peer_behind_by_grace_and_interval_expires) {
+  ASSERT_EQ(c.timer.start(usual), 0);
+  advance(10ms);
+  c.timer.progress(1'000'000'000);
+  advance(usual.grace + usual.interval - 30ms);
+  EXPECT_EQ(c.fired, 0);
+  move_steadily(10, 10ms, 10);
+  EXPECT_EQ(c.fired, 0);
+  move_steadily(9, 10ms, 1000);
+  EXPECT_EQ(c.fired, 1);
+}
+
 // A verdict that waits for input is as of a time before that input.
 TEST_F(minimum_rate, bytes_since_time_of_verdict_bring_the_whole_grace) {
   constexpr rate_limits quick{.bytes_per_second = 240, .grace = 200ms, .interval = 50ms};
