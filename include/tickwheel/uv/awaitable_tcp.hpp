@@ -195,7 +195,8 @@ class tcp_socket {
   void close() noexcept { owner_.close(); }
   /// Returns true between `open` and `close`. A connect or write that was given up, or whose limit has passed, has closed the socket.
   bool is_open() const noexcept { return owner_.is_open(); }
-  /// Returns the handle, for functions of libuv such as uv_tcp_nodelay. Its `data` belongs to the socket. Requires: open.
+  /// Returns the handle, for functions of libuv such as uv_tcp_nodelay. Its `data` belongs to the socket, and only `close` closes
+  /// it: a uv_walk that closes handles leaves it out. Requires: open.
   uv_tcp_t* handle() const noexcept { return owner_.tcp("tcp_socket: handle was called before open or after close"); }
 
   /// Connects to `to`. Results in 0 or an error. UV_EISCONN: it is connected, and stays so. After any other error `close` the socket,
@@ -336,7 +337,8 @@ class tcp_listener {
   void close() noexcept { owner_.close(); }
   /// Returns true between `open` and `close`.
   bool is_open() const noexcept { return owner_.is_open(); }
-  /// Returns the handle, for functions of libuv such as uv_tcp_getsockname. Its `data` belongs to the listener. Requires: open.
+  /// Returns the handle, for functions of libuv such as uv_tcp_getsockname. Its `data` belongs to the listener, and only `close` closes
+  /// it: a uv_walk that closes handles leaves it out. Requires: open.
   uv_tcp_t* handle() const noexcept { return owner_.tcp("tcp_listener: handle was called before open or after close"); }
 
   /// Waits for a connection, and opens `into` with it, on the loop and service of this listener. An open `into` is closed first. Takes

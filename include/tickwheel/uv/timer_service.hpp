@@ -184,7 +184,8 @@ class TICKWHEEL_API timer_service final {
   remote_hold hold() noexcept;
 
   /// Returns true for a libuv handle of this service, for a uv_walk that closes all others. False once the service is closed: its
-  /// handles are closing then, so test uv_is_closing first.
+  /// handles are closing then, so test uv_is_closing first. False for the handle of a `tcp_socket` or `tcp_listener`. Their own `close`
+  /// closes it, so the walk must leave it out: compare with `handle()`.
   bool owns(const uv_handle_t* handle) const noexcept { return is_open() && timers().source().owns(handle); }
 
   /// Returns the loop that it was opened on. Null: it is closed, or on a driver without a libuv loop, such as a `manual_driver`.

@@ -279,6 +279,20 @@ TEST(closed_tcp, socket_and_listener_have_no_handle) {
   EXPECT_DEATH((void)deaf.handle(), "tickwheel: tcp_listener: handle was called before open or after close");
 }
 
+TEST(closed_tcp, handle_that_a_walk_closed_stops_the_process) {
+  const auto close_by_walk = [](auto owner) {
+    uv_loop_t loop;
+    timer_service timers;
+    if (uv_loop_init(&loop) != 0 || timers.open(loop) != 0 || owner.open(timers) != 0) return;
+    uv_close(reinterpret_cast<uv_handle_t*>(owner.handle()), nullptr);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    owner.close();
+  };
+  const char* const line = "tickwheel: tcp_socket or tcp_listener: its handle was closed by uv_close";
+  EXPECT_DEATH(close_by_walk(tcp_socket{}), line);
+  EXPECT_DEATH(close_by_walk(tickwheel::tcp_listener{}), line);
+}
+
 TEST_F(awaitable_tcp, open_answers_what_is_wrong) {
   EXPECT_EQ(ours.open(loop, timers), UV_EALREADY);
   tcp_socket other;

@@ -38,11 +38,14 @@ class tcp_handle {
     return *static_cast<Self*>(static_cast<tcp_handle*>(h->data));
   }
 
-  /// Has libuv close it, and then call `closed`. Returns false if that was done before.
+  /// Has libuv close it, and then call `closed`. Returns false if that was done before. Requires: nobody else has closed the handle
+  /// (checked).
   bool begin_close(uv_close_cb closed) noexcept {
     if (state_ != state::open) return false;
     state_ = state::closing;
-    uv_close(reinterpret_cast<uv_handle_t*>(&tcp_), closed);
+    auto* const handle = reinterpret_cast<uv_handle_t*>(&tcp_);
+    require(uv_is_closing(handle) == 0, "tcp_socket or tcp_listener: its handle was closed by uv_close");
+    uv_close(handle, closed);
     return true;
   }
   /// Libuv has closed it. Returns true if it is to be freed now.
