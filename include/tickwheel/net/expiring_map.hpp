@@ -161,8 +161,11 @@ concept expiring_map_lookup =
 ///
 /// The time of a lookup is `timer_service::now()`, the time of the loop iteration. An entry is expired from the moment on at
 /// which the limit has passed since the time of its last write or read. From then on no function returns it or finds it. Its
-/// memory and its value live until the timer has run. A callback that runs for long sees the time at which its iteration began, so
-/// within one iteration entries do not disappear.
+/// memory and its value live until the timer has run.
+///
+/// A callback that runs for long sees the time at which its iteration read the clock first. Within one iteration an entry disappears
+/// only if `now()` moves on: `timer_service::update_now` and uv_update_time move it. So does the `start` of an idle timeout, a
+/// `minimum_rate` or a `phase_timeouts`, and an operation of a `tcp_socket` or `tcp_listener` that waits with a duration.
 ///
 /// `Member`, if it is not null, is called with the key and the value of each entry that has expired, as rvalues. Other ends of an
 /// entry call nothing. The entry is then no longer in the map. The handler may do anything: insert, look up, erase, clear, close
@@ -178,7 +181,8 @@ concept expiring_map_lookup =
 ///
 /// *References:* a pointer to a value stays valid while its entry is in the map: entries never move. An entry leaves the map
 /// when it is erased or taken, when the map is cleared or closed, and in a pass after it has expired. Without a handler, an
-/// expired entry may also leave when another is inserted. Do not keep a pointer beyond the callback that looked it up.
+/// expired entry may also leave when another is inserted. That can happen within the callback that looked it up, if `now()` has moved
+/// on. So without a handler do not use a pointer after an `insert`. Never keep one beyond the callback that looked it up.
 ///
 /// *Hash:* `Hash` and `Equal` are constructed for each use, and must not throw. One multiplication spreads the hash over the
 /// cells. std::hash has no secret. If a peer chooses the keys, take a hash of your own that has one, in a static variable.

@@ -85,7 +85,7 @@ class basic_idle_timeout : private detail::silence_timer,
       : base{service, handler()}, basic_idle_timeout::member_call{self} {}
 
   /// Calls the handler once `limit` has passed without activity, counted from now. It is called once, until the timeout is
-  /// started again or the handler calls `notify_again`. Reads the clock.
+  /// started again or the handler calls `notify_again`. Reads the clock, and moves `timer_service::now()` to that time.
   ///
   /// Starting a started timeout begins anew, for instance when a pooled connection is used again. No touch, pause or notification
   /// of the earlier use is left. No bytes count as queued until they are reported, or until `Queued` answers them.

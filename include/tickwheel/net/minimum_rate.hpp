@@ -78,7 +78,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
       : timer{service, handler()}, minimum_rate::member_call{self} {}
 
   /// Demands `limits` of the peer from now on, with the full grace. Starting a started timer begins anew, not paused. Reads the
-  /// clock.
+  /// clock, and moves `timer_service::now()` to that time.
   ///
   /// 0: it is started. On an error nothing has changed.
   /// UV_EINVAL: `limits` is invalid; `limits.problem()` names the field.

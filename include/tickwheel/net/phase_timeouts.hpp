@@ -122,7 +122,7 @@ class phase_timeouts : private timer, private detail::member_call<phase_timeouts
       : timer{service, handler()}, phase_timeouts::member_call{self} {}
 
   /// Begins a connection, in the header phase. A peer that sends nothing thus gets no more time than one that sends slowly.
-  /// Starting a started timer begins anew, as for a new connection. Reads the clock.
+  /// Starting a started timer begins anew, as for a new connection. Reads the clock, and moves `timer_service::now()` to that time.
   ///
   /// 0: it is started. On an error nothing has changed.
   /// UV_EINVAL: `limits` is invalid; `limits.problem()` names the field.

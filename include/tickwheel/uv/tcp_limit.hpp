@@ -22,7 +22,8 @@ class tcp_limit {
   /// No limit.
   constexpr tcp_limit() noexcept = default;
 
-  /// A limit of `length`, any std::chrono duration, from the time at which the operation begins to wait. It reads the clock then.
+  /// A limit of `length`, any std::chrono duration, from the time at which the operation begins to wait. It then reads the clock,
+  /// and moves `timer_service::now()` to that time.
   template <class Rep, class Period>
   // NOLINTNEXTLINE(google-explicit-constructor): callers pass a duration
   constexpr tcp_limit(std::chrono::duration<Rep, Period> length) noexcept
