@@ -44,11 +44,11 @@ struct postgres_options {
 ///
 /// The options of libpq count. A word of `conninfo` counts more than its service, and the service more than the environment. Three
 /// defaults of the store count more than both: `target_session_attrs=read-write`, TCP keepalives after 5 seconds, and
-/// `tcp_user_timeout`, which is `answer_timeout`. With several hosts the first one that can write is taken. `connect_timeout`
-/// and `replication` have no effect there: the first is an option below.
+/// `tcp_user_timeout`, which is `answer_timeout`. With several hosts the first one that can write is taken. A
+/// `connect_timeout` has no effect there, because it is an option below.
 ///
 /// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop. A value that libpq
-/// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, and `keepalives...` and
+/// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, any `replication`, and `keepalives...` and
 /// `tcp_user_timeout` that are no numbers, also where libpq would not read them. It counts the same if the value is from the service or the
 /// environment. The first `join` answers:
 /// UV_EACCES: wrong password, an unknown role, or a role without the rights to make or use the tables.

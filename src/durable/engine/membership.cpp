@@ -43,7 +43,6 @@ void membership::close() noexcept {
   owned_count_ = 0;
   others_.clear();
   seen_at_ = {};
-  has_failed_ = false;
   doubted_.clear();
   must_recover_ = false;
   ++changes_;
@@ -114,7 +113,6 @@ void membership::renew() {
 
 void membership::on_renew_answered() noexcept {
   if (!renew_.is_ok()) {
-    has_failed_ = true;
     next_.set(std::min(retry_.next(), lease_ / 4));
     return;
   }
@@ -155,36 +153,48 @@ void membership::set_owned(const std::vector<partition_number>& mine) {
   client_.on_partitions_gained();
 }
 
+// If we could not look for more than half of its lease, the store may not have answered that node either, and the first node that it
+// answers would bury those that live. So silence counts from the end of such an outage, and must last for a whole lease: one that
+// was not let in yet needs time. Later outages do not count either, but the silence between them does. If one follows the other, the
+// store is always so slow, and a quarter of a lease counts for each from the third on: a dead node is buried nevertheless.
+void membership::sighting::pass(std::chrono::nanoseconds gap, std::chrono::nanoseconds lease) noexcept {
+  if (gap <= lease / 2) {
+    outages_in_a_row = 0;
+    silent += gap;
+    return;
+  }
+  if (!std::exchange(was_outage, true)) silent = {};
+  if (outages_in_a_row < 2)
+    ++outages_in_a_row;
+  else
+    silent += lease / 4;
+}
+
 // Returns when a node that is silent now will count as dead, so that a burial need not wait for the next renewal. A node whose lease
 // is shorter than ours renews more often than we do, so we look four times in its lease: its last renewal is then seen in time.
 //
-// If we could not look for more than half of a node's lease, the store may not have answered that node either, and the first node that
-// it answers would bury those that live. So silence counts from the end of such an outage, and must last for a whole lease: one that
-// was not let in yet needs time. A store may always be so slow. Then the second look in a row counts, unless a lease has passed.
+// At the first look a lease that has run out may have done so in an outage.
 std::chrono::nanoseconds membership::bury_the_dead() {
   constexpr std::chrono::nanoseconds behind = 1ms;
   const auto now = present(timers_);
-  const auto seen_before = std::exchange(seen_at_, now);
-  const auto gap = now - seen_before, gap_before = std::exchange(gap_before_, gap);
-  const bool is_certain = std::exchange(has_failed_, false);
-  const auto is_outage = [&](std::chrono::nanoseconds lease) {
-    if (seen_before == steady_time{}) return false;  // the first look
-    return gap > lease || (gap > lease / 2 && (is_certain || gap_before <= lease / 2));
-  };
+  const bool is_first_look = seen_at_ == steady_time{};
+  const auto gap = is_first_look ? std::chrono::nanoseconds::zero() : now - seen_at_;
+  seen_at_ = now;
   auto next = std::chrono::nanoseconds::max();
   std::map<session_number, sighting> seen;
   for (const store_node& node : renew_.nodes) {
     if (node.session == session_) continue;
-    sighting& s = seen[node.session] = {node.beat, now, is_outage(node.lease)};
+    const bool has_run_out = node.expires < renew_.now;
+    sighting& s = seen[node.session] = {.beat = node.beat, .was_outage = is_first_look && has_run_out};
     const auto known = others_.find(node.session);
-    if (!s.was_outage && known != others_.end() && known->second.beat == node.beat) s = known->second;
-    const auto silent = now - s.since;
-    const bool is_dead =
-        (silent >= node.lease / 2 && node.expires < renew_.now && !s.was_outage) || silent >= node.lease;
+    const bool is_silent = known != others_.end() && known->second.beat == node.beat;
+    if (is_silent) s = known->second;
+    if (is_silent || gap > node.lease / 2) s.pass(gap, node.lease);
+    const bool is_dead = s.silent >= node.lease || (s.silent >= node.lease / 2 && has_run_out && !s.was_outage);
     if (!is_dead) {
-      const auto expired = std::max<std::chrono::nanoseconds>(node.lease / 2 - silent, node.expires - renew_.now);
-      const auto dead = (s.was_outage ? node.lease - silent : std::min(expired, node.lease - silent)) + behind;
-      next = std::min({next, dead, node.lease / 4});
+      const auto expired = std::max<std::chrono::nanoseconds>(node.lease / 2 - s.silent, node.expires - renew_.now);
+      const auto whole = node.lease - s.silent;
+      next = std::min({next, (s.was_outage ? whole : std::min(expired, whole)) + behind, node.lease / 4});
     }
     if (!is_dead || bury_.is_busy) continue;
     bury_.is_busy = true;

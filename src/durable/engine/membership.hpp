@@ -23,7 +23,7 @@ namespace tickwheel::durable::detail {
 ///
 /// A node that stops renewing starts nothing once 80 % of its lease have passed. Others bury it when its lease has expired and they have
 /// seen no renewal of it for half of that lease. A whole lease without one also suffices, because the store's clock may have been set
-/// back. After an outage of more than half of the lease, a whole lease must pass without one.
+/// back. After an outage of more than half of the lease, a whole lease must pass without one (`sighting::pass`).
 class membership {
  public:
   using steady_time = tickwheel::clock::time_point;
@@ -111,10 +111,15 @@ class membership {
     bool is_busy = false;
   };
 
+  // What we know of another node.
   struct sighting {
     std::uint64_t beat = 0;
-    steady_time since{};
-    bool was_outage = false;  // the store may not have answered it until `since`
+    std::chrono::nanoseconds silent{};  // since this beat was seen first
+    bool was_outage = false;            // meanwhile, and the silence before its end does not count
+    std::uint8_t outages_in_a_row = 0;
+
+    /// `gap` has passed since the look before. `lease`: that of the node.
+    void pass(std::chrono::nanoseconds gap, std::chrono::nanoseconds lease) noexcept;
   };
 
   void join();
@@ -158,9 +163,7 @@ class membership {
   std::uint64_t changes_ = 0;       // of the partitions that it owns
   std::uint64_t changes_then_ = 0;  // when the renewal in flight was sent
   std::map<session_number, sighting> others_;
-  steady_time seen_at_{};                  // when a renewal last told of them
-  std::chrono::nanoseconds gap_before_{};  // from the renewal before to that one
-  bool has_failed_ = false;                // a renewal since then
+  steady_time seen_at_{};  // when a renewal last told of them
   std::set<std::string> doubted_;
   bool must_recover_ = false;  // again, because the last recovery has failed, or began too early
 

@@ -121,6 +121,7 @@ std::string problem_of(const std::string& conninfo) {
     if (!problem.empty()) return;
     if (keyword == "host" && !all_of_list(value, is_host)) problem = "a host has an @; write that of a password as %40";
     if (keyword == "port" && !all_of_list(value, is_port)) problem = "a port is not a number from 1 to 65,535";
+    if (keyword == "replication") problem = "a node needs an ordinary connection: leave replication out";
     if (is_number_of_tcp(keyword) && !integer_of(value)) problem = std::string{keyword} + " is not a whole number";
   });
   if (problem.empty()) problem = problem_of_hosts(options);

@@ -320,11 +320,6 @@ TEST_F(postgres_join, tables_of_another_application_are_refused) {
       << "something was left behind";
 }
 
-TEST_F(postgres_join, is_no_replication_whatever_the_conninfo_says) {
-  const join_answer a = try_to_join(on, on.server.conninfo() + " replication=database");
-  EXPECT_EQ(a.error, 0) << a.problem;
-}
-
 TEST_F(postgres_join, refused_connection_is_an_outage) {
   const join_answer a = try_to_join(on, "host=" + on.server.folder() + "/nowhere");
   EXPECT_EQ(a.status, store_status::unavailable);

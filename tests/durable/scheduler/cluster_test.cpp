@@ -312,8 +312,84 @@ TEST_F(cluster, burial_follows_also_in_a_slow_store) {
     living.advance(30s);
     ASSERT_EQ(partitions(living), 2U) << slow.count() << " s";
     another.database->outage("b", true);
-    living.advance(10s + 4 * (2500ms + slow));
+    living.advance(10s + 6 * (2500ms + slow));
     EXPECT_EQ(partitions(living), 4U) << slow.count() << " s";
+  }
+}
+
+// Its first look finds the leases of all others run out.
+TEST_F(cluster, burial_spares_nodes_that_come_back_after_a_new_one) {
+  for (const auto late : {1s, 4s, 7s, 9s}) {
+    for (const auto opened : {-5s, 0s, 1s}) {
+      SCOPED_TRACE(std::to_string(late.count()) + " s, " + std::to_string(opened.count()) + " s");
+      silenced_nodes nodes{900ms};
+      manual_node fresh{nodes.world, {.name = "c"}, false};
+      durable::memory_database& database = *nodes.world.database;
+      for (const char* const name : {"a", "b"}) database.outage(name, true);
+      nodes.a.advance(20s);
+      if (opened < 0s) database.outage("c", true);
+      if (opened <= 0s) fresh.open(0s);
+      nodes.a.advance(-std::min(opened, 0s));
+      database.outage("c", false);
+      nodes.a.advance(std::max(opened, 0s));
+      if (opened > 0s) fresh.open(0s);
+      nodes.a.advance(late - std::max(opened, 0s));
+      for (const char* const name : {"a", "b"}) database.outage(name, false);
+      nodes.a.advance(30s);
+      nodes.expect_members();
+    }
+  }
+}
+
+// The store answers late twice, one time after the other.
+TEST_F(cluster, burial_spares_nodes_between_two_outages) {
+  for (const auto late : {1s, 4s, 7s}) {
+    silenced_nodes nodes{900ms};
+    durable::memory_database& database = *nodes.world.database;
+    database.on_call([&](store_verb v, const durable::store_call& c) {
+      if (v != store_verb::renew) return;
+      const bool is_b = static_cast<const durable::renew_call&>(c).session == database.session_of("b");
+      database.carry_out_after(v, is_b ? 19s + late : 9500ms);
+    });
+    nodes.a.advance(19s);
+    database.on_call([&](store_verb v, const durable::store_call&) { database.carry_out_after(v, 0s); });
+    nodes.a.advance(45s);
+    database.on_call(nullptr);
+    nodes.expect_members();
+  }
+}
+
+// A checkpoint of the store, for instance.
+TEST_F(cluster, burial_follows_also_between_late_answers) {
+  for (const auto every : {6s, 8s, 10s, 12s, 13s}) {
+    for (const auto late : {2600ms, 3000ms, 4000ms}) {
+      manual_world another;
+      manual_node living{another, {.name = "a"}}, dying{another, {.name = "b"}};
+      dying.open();
+      living.open();
+      living.advance(12500ms);
+      another.database->outage("b", true);
+      for (std::chrono::nanoseconds passed{}; passed < 60s; passed += 500ms) {
+        another.database->carry_out_after(store_verb::renew, passed % every < 2500ms ? late : 0ms);
+        living.advance(500ms);
+      }
+      EXPECT_EQ(partitions(living), 4U) << every.count() << " s, " << late.count() << " ms";
+    }
+  }
+}
+
+// The store is slower than the short lease allows, and quick enough for the node that lives.
+TEST_F(cluster, burial_follows_the_shorter_lease_in_a_slow_store) {
+  for (const auto slow : {100ms, 500ms, 760ms, 900ms, 1500ms, 3000ms}) {
+    manual_world another;
+    manual_node living{another, {.name = "a"}}, dying{another, {.name = "b", .lease = 1s}};
+    dying.open();
+    living.open();
+    living.advance(12500ms);
+    another.database->carry_out_after(store_verb::renew, slow);
+    another.database->outage("b", true);
+    living.advance(30s);
+    EXPECT_EQ(partitions(living), 4U) << slow.count() << " ms";
   }
 }
 

@@ -99,7 +99,7 @@ void connector::connect(link& on) noexcept {
       {"target_session_attrs", "read-write"}, {"keepalives_idle", "5"},
       {"keepalives_interval", "2"},           {"keepalives_count", "3"},
       {"tcp_user_timeout", patience.c_str()}, {"fallback_application_name", "tickwheel"},
-      {"dbname", conninfo_.c_str()},          {"replication", "false"}};
+      {"dbname", conninfo_.c_str()}};
   std::string hosts, addresses, ports;
   for (const host_address& h : hosts_) {
     const char* const comma = &h == &hosts_.front() ? "" : ",";
