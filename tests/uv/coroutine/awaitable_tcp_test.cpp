@@ -1,5 +1,6 @@
 // Awaitable sockets on real connections. Their limits are on manual time.
 #include <tickwheel/uv/coroutine.hpp>
+#include <tickwheel/uv/event_loop.hpp>
 
 #include "../support/connected_sockets.hpp"
 
@@ -279,10 +280,23 @@ TEST(closed_tcp, socket_and_listener_have_no_handle) {
   EXPECT_DEATH((void)deaf.handle(), "tickwheel: tcp_listener: handle was called before open or after close");
 }
 
+TEST(closed_tcp, socket_that_has_closed_itself_has_no_handle) {
+  tickwheel::event_loop loop;
+  ASSERT_EQ(loop.open(), 0);
+  tcp_socket socket;
+  ASSERT_EQ(socket.open(loop.timers()), 0);
+  sockaddr_in to;
+  ASSERT_EQ(uv_ip4_addr("127.0.0.1", 9, &to), 0);
+  int result = unset;
+  { const routine given_up = connect_into(result, socket, to); }
+  EXPECT_FALSE(socket.is_open());
+  EXPECT_DEATH((void)socket.handle(), "tickwheel: tcp_socket: handle was called before open or after close");
+}
+
 TEST(closed_tcp, handle_that_a_walk_closed_stops_the_process) {
   const auto close_by_walk = [](auto owner) {
     uv_loop_t loop;
-    timer_service timers;
+    tickwheel::timer_service timers;
     if (uv_loop_init(&loop) != 0 || timers.open(loop) != 0 || owner.open(timers) != 0) return;
     uv_close(reinterpret_cast<uv_handle_t*>(owner.handle()), nullptr);
     uv_run(&loop, UV_RUN_NOWAIT);

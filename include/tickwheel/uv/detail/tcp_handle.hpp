@@ -100,9 +100,9 @@ class tcp_owner {
   }
   bool is_open() const noexcept { return handle_ != nullptr && handle_->is_open(); }
   Handle* get() const noexcept { return handle_; }
-  /// Returns libuv's handle. Stops the process with the line `violated` if it owns none.
+  /// Returns libuv's handle. Stops the process with the line `violated` if it owns none that is open.
   uv_tcp_t* tcp(const char* violated) const noexcept {
-    require(handle_ != nullptr, violated);
+    require(is_open(), violated);
     return &handle_->tcp();
   }
 
