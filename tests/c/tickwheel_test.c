@@ -1224,6 +1224,7 @@ OPENED_TEST(null_text_stops_the_process) {
   STOPS(tw_handler_name((tw_handler_t)block_the_loop, NULL, 9), "tw_handler_name: the text was null");
   CHECK(tw_service_why_text(&service, NULL, 0) == NULL);
   CHECK(tw_handler_name((tw_handler_t)block_the_loop, NULL, 0) == NULL);
+  close_service();
 }
 
 TIMER_TEST(second_close_stops_the_process) {
