@@ -197,8 +197,6 @@ class TICKWHEEL_API armed_timers {
   timeline timeline_;
   driver* driver_ = nullptr;  // null: closed
   tick wake_ = never;         // 0: see begin_pass
-  tick pass_ = 0;             // the stamp of the pass that began last
-  tick pass_before_ = 0;      // the stamp of the one before it
   bool pass_runs_ = false;
   bool armed_after_ = false;
   bool on_steady_clock_ = false;
@@ -206,6 +204,8 @@ class TICKWHEEL_API armed_timers {
   bool forwards_ = false;
   alignas(8) std::optional<wheel> wheel_;  // so that timers can tag the address of a service in three bits
   std::uint64_t refused_ = 0;
+  tick pass_ = 0;         // the stamp of the pass that began last
+  tick pass_before_ = 0;  // the stamp of the one before it
 };
 
 }  // namespace tickwheel::detail
