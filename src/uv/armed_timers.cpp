@@ -115,8 +115,8 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 // An immediate has no tick, because a tick ahead of the clock would make its neighbours early. `since` may be of an earlier
 // iteration. The time of the last poll is then nearer, though it may be later than the true time.
 //
-// If each read, or a handler in each pass, arms one anew that waits for its pass, it must not leave each pass before it runs. So it
-// leaves its pass only in that pass, and only if the pass before cannot have been its own.
+// A read of each iteration, or a handler of each pass, may arm anew one that waits for its pass. It must run nevertheless. So only a
+// handler moves it to the next pass, and not if it has waited since before the stamp of an earlier pass.
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();

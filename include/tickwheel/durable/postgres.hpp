@@ -48,8 +48,8 @@ struct postgres_options {
 /// `connect_timeout` has no effect there, because it is an option below.
 ///
 /// `open` of the store answers UV_EINVAL if `conninfo` is malformed, or if the service is not on a libuv loop. A value that libpq
-/// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, any `replication`, and `keepalives...` and
-/// `tcp_user_timeout` that are no numbers, also where libpq would not read them. It counts the same if the value is from the service or the
+/// refuses before it connects, such as `sslmode=foo`, makes a conninfo malformed. So do a `hostaddr` that is no address, any
+/// `replication`, and `keepalives...` and `tcp_user_timeout` that are no numbers, also where libpq would not read them. It counts the same if the value is from the service or the
 /// environment. The first `join` answers:
 /// UV_EACCES: wrong password, an unknown role, or a role without the rights to make or use the tables.
 /// UV_ENOENT: there is no such database.

@@ -170,8 +170,8 @@ class [[nodiscard]] tcp_awaitable : private detail::tcp_wait {
 /// socket. Libuv ends such a request only with the socket, and nobody knows which bytes were sent.
 ///
 /// A limit moves no timer for each operation. A duration reads the clock when its operation begins to wait, as
-/// `timer_service::update_now` does. With a time point, the clock is read only if the loop must wake up earlier. A socket keeps up to two armed timers, one for each direction, up to
-/// the time of a limit that was set. They do not keep the loop alive: operations do.
+/// `timer_service::update_now` does. With a time point, the clock is read only if the loop must wake up earlier.
+/// A socket keeps up to two armed timers, one for each direction, up to the time of a limit that was set. They do not keep the loop alive: operations do.
 ///
 /// *Thread safety:* the loop thread only. *Complexity:* O(1). `open` allocates a block of less than a kilobyte, which is freed when
 /// libuv has closed the handle. Nothing else allocates. *Errors:* UV_ codes. *Lifetime:* moves, also while a coroutine waits. May be

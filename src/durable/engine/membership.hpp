@@ -111,7 +111,7 @@ class membership {
     bool is_busy = false;
   };
 
-  // What we know of another node.
+  // Another node, as this one has seen it.
   struct sighting {
     std::uint64_t beat = 0;
     std::chrono::nanoseconds silent{};  // since this beat was seen first
