@@ -72,6 +72,7 @@ TEST_F(postgres_open, invalid_value_of_service_is_refused) {
   const std::string malformed = "postgres_store: the conninfo is malformed: ";
   EXPECT_EQ(refused("service=port"), malformed + "a port is not a number from 1 to 65,535");
   EXPECT_EQ(refused("service=alive"), malformed + "keepalives is not a whole number");
+  EXPECT_EQ(refused("replication=database"), malformed + "a node needs an ordinary connection: leave replication out");
   EXPECT_EQ(refused("service=address"), malformed + "the hostaddr 1.2.3.x is no address");
   EXPECT_EQ(refused("service=numbers"), malformed + "the numbers of hosts, addresses and ports differ");
   EXPECT_EQ(refused("service=tls"), malformed + "invalid sslmode value");
