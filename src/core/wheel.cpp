@@ -464,9 +464,9 @@ void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
   has_immediates_ = true;
 }
 
-bool wheel::waits_as_immediate(const wheel_entry& e) const noexcept {
-  return e.armed() && e.visit_ == immediates::visit && levels_->immediate_entries.has_ready();
-}
+bool wheel::is_immediate(const wheel_entry& e) const noexcept { return e.armed() && e.visit_ == immediates::visit; }
+
+bool wheel::immediates_wait() const noexcept { return levels_->immediate_entries.has_ready(); }
 
 bool wheel::collect_immediates() noexcept {
   if (!has_immediates_) return false;

@@ -115,14 +115,15 @@ int armed_timers::arm_at(wheel_entry& entry, clock::time_point when, past_time p
 // An immediate has no tick, because a tick ahead of the clock would make its neighbours early. `since` may be of an earlier
 // iteration. The time of the last poll is then nearer, though it may be later than the true time.
 //
-// A read of each iteration, or a handler of each pass, may arm anew one that waits for its pass. It must run nevertheless. So only a
-// handler moves it to the next pass, and not if it has waited since before the stamp of an earlier pass.
+// A read of each iteration, or handlers of each pass, may arm anew one that is armed. It must run nevertheless. So it keeps the time of
+// its first call, and once its pass is known only a handler moves it to the next one. If it has waited since before the stamp of the
+// pass before, no call moves it.
 int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noexcept {
   if (const int error = admit(entry)) return error;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
   tick begin = std::max(timeline_.floor(std::max(since, polled)), pass_);
-  if (wheel_->waits_as_immediate(entry)) {
-    if (!pass_runs_ || entry.deadline() < pass_before_) return 0;
+  if (wheel_->is_immediate(entry)) {
+    if (wheel_->immediates_wait() && (!pass_runs_ || entry.deadline() < pass_before_)) return 0;
     begin = entry.deadline();
   }
   trace_arm(entry, begin, __builtin_return_address(0));

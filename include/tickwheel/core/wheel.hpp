@@ -145,9 +145,11 @@ class TICKWHEEL_API wheel {
   /// `since` is at most `last_tick`. O(1), allocates nothing.
   void arm_immediate(wheel_entry& entry, tick since) noexcept;
 
-  /// Returns true if `entry` is armed as an immediate, and collected immediates wait for `run_immediates`. `entry` need not be one
-  /// of these. O(1).
-  bool waits_as_immediate(const wheel_entry& entry) const noexcept;
+  /// Returns true if `entry` is armed as an immediate. O(1).
+  bool is_immediate(const wheel_entry& entry) const noexcept;
+
+  /// Returns true if collected immediates wait for `run_immediates`. O(1).
+  bool immediates_wait() const noexcept;
 
   /// Selects the immediates that are armed now for the next `run_immediates`. Returns true if there are any, armed or
   /// cancelled. O(1).

@@ -63,33 +63,65 @@ TEST_F(zero_delay, rearm_of_collected_timer_waits_for_next_pass) {
   EXPECT_EQ(second.fired, 1);
 }
 
-// A flush that each result of another thread asks for, and a handler that also arms itself.
-TEST_F(zero_delay, that_a_handler_of_each_pass_arms_anew_runs) {
+// A flush that results of another thread ask for, and a handler that also arms itself.
+TEST_F(zero_delay, that_handlers_of_each_pass_arm_anew_runs) {
   probe itself{timers};
-  const std::function<void()> each_turn[] = {
-      [&] { ASSERT_EQ(timers.remote().post([&]() noexcept { p.arm(0s); }), 0); },
-      [&] {
-        itself.then = [&] {
-          itself.arm(0s);
-          p.arm(0s);
-        };
-        if (!itself.timeout.armed()) itself.arm(0s);
-      },
-  };
   for (const std::size_t work : {1U, 2U, 1024U}) {
-    for (const auto& arm : each_turn) {
-      reopen({.work_per_pass = work});
-      p.fired = 0;
-      for (int turns = 0; turns < 1000; ++turns) {
-        arm();
-        service.time.oversleep(20us);
-        service.turn();
+    for (const int calls : {1, 2, 3}) {
+      const auto arm = [&] {
+        for (int call = 0; call < calls; ++call) p.arm(0s);
+      };
+      const std::function<void()> each_turn[] = {
+          [&] { ASSERT_EQ(timers.remote().post([&]() noexcept { arm(); }), 0); },
+          [&] {
+            itself.then = [&] {
+              itself.arm(0s);
+              arm();
+            };
+            if (!itself.timeout.armed()) itself.arm(0s);
+          },
+      };
+      for (const auto& begin_turn : each_turn) {
+        reopen({.work_per_pass = work});
+        p.fired = 0;
+        for (int turns = 0; turns < 1000; ++turns) {
+          begin_turn();
+          service.time.oversleep(20us);
+          service.turn();
+        }
+        const auto ticks = static_cast<int>(20ms / timers.tick_duration());
+        EXPECT_GE(p.fired, ticks / 4) << "work_per_pass " << work << ", " << calls << " calls";
+        itself.timeout.cancel();
       }
-      const auto ticks = static_cast<int>(20ms / timers.tick_duration());
-      EXPECT_GE(p.fired, ticks / 4) << "work_per_pass " << work;
-      itself.timeout.cancel();
     }
   }
+}
+
+TEST_F(zero_delay, that_a_handler_and_a_callback_arm_anew_runs) {
+  probe itself{timers};
+  itself.then = [&] {
+    itself.arm(0s);
+    p.arm(0s);
+  };
+  itself.arm(0s);
+  for (int turns = 0; turns < 1000; ++turns) {
+    p.arm(0s);  // a callback of the loop, before the stamp of the next pass
+    service.time.oversleep(20us);
+    service.turn();
+  }
+  EXPECT_GE(p.fired, static_cast<int>(20ms / timers.tick_duration()) / 4);
+  itself.timeout.cancel();
+}
+
+TEST_F(zero_delay, keeps_time_of_its_first_call) {
+  p.arm(0s);
+  const tickwheel::clock::time_point first = p.timeout.deadline();
+  service.time.block(10 * service.tick());
+  p.arm(0s);
+  EXPECT_EQ(p.timeout.deadline(), first);
+  p.timeout.cancel();
+  p.arm(0s);
+  EXPECT_GT(p.timeout.deadline(), first);
 }
 
 TEST_F(zero_delay, runs_in_order_of_arming_and_across_cut_passes) {
