@@ -83,7 +83,7 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
   timer& t = timer::from(entry);
   if (!t.has_ref()) self.timers_.alive().remove_unref();
   const timeline& ticks = self.timers_.ticks();
-  const clock::time_point due = ticks.begin_of_passed(deadline);
+  clock::time_point due = ticks.begin_of_passed(deadline);
   expiry_report::handler_id handler = nullptr;
   std::chrono::nanoseconds rounding{};
   if (!post_delivery::owns(t)) {
@@ -91,7 +91,9 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
     if (!self.running_immediates_) rounding = ticks.length().duration();
   } else {
     handler = forwards ? post_delivery::target_of(t) : post_delivery::handler_of(t);
-    rounding = due - post_delivery::due_of(t);
+    const clock::time_point asked = post_delivery::due_of(t);
+    due = ticks.begin_of_passed(std::min(deadline, ticks.ceil(asked)));  // the loop may have taken it after that tick
+    rounding = due - asked;
   }
   self.begin_handler(handler, due, rounding);
   if (self.log_.must_look_at_clock()) [[unlikely]]
@@ -172,14 +174,14 @@ bool dispatcher::on_iteration(clock::time_point now) noexcept {
   wheel& entries = timers_.entries();
   immediates_left_ = entries.collect_immediates();
   const tick present = timers_.tick_to_reach(now);
-  if (entries.armed() == 0) {
+  if (entries.armed() == 0)
     entries.sweep(sweep_per_turn);
-  } else if (entries.next_expiry() <= present) {
+  else if (entries.next_expiry() <= present)
     return true;
-  } else {
+  if (posts_due()) return true;  // a delayed one may have been due since the wheel's time
+  if (entries.armed() != 0)
     entries.advance(present, 0);  // nothing is due: the cursor moves, so that the next timers are placed well
-  }
-  return posts_due();
+  return false;
 }
 
 bool dispatcher::on_wakeup(clock::time_point now) noexcept {
@@ -302,9 +304,12 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   timers_.time().has_polled_by(now);
   begin_verdicts(stamp, now);
   wheel& entries = timers_.entries();
-  // advances to the present, where handlers arm; but not before posted calls that wait for input as timers do, because they are
-  // due earlier
-  if (entries.armed() == 0 && !verdict_.waits_for_input()) entries.advance(timers_.tick_to_reach(stamp), 0);
+  // If nothing is due, the cursor moves to the present, where handlers arm. `on_iteration` left that to the posts. But not before
+  // those that wait for input as timers do, because they are due earlier.
+  if ((entries.armed() == 0 || posts_.any_left()) && !verdict_.waits_for_input()) {
+    const tick present = timers_.tick_to_reach(stamp);
+    if (entries.armed() == 0 || entries.next_expiry() > present) entries.advance(present, 0);
+  }
   bool in_vain = true;
   bool left = find_next_turn();
   const turn_of first = next_turn_;

@@ -5,6 +5,7 @@
 #include <tickwheel/uv/remote.hpp>
 
 #include <iomanip>
+#include <optional>
 
 using tickwheel::stalled_by;
 
@@ -192,6 +193,41 @@ TEST_F(expiry_report, late_wakeup_counts_as_poll) {
   service.advance(0ns);
   EXPECT_EQ(r.report.poll, 4 * tick);
   expect_stall(r.report, 0ns, stalled_by::nobody, 0ns);
+}
+
+TEST_F(expiry_report, post_that_was_due_in_a_block_names_it) {
+  for (const unsigned io_wait : {0U, 2U}) {
+    for (const bool another_waits : {false, true}) {
+      reopen({.io_wait = io_wait});
+      reporter far{service};
+      if (another_waits) expect_arm(far.timeout, 1h);
+      std::optional<tickwheel::expiry_report> report;
+      const tickwheel::clock::time_point asked = service.time.now() + 10 * tick + 1ns;
+      ASSERT_EQ(timers.remote().post(10 * tick + 1ns, [&]() noexcept { report = timers.why(); }), 0);
+      service.time.block(1000 * tick);
+      for (int turns = 0; turns < 10 && !report; ++turns) service.advance(tick);
+      ASSERT_TRUE(report);
+      EXPECT_LE(report->rounding, tick);
+      EXPECT_EQ(report->due - report->rounding, asked);
+      EXPECT_GE(report->stall, 900 * tick) << "io_wait " << io_wait << ", another waits " << another_waits;
+      EXPECT_TRUE(adds_up(*report));
+      far.timeout.cancel();
+    }
+  }
+}
+
+TEST_F(expiry_report, post_for_a_time_before_the_call_is_rounded_by_a_tick) {
+  const reporter far{service, 1h, 0ns};
+  service.advance(1000 * tick);
+  service.turn();  // nothing is due, and the wheel's time moves to the present
+  const tickwheel::clock::time_point asked = service.time.now() - 500 * tick + 1ns;
+  tickwheel::expiry_report report;
+  ASSERT_EQ(timers.remote().post_at(asked, [&]() noexcept { report = timers.why(); }), 0);
+  service.time.block(1000 * tick);
+  service.advance(10 * tick);
+  EXPECT_LE(report.rounding, tick);
+  EXPECT_EQ(report.due - report.rounding, asked);
+  EXPECT_TRUE(adds_up(report));
 }
 
 TEST_F(expiry_report, covers_posts) {
