@@ -33,7 +33,7 @@ bool silence_timer::check_expired() noexcept {
     return false;
   }
   is_put_off_ = false;
-  const clock::time_point now = is_paused ? paused_at_ : service().responsive_judged_at();
+  const clock::time_point now = judged_at();
   const std::chrono::nanoseconds silence = now - counts_from();
   if (silence < limit_.now()) {
     is_paused ? check_later() : timer::arm_again_at(next_check(service().judged_at(), silence));

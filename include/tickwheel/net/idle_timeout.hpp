@@ -161,6 +161,9 @@ class basic_idle_timeout : private detail::silence_timer,
   /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between. Without a poll it is judged
   /// after the next `resume`. The stretches between pauses add up. So an owner that stops all reading as soon as one connection was
   /// read, in each iteration anew, lets the limits of its other connections run out, although their bytes may be waiting.
+  ///
+  /// A prepare callback that was started before the service was opened runs between its stamp and the poll. Do not resume there: the
+  /// poll that follows does not count. Nor call `uv_update_time` there: a pause after it counts as one after a poll.
   void resume() noexcept {
     if (base::paused()) ask();
     base::resume();

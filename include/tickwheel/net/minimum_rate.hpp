@@ -125,7 +125,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   /// If no credit was left before the pause, that is judged in one of the next passes, after waiting input was handled. If the rate
   /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between. Without a poll it is judged
   /// after the next `resume`. The stretches between pauses add up: a peer is charged with them also if its owner stopped reading in
-  /// the same iteration, before it had read from this peer.
+  /// the same iteration, before it had read from this peer. For prepare callbacks see `idle_timeout::resume`.
   void resume() noexcept {
     if (!armed() || !paused_) return;
     paused_ = false;
@@ -187,11 +187,12 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   void wait_for_resume() noexcept { timer::arm_again_at(clock::time_point::max()); }
 
   // In favour of the peer, the bytes since the last check count as if they had just arrived. That may be after the time of the
-  // verdict. They then bring the whole grace from there, and not from the time of the verdict.
+  // verdict. They then bring the whole grace from there, and not from the time of the verdict. If a pause has ended since that time,
+  // time counts from after it, and the credit is what was left then.
   void count_to(clock::time_point time) noexcept {
-    std::chrono::nanoseconds most = limits_.grace;
-    if (bytes_ != 0 && !paused_)
-      most = detail::add_saturating(most, std::max(service().responsive_now() - time, std::chrono::nanoseconds{0}));
+    clock::time_point full_at = std::max(time, counted_to_);
+    if (bytes_ != 0 && !paused_) full_at = std::max(full_at, service().responsive_now());
+    const std::chrono::nanoseconds most = detail::add_saturating(limits_.grace, full_at - time);
     credit_ -= time - counted_to_;
     counted_to_ = time;
     const std::chrono::duration<double> earned{static_cast<double>(bytes_) /

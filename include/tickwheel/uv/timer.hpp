@@ -143,8 +143,8 @@ class timer : private wheel_entry {
 
   /// Names this moment, for `has_polled_since`. Reads no clock.
   std::uint16_t polls() const noexcept { return timers().time().polls(); }
-  /// Returns true if the loop has certainly polled since `polls` answered `then`. Requires: that was fewer than 32,768 polls ago;
-  /// otherwise it may also return false.
+  /// Returns true if the loop has certainly polled since `polls` answered `then`. False if it may not have, and after a multiple of
+  /// 65,536 polls.
   bool has_polled_since(std::uint16_t then) const noexcept { return timers().time().has_polled_since(then); }
 
   /// Arms a timer that is armed, or has just expired, before its handler is called. It cannot be refused. A time that has passed is

@@ -122,6 +122,41 @@ TEST_F(minimum_rate, bytes_since_time_of_verdict_bring_the_whole_grace) {
   EXPECT_EQ(c.fired, 1);
 }
 
+// The verdict after a block is as of a time before a pause, and comes after it.
+TEST_F(minimum_rate, pause_between_time_of_verdict_and_verdict_is_not_charged) {
+  for (const bool is_put_off : {false, true}) {
+    ASSERT_EQ(c.timer.start({.bytes_per_second = 100, .grace = 500ms, .interval = 100ms}), 0);
+    const int fired = c.fired;
+    const auto turns = [&](std::chrono::nanoseconds time) {
+      for (; time.count() > 0 && c.fired == fired; time -= 1ms) {
+        service.time.turn();
+        static_cast<void>(service.timers.now());  // there is input: the verdict waits for it
+        service.time.oversleep(1ms);
+      }
+    };
+    turns(50ms);
+    c.timer.progress(1000);
+    turns(146ms);
+    service.time.block(100ms);
+    service.timers.update_now();
+    if (is_put_off) {
+      c.timer.pause();
+      c.timer.resume();
+    }
+    service.time.block(1ms);
+    turns(5ms);
+    c.timer.pause();
+    turns(160ms);
+    c.timer.resume();
+    turns(360ms);
+    EXPECT_EQ(c.fired, fired)
+        << is_put_off;  // it was silent for 96 ms since the check, a stall's grace of 10, 5 and 360
+    turns(150ms);
+    EXPECT_EQ(c.fired, fired + 1) << is_put_off;
+    c.timer.cancel();
+  }
+}
+
 TEST_F(minimum_rate, counts_any_number_of_bytes) {
   ASSERT_EQ(c.timer.start({.bytes_per_second = 1, .grace = 5s}), 0);
   c.timer.progress(std::numeric_limits<std::size_t>::max());

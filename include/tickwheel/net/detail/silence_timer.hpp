@@ -31,7 +31,7 @@ class TICKWHEEL_API silence_timer : public timer {
   void pause() noexcept;
   void resume() noexcept;
   bool paused() const noexcept { return paused_at_ != not_paused && armed(); }
-  std::chrono::nanoseconds silence() const noexcept { return service().responsive_judged_at() - last_; }
+  std::chrono::nanoseconds silence() const noexcept { return judged_at() - last_; }
 
   /// Starts it, or begins anew. Returns 0 or a UV_ code as `idle_timeout::start`. The timer expires `checks` times per limit:
   /// more than once if only a check can see some of the activity.
@@ -57,6 +57,10 @@ class TICKWHEEL_API silence_timer : public timer {
   static constexpr clock::time_point never_noticed = clock::time_point::min();
 
   static tick soonest(void* service, wheel_entry&) noexcept;
+  // One that is judged during a pause is judged as of its beginning. Requires: an expiry.
+  clock::time_point judged_at() const noexcept {
+    return paused_at_ == not_paused ? service().responsive_judged_at() : paused_at_;
+  }
   clock::time_point counts_from() const noexcept { return std::max(last_, noticed_at_); }
   std::chrono::nanoseconds longest_step() const noexcept { return limit_.minimum() / checks_; }
   void touch_first() noexcept;  // the first of a loop iteration: a function of its own, because it reads the clock

@@ -104,11 +104,11 @@ class TICKWHEEL_API loop_clock {
   /// Names this moment, for `has_polled_since`.
   std::uint16_t polls() const noexcept { return polls_; }
 
-  /// Returns true if the loop has certainly polled since `polls` answered `then`. False if it may not have, and after 32,768 polls,
-  /// when the counts are no longer told apart.
+  /// Returns true if the loop has certainly polled since `polls` answered `then`. False if it may not have, and after a multiple of
+  /// 65,536 polls, when the counts are equal again.
   bool has_polled_since(std::uint16_t then) const noexcept {
     const int may_still_poll = *epoch_ == early_epoch_ ? 1 : 0;
-    return static_cast<std::int16_t>(polls_ - then - may_still_poll) > 0;
+    return static_cast<std::uint16_t>(polls_ - then) > may_still_poll;
   }
 
   /// Returns the first time that was read after the poll of this iteration; `time_point::max()`: none was. Then forgets it.
