@@ -17,7 +17,7 @@ constexpr backoff_options between_tries{.base = 20ms, .cap = 1s};
 }  // namespace
 
 membership::membership(timer_service& timers, client& of) noexcept
-    : timers_{timers}, client_{of}, next_{timers, *this}, retry_{between_tries, 1} {}
+    : timers_{timers}, client_{of}, next_{timers, *this}, retry_{between_tries, 1}, soon_{between_tries, 1} {}
 
 void membership::open(store& tasks, const scheduler_options& options, const std::string& name, bool is_starting,
                       std::uint64_t seed) {
@@ -26,9 +26,11 @@ void membership::open(store& tasks, const scheduler_options& options, const std:
   lease_ = options.lease;
   is_starting_ = is_starting;
   has_joined_ = is_leaving_ = has_left_ = false;
+  looks_again_ = looks_after_changes_ = is_known_to_leave_ = false;
   release_.partitions.clear();
   max_attempts_ = options.max_attempts;
   retry_ = backoff{between_tries, seed};
+  soon_ = backoff{{.base = between_tries.base, .cap = std::max(between_tries.base, lease_ / 4)}, seed};
   join_.name = name;
   join_.lease = options.lease;
   join_.keep_finished = options.keep_finished;
@@ -67,6 +69,15 @@ void membership::look() noexcept {
   if (!renew_.is_busy) next_.set_at_latest(std::chrono::nanoseconds::zero());
 }
 
+// A call has failed that the next renewal sends again. By itself that may be a quarter of a lease away.
+void membership::look_soon() noexcept { next_.set_at_latest(soon_.next()); }
+
+// A renewal that overlaps a change cannot tell which partitions it owns. Others may have handed it some, or freed them.
+void membership::look_after_changes() noexcept {
+  if (acquire_.is_busy || release_.is_busy || !release_.partitions.empty()) return;
+  if (std::exchange(looks_after_changes_, false)) look();
+}
+
 void membership::join() {
   if (join_.is_busy) return;
   join_.is_busy = true;
@@ -86,6 +97,7 @@ void membership::on_join_answered() noexcept {
     return;
   }
   has_joined_ = true;
+  is_known_to_leave_ = false;
   retry_.reset();
   session_ = join_.session;
   renewed_from_ = sent_at_;
@@ -128,12 +140,15 @@ void membership::on_renew_answered() noexcept {
   }
   renewed_from_ = sent_at_;
   dead_ = renew_.dead;
-  if (changes_then_ == changes_ && !acquire_.is_busy && !release_.is_busy && release_.partitions.empty())
-    set_owned(renew_.partitions);
+  is_known_to_leave_ = !renew_.is_starting;
+  looks_after_changes_ =
+      changes_then_ != changes_ || acquire_.is_busy || release_.is_busy || !release_.partitions.empty();
+  if (!looks_after_changes_) set_owned(renew_.partitions);
   const auto next = std::min(bury_the_dead(), lease_ / 4);
   next_.set(std::exchange(looks_again_, false) ? std::chrono::nanoseconds::zero() : next);
   send_release();  // again, if its answer was lost
   share();
+  look_after_changes();
 }
 
 // The store knows which partitions are owned, also after an answer of it was lost.
@@ -181,6 +196,7 @@ std::chrono::nanoseconds membership::bury_the_dead() {
   const auto gap = is_first_look ? std::chrono::nanoseconds::zero() : now - seen_at_;
   seen_at_ = now;
   auto next = std::chrono::nanoseconds::max();
+  const store_node* to_bury = nullptr;
   std::map<session_number, sighting> seen;
   for (const store_node& node : renew_.nodes) {
     if (node.session == session_) continue;
@@ -196,13 +212,11 @@ std::chrono::nanoseconds membership::bury_the_dead() {
       const auto whole = node.lease - s.silent;
       next = std::min({next, (s.was_outage ? whole : std::min(expired, whole)) + behind, node.lease / 4});
     }
-    if (!is_dead || bury_.is_busy) continue;
-    bury_.is_busy = true;
-    bury_.session = node.session;
-    bury_.beat = node.beat;
-    bury_.is_buried = false;
-    tasks_->bury(bury_);
+    // in turn: the burial of one may fail again and again
+    const bool is_next = node.session > bury_.session && (to_bury == nullptr || to_bury->session <= bury_.session);
+    if (is_dead && (to_bury == nullptr || is_next)) to_bury = &node;
   }
+  if (to_bury != nullptr && !bury_.is_busy) bury(*to_bury);
   // another node has buried it, or it has left
   const bool one_has_gone =
       std::any_of(others_.begin(), others_.end(), [&](const auto& o) { return !seen.contains(o.first); });
@@ -211,12 +225,24 @@ std::chrono::nanoseconds membership::bury_the_dead() {
   return next;
 }
 
-void membership::on_bury_answered() noexcept {
-  if (bury_.is_ok() && bury_.is_buried && is_joined()) renew();
+void membership::bury(const store_node& dead) {
+  bury_.is_busy = true;
+  bury_.session = dead.session;
+  bury_.beat = dead.beat;
+  bury_.is_buried = false;
+  tasks_->bury(bury_);
 }
 
-// At most ceil(partitions / starting nodes) each.
+void membership::on_bury_answered() noexcept {
+  if (!is_joined()) return;
+  if (!bury_.is_ok()) return look_soon();
+  soon_.reset();
+  if (bury_.is_buried) renew();
+}
+
+// At most ceil(partitions / starting nodes) each. The store leaves a share to each node that it takes for one that starts tasks.
 void membership::share() {
+  if (is_leaving_ && !is_known_to_leave_) return;
   const auto starting = static_cast<std::size_t>(
       std::count_if(renew_.nodes.begin(), renew_.nodes.end(), [](const store_node& n) { return n.is_starting; }));
   const std::size_t nodes = std::max<std::size_t>(starting, 1);
@@ -248,16 +274,23 @@ void membership::share() {
 
 void membership::on_acquire_answered() noexcept {
   ++changes_;
-  if (!acquire_.is_ok() || acquire_.session != session_) return;
-  if (is_leaving_) {
-    gain(acquire_.partitions);
-    release(owned_count_, 0);
-    return;
-  }
+  look_after_changes();
+  if (acquire_.session != session_) return;
+  if (!acquire_.is_ok()) return look_soon();
   gain(acquire_.partitions);
+  if (is_leaving_) return release_all();
+  soon_.reset();
   if (acquire_.partitions.empty()) return;
   recover();
   client_.on_partitions_gained();
+}
+
+// It leaves. If the others do not know yet, the renewal that tells them comes first.
+void membership::release_all() {
+  if (is_known_to_leave_)
+    release(owned_count_, 0);
+  else if (owned_count_ != 0)
+    look();
 }
 
 void membership::gain(const std::vector<partition_number>& more) {
@@ -294,14 +327,15 @@ void membership::send_release() {
 void membership::on_release_answered() noexcept {
   ++changes_;
   if (release_.is_ok() || release_.session != session_) release_.partitions.clear();
-  if (release_.partitions.empty() && is_leaving_ && owned_count_ != 0) release(owned_count_, 0);
+  if (release_.partitions.empty() && is_leaving_ && owned_count_ != 0) release_all();
+  look_after_changes();
   check_left();
 }
 
 void membership::leave() {
   is_leaving_ = true;
   if (is_joined() && owned_count_ != 0) {
-    renew();  // tells the others, and shares
+    look();  // tells the others, and shares
     return;
   }
   check_left();

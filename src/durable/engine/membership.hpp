@@ -132,8 +132,12 @@ class membership {
   void on_release_answered() noexcept;
   void on_recover_answered() noexcept;
   std::chrono::nanoseconds bury_the_dead();
+  void bury(const store_node&);
+  void look_after_changes() noexcept;
+  void look_soon() noexcept;
   void share();
   void release(std::size_t surplus, session_number to);
+  void release_all();
   void send_release();
   void check_left() noexcept;
   void set_owned(const std::vector<partition_number>&);
@@ -150,9 +154,12 @@ class membership {
   bool has_joined_ = false;  // since it was opened
   bool is_leaving_ = false;
   bool has_left_ = false;
-  bool looks_again_ = false;  // after the renewal in flight
+  bool looks_again_ = false;          // after the renewal in flight
+  bool looks_after_changes_ = false;  // after the calls in flight that change which partitions it owns
+  bool is_known_to_leave_ = false;    // a renewal has told the store that it takes no partition
   unsigned max_attempts_ = 0;
   backoff retry_;
+  backoff soon_;  // after a burial, or an acquire, has failed
 
   session_number session_ = 0;
   steady_time sent_at_{};       // when the join or renewal in flight was sent

@@ -203,6 +203,41 @@ TEST_F(cluster, burial_follows_within_lease_and_two_polls) {
   }
 }
 
+// The next look of the living node would be a quarter of its own lease away.
+TEST_F(cluster, burial_that_fails_once_is_repeated_soon) {
+  for (const store_verb failing : {store_verb::bury, store_verb::acquire}) {
+    manual_world another;
+    manual_node living{another, {.name = "a", .lease = 10min}}, dying{another, {.name = "b"}};
+    dying.open();
+    living.open();
+    living.advance(5min);
+    ASSERT_EQ(partitions(living), 2U);
+    another.database->fail_next(failing, memory_fault::unavailable);
+    another.database->outage("b", true);
+    living.advance(10s + 2 * 250ms);
+    EXPECT_EQ(partitions(living), 4U) << durable::to_string(failing);
+  }
+}
+
+TEST_F(cluster, burial_that_always_fails_holds_up_no_other) {
+  manual_node c{world, {.name = "c", .seed = 3}};
+  a.open();
+  b.open();
+  c.open();
+  advance(15s);
+  const durable::session_number never = world.database->session_of("a");
+  world.database->on_call([&](store_verb v, const durable::store_call& call) {
+    if (v == store_verb::bury && static_cast<const durable::bury_call&>(call).session == never)
+      world.database->fail_next(v, memory_fault::unavailable);
+  });
+  world.database->outage("a", true);
+  world.database->outage("b", true);
+  const durable::session_number dead = world.database->session_of("b");
+  advance(10s + 2 * 250ms);
+  for (const auto& node : world.database->nodes()) EXPECT_NE(node.session, dead);
+  EXPECT_LE(world.database->calls(store_verb::bury), 100U);
+}
+
 // Two nodes that run tasks for long. Both must stay members, whatever silences them.
 struct silenced_nodes {
   explicit silenced_nodes(std::chrono::nanoseconds phase) {
@@ -503,6 +538,57 @@ TEST_F(cluster, drained_node_hands_its_partitions_over) {
   advance(10s);
   EXPECT_EQ(partitions(b), 4U);
   EXPECT_EQ(b.started.back(), "later");
+}
+
+// Returns for how long the most neglected partition had no owner while `step` moved time by `steps` milliseconds.
+template <class Step>
+std::chrono::milliseconds longest_without_owner(const manual_world& world, int steps, Step step) {
+  std::vector<int> without(world.database->partitions());
+  int longest = 0;
+  for (int i = 0; i != steps; ++i) {
+    step();
+    for (std::size_t p = 0; p != without.size(); ++p) {
+      const bool is_owned = world.database->owner_of(static_cast<durable::partition_number>(p)) != 0;
+      without[p] = is_owned ? 0 : without[p] + 1;
+      longest = std::max(longest, without[p]);
+    }
+  }
+  return std::chrono::milliseconds{longest};
+}
+
+// A renewal that was sent before says that the node starts tasks: the others would leave it its share.
+TEST_F(cluster, node_that_drains_during_a_renewal_hands_over_at_once) {
+  a.open();
+  b.open();
+  advance(10s);
+  world.database->answer_after(store_verb::renew, 100ms);
+  while (world.database->open_calls(store_verb::renew) == 0) advance(1ms);
+  EXPECT_EQ(a.scheduler.drain([]() noexcept {}), 0);
+  EXPECT_LE(longest_without_owner(world, 3000, [&] { advance(1ms); }), 500ms);
+  EXPECT_EQ(partitions(b), 4U);
+}
+
+TEST_F(cluster, nodes_that_drain_shortly_after_each_other_hand_over_at_once) {
+  for (const auto answer : {2ms, 10ms, 50ms}) {
+    for (auto gap = 0ms; gap <= 6 * answer; gap += std::max(answer / 2, 1ms)) {
+      manual_world another;
+      another.database = std::make_shared<durable::memory_database>(std::uint16_t{12});
+      manual_node one{another, {.name = "1", .seed = 1}}, two{another, {.name = "2", .seed = 2}};
+      manual_node three{another, {.name = "3", .seed = 3}}, four{another, {.name = "4", .seed = 4}};
+      for (manual_node* n : {&one, &two, &three, &four}) n->open();
+      one.advance(15s);
+      another.database->on_call([&](store_verb v, const durable::store_call&) {
+        another.database->carry_out_after(v, answer / 2);
+        another.database->answer_after(v, answer);
+      });
+      EXPECT_EQ(one.scheduler.drain([]() noexcept {}), 0);
+      const auto first = longest_without_owner(another, static_cast<int>(gap / 1ms), [&] { one.advance(1ms); });
+      EXPECT_EQ(two.scheduler.drain([]() noexcept {}), 0);
+      const auto second = longest_without_owner(another, 1200, [&] { one.advance(1ms); });
+      EXPECT_LE(std::max(first, second), 500ms) << answer.count() << " ms, " << gap.count() << " ms";
+      EXPECT_EQ(partitions(three) + partitions(four), 12U);
+    }
+  }
 }
 
 // The store would let it, as long as it has not carried the release out.
