@@ -109,7 +109,8 @@ class timer : private wheel_entry {
   bool armed() const noexcept { return wheel_entry::armed(); }
 
   /// Returns when the timer is due: the time that was asked for, rounded up to a tick, or a time within the slack. Of a zero
-  /// delay: a time up to a tick before the call, or before the first of several calls. `time_point::max()`: it is not armed, or never expires in practice.
+  /// delay: a time up to a tick before the call, or before the first of several calls. `time_point::max()`: it is not armed, or never
+  /// expires in practice.
   clock::time_point deadline() const noexcept {
     return armed() ? timers().ticks().begin_of(wheel_entry::deadline()) : clock::time_point::max();
   }

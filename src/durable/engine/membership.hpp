@@ -23,7 +23,8 @@ namespace tickwheel::durable::detail {
 ///
 /// A node that stops renewing starts nothing once 80 % of its lease have passed. Others bury it when its lease has expired and they have
 /// seen no renewal of it for half of that lease. A whole lease without one also suffices, because the store's clock may have been set
-/// back. After an outage of more than half of the lease, a whole lease must pass without one (`sighting::pass`).
+/// back. After an outage of more than half of the lease, a whole lease must pass without one (`sighting::pass`). A new node has seen no
+/// outage: it gives a whole lease to those only whose lease has run out when it looks first.
 class membership {
  public:
   using steady_time = tickwheel::clock::time_point;
