@@ -464,7 +464,7 @@ void wheel::arm_immediate(wheel_entry& e, tick since) noexcept {
   has_immediates_ = true;
 }
 
-bool wheel::is_immediate(const wheel_entry& e) const noexcept { return e.armed() && e.visit_ == immediates::visit; }
+bool wheel::is_immediate(const wheel_entry& e) noexcept { return e.armed() && e.visit_ == immediates::visit; }
 
 bool wheel::immediates_wait() const noexcept { return levels_->immediate_entries.has_ready(); }
 

@@ -122,7 +122,7 @@ int armed_timers::arm_immediate(wheel_entry& entry, clock::time_point since) noe
   if (const int error = admit(entry)) return error;
   const clock::time_point polled = driver_->poll_ended_at() - driver_->poll_ended_error();
   tick begin = std::max(timeline_.floor(std::max(since, polled)), pass_);
-  if (wheel_->is_immediate(entry)) {
+  if (wheel::is_immediate(entry)) {
     if (wheel_->immediates_wait() && (!pass_runs_ || entry.deadline() < pass_before_)) return 0;
     begin = entry.deadline();
   }

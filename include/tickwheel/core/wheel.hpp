@@ -145,8 +145,8 @@ class TICKWHEEL_API wheel {
   /// `since` is at most `last_tick`. O(1), allocates nothing.
   void arm_immediate(wheel_entry& entry, tick since) noexcept;
 
-  /// Returns true if `entry` is armed as an immediate. O(1).
-  bool is_immediate(const wheel_entry& entry) const noexcept;
+  /// Returns true if `entry` is armed as an immediate of its wheel. O(1).
+  static bool is_immediate(const wheel_entry& entry) noexcept;
 
   /// Returns true if collected immediates wait for `run_immediates`. O(1).
   bool immediates_wait() const noexcept;
