@@ -240,7 +240,8 @@ void membership::on_bury_answered() noexcept {
   if (bury_.is_buried) renew();
 }
 
-// At most ceil(partitions / starting nodes) each. The store leaves a share to each node that it takes for one that starts tasks.
+// At most ceil(partitions / starting nodes) each. The others leave a share to a node that leaves, until they know that it leaves. So it
+// gives up nothing before.
 void membership::share() {
   if (is_leaving_ && !is_known_to_leave_) return;
   const auto starting = static_cast<std::size_t>(

@@ -127,16 +127,9 @@ TEST_F(minimum_rate, pause_between_time_of_verdict_and_verdict_is_not_charged) {
   for (const bool is_put_off : {false, true}) {
     ASSERT_EQ(c.timer.start({.bytes_per_second = 100, .grace = 500ms, .interval = 100ms}), 0);
     const int fired = c.fired;
-    const auto turns = [&](std::chrono::nanoseconds time) {
-      for (; time.count() > 0 && c.fired == fired; time -= 1ms) {
-        service.time.turn();
-        static_cast<void>(service.timers.now());  // there is input: the verdict waits for it
-        service.time.oversleep(1ms);
-      }
-    };
-    turns(50ms);
+    turn_with_input(50ms);
     c.timer.progress(1000);
-    turns(146ms);
+    turn_with_input(146ms);
     service.time.block(100ms);
     service.timers.update_now();
     if (is_put_off) {
@@ -144,14 +137,14 @@ TEST_F(minimum_rate, pause_between_time_of_verdict_and_verdict_is_not_charged) {
       c.timer.resume();
     }
     service.time.block(1ms);
-    turns(5ms);
+    turn_with_input(5ms);
     c.timer.pause();
-    turns(160ms);
+    turn_with_input(160ms);
     c.timer.resume();
-    turns(360ms);
+    turn_with_input(360ms);
     EXPECT_EQ(c.fired, fired)
         << is_put_off;  // it was silent for 96 ms since the check, a stall's grace of 10, 5 and 360
-    turns(150ms);
+    turn_with_input(150ms);
     EXPECT_EQ(c.fired, fired + 1) << is_put_off;
     c.timer.cancel();
   }

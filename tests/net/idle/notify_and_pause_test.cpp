@@ -424,29 +424,22 @@ TEST_F(idle_pause, next_limit_counts_from_verdict_during_it) {
 TEST_F(idle_pause, silence_is_at_least_the_limit_if_verdict_comes_during_it) {
   std::chrono::nanoseconds silence{-1};
   c.then = [&] { silence = c.timer.silence(); };
-  tickwheel::timer_service& timers = service.timers;
-  const auto turns = [&](std::chrono::nanoseconds time) {
-    for (; time.count() > 0 && c.fired == 0; time -= 1ms) {
-      service.time.turn();
-      static_cast<void>(timers.now());  // there is input: the verdict waits for it
-      service.time.oversleep(1ms);
-    }
-  };
-  turns(135ms);  // until the next 1024 ticks begin: the timer is then placed in its slot of the finest level at once
+  turn_with_input(
+      135ms);  // until the next 1024 ticks begin: the timer is then placed in its slot of the finest level at once
   ASSERT_EQ(c.timer.start(60ms), 0);
-  turns(56ms);
+  turn_with_input(56ms);
   service.time.block(40ms);
-  timers.update_now();
+  service.timers.update_now();
   c.timer.pause();
   c.timer.resume();
   service.time.block(1ms);  // the stamp of the verdict is later than the tick for which it is armed
-  turns(5ms);
+  turn_with_input(5ms);
   c.timer.pause();
-  turns(60ms);
+  turn_with_input(60ms);
   c.timer.resume();
-  turns(5ms);
+  turn_with_input(5ms);
   c.timer.pause();
-  turns(3s);
+  turn_with_input(3s);
   ASSERT_EQ(c.fired, 1);
   EXPECT_GE(silence, 60ms);
 }

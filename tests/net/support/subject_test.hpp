@@ -29,6 +29,17 @@ class subject_test : public testing::Test {
     c.timer.resume();
   }
 
+  /// Runs an iteration with input each millisecond, until `time` has passed or the handler has run. A verdict after a block waits for
+  /// the input.
+  void turn_with_input(std::chrono::nanoseconds time) {
+    const int before = c.fired;
+    for (; time.count() > 0 && c.fired == before; time -= std::chrono::milliseconds{1}) {
+      service.time.turn();
+      static_cast<void>(service.timers.now());  // as a read does that touches an idle timeout
+      service.time.oversleep(std::chrono::milliseconds{1});
+    }
+  }
+
   /// Advances time. True if the handler ran for the first time `after` from now, at most `ticks` later, and not before.
   testing::AssertionResult fires_in(std::chrono::nanoseconds after, int ticks = 1) {
     return fires_in(c.fired, after, ticks);

@@ -96,7 +96,7 @@ TEST_F(loop_clock_test, tells_whether_loop_has_polled_since) {
   loop.time += 1ms;
   (void)time.read();
   EXPECT_FALSE(time.has_polled_since(then));
-  for (int i = 0; i < 65'535; ++i) {  // a loop whose input never ends polls as often in 50 ms
+  for (int i = 0; i < 65'535; ++i) {  // a loop whose input never ends soon polls as often
     poll(1ms);
     ASSERT_TRUE(time.has_polled_since(then)) << i;
   }
