@@ -53,7 +53,7 @@ void write_prometheus(std::ostream& out, const scheduler& of) {
   gauge("running", "Executions whose end the store has not confirmed.", s.running);
   gauge("loaded", "Tasks in memory that wait for their time or for a place.", s.loaded);
   gauge("partitions", "Partitions that this node owns.", s.partitions);
-  gauge("dead", "Dead tasks in the store.", s.dead);
+  gauge("dead", "Dead tasks in the store, counted up to 10,000.", s.dead);
   gauge("oldest_overdue_seconds", "How long the oldest loaded task has been due.", seconds(s.oldest_overdue));
   gauge("oldest_running_seconds", "How long ago the oldest execution started.", seconds(s.oldest_running));
   write_lateness(out, s.lateness);

@@ -29,7 +29,7 @@ struct scheduler_stats {
   std::size_t running = 0;     ///< executions now, those included whose end the store has not confirmed
   std::size_t loaded = 0;      ///< tasks in memory that wait for their time or for a place
   std::size_t partitions = 0;  ///< partitions that this node owns
-  std::uint64_t dead = 0;      ///< dead tasks in the store, as of the last renewal
+  std::uint64_t dead = 0;      ///< dead tasks in the store, as of the last renewal; 10,000 means so many or more
 
   std::chrono::nanoseconds oldest_overdue{};  ///< how long the oldest loaded task has been due; zero: none is
   std::chrono::nanoseconds oldest_running{};  ///< how long ago the oldest execution started; zero: none runs

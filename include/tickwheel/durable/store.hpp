@@ -92,6 +92,9 @@ struct store_node {
   bool is_starting = true;           ///< it starts tasks, and so wants partitions
 };
 
+/// A store that has counted so many dead tasks stops there: each renewal counts them one by one, and must not take long.
+inline constexpr std::uint64_t most_dead_counted = 10'000;
+
 /// Extends the session by one lease from now.
 struct renew_call : store_call {
   using store_call::store_call;
@@ -102,7 +105,7 @@ struct renew_call : store_call {
   std::vector<store_node> nodes;             ///< out: all members, this one included, by session
   std::vector<partition_number> partitions;  ///< out: those that this session owns
   std::uint16_t free_partitions = 0;         ///< out: partitions without an owner
-  std::uint64_t dead = 0;                    ///< out: the number of dead tasks
+  std::uint64_t dead = 0;                    ///< out: the number of dead tasks; `most_dead_counted`: or more
 };
 
 /// Ends the session of another node whose lease has run out, unless that was renewed. Frees its partitions.

@@ -235,7 +235,7 @@ void memory_table::renew(renew_call& c, time now) {
   for (partition_number p = 0; p < partitions(); ++p)
     if (owners_[p] == c.session) c.partitions.push_back(p);
   c.free_partitions = static_cast<std::uint16_t>(std::count(owners_.begin(), owners_.end(), session_number{0}));
-  c.dead = dead_;
+  c.dead = std::min<std::uint64_t>(dead_, most_dead_counted);
 }
 
 void memory_table::bury(bury_call& c) {

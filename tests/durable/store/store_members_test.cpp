@@ -101,6 +101,38 @@ TEST_P(store_renew, counts_dead_tasks) {
   EXPECT_EQ(dead(), 0U);
 }
 
+TEST_P(store_renew, stops_counting_dead_tasks_at_a_bound) {
+  std::size_t made = 0;
+  const auto make_more_dead = [&](std::size_t count) {
+    asked<durable::put_call> put;
+    for (std::size_t i = 0; i != count; ++i) put.items.push_back({due_now(std::to_string(made++))});
+    own.run(put);
+    asked<durable::begin_call> begin;
+    begin.session = own.session();
+    for (std::size_t i = 0; i != count; ++i) begin.items.push_back({put.items[i].what.id, put.results[i].rev});
+    own.run(begin);
+    ASSERT_EQ(begin.starts.size(), count);
+    asked<durable::finish_call> finish;
+    for (const auto& s : begin.starts)
+      finish.items.push_back({.id = begin.items[s.index].id, .token = s.token, .how = durable::outcome::dead});
+    own.run(finish);
+  };
+  const auto counted = [&] {
+    asked<durable::renew_call> c;
+    own.renew(c);
+    return c.dead;
+  };
+  constexpr std::size_t most = durable::most_dead_counted, batch = 1000;
+  static_assert(most % batch == 0);
+  while (made != most - batch) make_more_dead(batch);
+  make_more_dead(batch - 1);
+  EXPECT_EQ(counted(), most - 1);
+  make_more_dead(1);
+  EXPECT_EQ(counted(), most);
+  make_more_dead(1);
+  EXPECT_EQ(counted(), most);
+}
+
 TEST_P(store_renew, counts_free_partitions) {
   own.release({own.owned().front()});
   asked<durable::renew_call> c;

@@ -261,8 +261,12 @@ constexpr std::array texts{
     statement_text{statement::partitions, "partitions",
                    "select part, session is not null from parts where session = $1 or session is null order by part",
                    on(link_role::clock)},
-    statement_text{statement::count_dead, "count_dead",
-                   "select count(*) from tasks where at = 9223372036854775807 and state = 2", on(link_role::clock)},
+    // in the order of the index, which is then read no further than the limit
+    statement_text{
+        statement::count_dead, "count_dead",
+        "select count(*) from (select from tasks where at = 9223372036854775807 and state = 2 order by id limit "
+        "$1) as dead",
+        on(link_role::clock)},
     statement_text{statement::beat, "beat", "update nodes set beat = beat + 1 where session = $1",
                    on(link_role::clock)},
     statement_text{statement::ask_node, "ask_node", "select pg_notify(current_schema()::text, $1::text)",

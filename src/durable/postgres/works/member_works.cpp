@@ -35,7 +35,7 @@ class renew_work final : public work {
     to.add(statement::renew).add(session).add(span_of(c.lease)).add_boolean(c.is_starting);
     (void)to.add(statement::nodes);
     to.add(statement::partitions).add(session);
-    (void)to.add(statement::count_dead);
+    to.add(statement::count_dead).add(static_cast<std::int64_t>(most_dead_counted));
   }
   void on_committed(const transaction& of) override {
     auto& c = as<renew_call>();

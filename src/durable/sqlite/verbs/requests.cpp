@@ -19,7 +19,7 @@ requests::requests(const connection& file)
       purge_{file.get(),
              "delete from tasks where rowid in (select rowid from tasks where gone is not null and gone <= ?1 order by "
              "gone limit ?2)"},
-      dead_{file.get(), "select count(*) from tasks where state <> 0 and state = 2"} {}
+      dead_{file.get(), "select count(*) from (select 1 from tasks where state <> 0 and state = 2 limit ?1)"} {}
 
 std::size_t requests::put(transaction& in, put_call& call, std::size_t first) {
   if (first == 0) call.results.assign(call.items.size(), {});
@@ -145,6 +145,7 @@ std::size_t requests::purge(transaction& in, purge_call& call, std::size_t first
 
 std::uint64_t requests::count_dead() {
   query q{dead_};
+  q.bind(static_cast<std::int64_t>(most_dead_counted));
   return q.next() ? static_cast<std::uint64_t>(q.integer(0)) : 0;
 }
 

@@ -21,7 +21,7 @@ class requests {
   std::size_t revive(transaction&, revive_call&, std::size_t first);
   std::size_t get(transaction&, get_call&, std::size_t first);
   std::size_t purge(transaction&, purge_call&, std::size_t first);
-  /// Returns the number of dead tasks.
+  /// Returns the number of dead tasks, at most `most_dead_counted`.
   std::uint64_t count_dead();
 
  private:
