@@ -92,7 +92,8 @@ void dispatcher::on_fire(void* context, wheel_entry& entry, tick deadline) noexc
   } else {
     handler = forwards ? post_delivery::target_of(t) : post_delivery::handler_of(t);
     const clock::time_point asked = post_delivery::due_of(t);
-    due = ticks.begin_of_passed(std::min(deadline, ticks.ceil(asked)));  // the loop may have taken it after that tick
+    const tick due_tick = std::min(deadline, ticks.ceil(asked));    // the loop may have taken it after that tick
+    due = due_tick == 0 ? asked : ticks.begin_of_passed(due_tick);  // 0: it was due before the service was opened
     rounding = due - asked;
   }
   self.begin_handler(handler, due, rounding);
@@ -304,11 +305,11 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   timers_.time().has_polled_by(now);
   begin_verdicts(stamp, now);
   wheel& entries = timers_.entries();
-  // If nothing is due, the cursor moves to the present, where handlers arm. `on_iteration` left that to the posts. But not before
-  // those that wait for input as timers do, because they are due earlier.
-  if ((entries.armed() == 0 || posts_.any_left()) && !verdict_.waits_for_input()) {
+  // If nothing in the slots is due, the cursor moves to the present, where handlers arm. `on_iteration` left that to posts and
+  // immediates. But not before posts that wait for input as timers do, because they are due earlier.
+  if ((entries.armed() == 0 || posts_.any_left() || immediates_left_) && !verdict_.waits_for_input()) {
     const tick present = timers_.tick_to_reach(stamp);
-    if (entries.armed() == 0 || entries.next_expiry() > present) entries.advance(present, 0);
+    if (entries.armed() == 0 || entries.next_in_slots() > present) entries.advance(present, 0);
   }
   bool in_vain = true;
   bool left = find_next_turn();
@@ -357,7 +358,9 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   // If no round of immediates is under way, the immediates that are left are new. They need a pass soon, but nothing was cut.
   const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
-  log_.lateness().end_pass(now, again);
+  // What is due by now, but was not by the stamp, waits for no poll either.
+  const bool any_due = entries.next_expiry() <= timers_.ticks().floor(now);
+  log_.lateness().end_pass(now, again || any_due);
   timers_.end_pass();
   if (!again && posts_.queue()->sleep())
     timers_.schedule(now);

@@ -42,7 +42,7 @@ struct expiry_report {
   using handler_id = wheel_entry::callback;
 
   /// When it was due: the deadline, rounded up to a tick, as `timer::deadline()` returned it. Of a post without a delay: the stamp of
-  /// the pass that ran it. Of a zero delay: the begin of the tick in which it was armed; the first call counts.
+  /// the pass that ran it. Of a zero delay: as `timer::deadline()` returned it, the begin of a tick.
   clock::time_point due{};
   /// When its handler began.
   clock::time_point ran{};

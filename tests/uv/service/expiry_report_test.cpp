@@ -167,6 +167,44 @@ TEST_F(expiry_report, carried_leaves_out_stalls) {
   expect_stall(last.report, 250 * tick, stalled_by::loop_callbacks, 150 * tick);
 }
 
+TEST_F(expiry_report, short_handlers_are_not_the_loops_callbacks) {
+  for (const auto time_per_pass : {8 * tick, 1000 * tick}) {
+    for (const int handlers : {1, 2, 20, 100}) {
+      reopen({.time_per_pass = time_per_pass});
+      std::deque<reporter> all;  // each takes less than `slow_handler`
+      for (int i = 0; i < handlers; ++i) all.emplace_back(service, 10 * tick, 7 * tick);
+      const reporter late{service, 11 * tick, 0ns};  // due while the first one runs
+      service.advance(1s);
+      EXPECT_EQ(late.report.late, handlers * 7 * tick) << handlers;
+      EXPECT_EQ(late.report.poll, 0ns) << handlers;
+      expect_stall(late.report, 0ns, stalled_by::nobody, 0ns);
+    }
+  }
+}
+
+TEST_F(expiry_report, slow_handler_is_named_also_while_a_verdict_waits_for_input) {
+  for (const auto block : {0 * tick, 40 * tick, 200 * tick}) {
+    reopen({});
+    reporter slow{service, 100 * tick};
+    expect_arm(slow.timeout, 0ns);
+    const reporter late{service, block + 30 * tick, 0ns};
+    service.time.block(block);
+    for (int turns = 0; turns < 10; ++turns) service.turn();
+    EXPECT_EQ(late.report.poll, 0ns) << block / tick;
+    expect_stall(late.report, 70 * tick, stalled_by::handler, 70 * tick, slow.timeout.handler());
+  }
+}
+
+TEST_F(expiry_report, callback_is_named_that_blocks_while_a_verdict_waits_for_input) {
+  const reporter late{service, 240 * tick, 0ns};
+  service.time.block(200 * tick);
+  service.turn();
+  service.time.block(200 * tick);
+  for (int turns = 0; turns < 10; ++turns) service.turn();
+  EXPECT_EQ(late.report.poll, 0ns);
+  expect_stall(late.report, 160 * tick, stalled_by::loop_callbacks, 160 * tick);
+}
+
 TEST_F(expiry_report, time_of_a_hook_is_a_stall_of_the_loop) {
   for (const std::size_t work : {std::size_t{64}, std::size_t{1}}) {  // both in one pass, or in two
     SCOPED_TRACE(work);
@@ -228,6 +266,21 @@ TEST_F(expiry_report, post_for_a_time_before_the_call_is_rounded_by_a_tick) {
   EXPECT_LE(report.rounding, tick);
   EXPECT_EQ(report.due - report.rounding, asked);
   EXPECT_TRUE(adds_up(report));
+}
+
+TEST_F(expiry_report, post_for_a_time_before_the_service_was_opened_is_not_rounded) {
+  for (const auto block : {0 * tick, 40 * tick}) {
+    reopen({});
+    const tickwheel::clock::time_point asked = timers.opened_at() - 10min;
+    std::optional<tickwheel::expiry_report> report;
+    ASSERT_EQ(timers.remote().post_at(asked, [&]() noexcept { report = timers.why(); }), 0);
+    service.time.block(block);
+    for (int turns = 0; turns < 10 && !report; ++turns) service.advance(tick);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->rounding, 0ns);
+    EXPECT_EQ(report->due, asked);
+    EXPECT_TRUE(adds_up(*report));
+  }
 }
 
 TEST_F(expiry_report, covers_posts) {

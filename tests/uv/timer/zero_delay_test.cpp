@@ -63,6 +63,20 @@ TEST_F(zero_delay, rearm_of_collected_timer_waits_for_next_pass) {
   EXPECT_EQ(second.fired, 1);
 }
 
+// A timer that is armed as of an old time lies in a coarse slot, and costs a wakeup to move it.
+TEST_F(zero_delay, arms_others_as_of_the_present_also_after_idle_time) {
+  const probe far{timers, 24h};
+  probe second{timers};
+  service.advance(1h + 100s);
+  p.then = [&] { second.arm(10 * service.tick()); };
+  p.arm(0s);
+  service.turn();
+  const auto passes = timers.stats().passes;
+  service.advance(11 * service.tick());
+  EXPECT_EQ(second.fired, 1);
+  EXPECT_EQ(timers.stats().passes, passes + 1);
+}
+
 // A flush that results of another thread ask for, and a handler that also arms itself.
 TEST_F(zero_delay, that_handlers_of_each_pass_arm_anew_runs) {
   probe itself{timers};

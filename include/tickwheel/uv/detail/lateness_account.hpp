@@ -5,8 +5,8 @@
 //   due ... the loop wakes up ... the pass begins ... the handler begins
 //       poll                 stall               carried, or stall while slow handlers run
 //
-// If a pass leaves work, other passes follow without a wait. Such a chain counts as one pass here, which begins with its first
-// pass.
+// If a pass leaves work, or something has become due meanwhile, other passes follow without a wait. Such a chain counts as one pass
+// here, which begins with its first pass.
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -37,15 +37,16 @@ class TICKWHEEL_API lateness_account {
   void resumed(clock::time_point when) noexcept { paused_ = when; }
 
   void begin_pass(clock::time_point now) noexcept {
-    if (!carrying_) {
+    if (!is_followed_) {
       chain_polled_ = polled_;
       chain_began_ = now;
     } else {
       interrupted(paused_, now);
     }
   }
-  void end_pass(clock::time_point now, bool carrying) noexcept {
-    carrying_ = carrying;
+  /// `is_followed`: the next pass comes without a wait.
+  void end_pass(clock::time_point now, bool is_followed) noexcept {
+    is_followed_ = is_followed;
     paused_ = now;
   }
 
@@ -107,7 +108,7 @@ class TICKWHEEL_API lateness_account {
   clock::time_point chain_polled_{};  // `polled_` at the first pass of the chain
   clock::time_point chain_began_{};
   clock::time_point paused_{};  // when the last pass ended
-  bool carrying_ = false;
+  bool is_followed_ = false;
 
   bool running_ = false;
   handler_id handler_ = nullptr;
