@@ -66,9 +66,8 @@ class timer : private wheel_entry {
   /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll
   /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. Once
   /// the stamp of its pass is taken, arming it with zero again changes nothing, so reads that arm it in each iteration do not put it
-  /// off. A handler puts it off to the next pass, but not for longer than a tick after its first call: then it runs in the pass that it
-  /// waits for, also after such a call. Before that stamp, such a call moves it to the end of the order, or leaves it where it is if a
-  /// pass is carried over.
+  /// off. A handler puts it off to the next pass. No handler does so any more once the stamp of an earlier pass lies in a later tick than
+  /// its first call. Before that stamp, such a call moves it to the end of the order, or leaves it where it is if a pass is carried over.
   ///
   /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where
   /// it is. It is then no zero delay: it waits for a tick, and each call that arms it anew may move it.
@@ -109,8 +108,8 @@ class timer : private wheel_entry {
   bool armed() const noexcept { return wheel_entry::armed(); }
 
   /// Returns when the timer is due: the time that was asked for, rounded up to a tick, or a time within the slack. Of a zero
-  /// delay: a time up to a tick before the call, or before the first of several calls. `time_point::max()`: it is not armed, or never
-  /// expires in practice.
+  /// delay: the begin of the tick of the call, or of `now()` for `arm_at`; of several calls, of the first. `time_point::max()`: it is
+  /// not armed, or never expires in practice.
   clock::time_point deadline() const noexcept {
     return armed() ? timers().ticks().begin_of(wheel_entry::deadline()) : clock::time_point::max();
   }
