@@ -290,7 +290,7 @@ void membership::on_acquire_answered() noexcept {
 void membership::release_all() {
   if (is_known_to_leave_)
     release(owned_count_, 0);
-  else if (owned_count_ != 0)
+  else
     look();
 }
 
@@ -327,24 +327,27 @@ void membership::send_release() {
 // Released again until the store has answered: giving up what is not owned has no effect.
 void membership::on_release_answered() noexcept {
   ++changes_;
+  if (release_.is_ok()) soon_.reset();
   if (release_.is_ok() || release_.session != session_) release_.partitions.clear();
-  if (release_.partitions.empty() && is_leaving_ && owned_count_ != 0) release_all();
+  if (!release_.partitions.empty()) return look_soon();
+  if (is_leaving_ && owned_count_ != 0) release_all();
   look_after_changes();
   check_left();
 }
 
 void membership::leave() {
   is_leaving_ = true;
-  if (is_joined() && owned_count_ != 0) {
+  if (is_joined() && (owned_count_ != 0 || !is_known_to_leave_)) {
     look();  // tells the others, and shares
     return;
   }
   check_left();
 }
 
+// Not before the others know, who may hand it partitions until then.
 void membership::check_left() noexcept {
   if (!is_leaving_ || has_left_ || owned_count_ != 0 || release_.is_busy || !release_.partitions.empty() ||
-      acquire_.is_busy)
+      acquire_.is_busy || (is_joined() && !is_known_to_leave_))
     return;
   has_left_ = true;
   client_.on_left();

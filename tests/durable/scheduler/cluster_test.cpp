@@ -591,6 +591,81 @@ TEST_F(cluster, nodes_that_drain_shortly_after_each_other_hand_over_at_once) {
   }
 }
 
+TEST_F(cluster, release_that_fails_once_is_repeated_soon) {
+  for (const bool drains : {false, true}) {
+    for (const auto fault : {memory_fault::unavailable, memory_fault::unknown_not_done, memory_fault::unknown_done}) {
+      manual_world another;
+      manual_node giving{another, {.name = "a", .seed = 1}}, taking{another, {.name = "b", .seed = 2}};
+      giving.open();
+      giving.advance(11s);
+      if (drains) {
+        taking.open();
+        giving.advance(11s);
+      }
+      another.database->fail_next(store_verb::release, fault, 2);
+      bool drained = false;
+      if (drains)
+        EXPECT_EQ(giving.scheduler.drain([&]() noexcept { drained = true; }), 0);
+      else
+        taking.open();
+      std::chrono::milliseconds without{}, longest{};
+      for (int i = 0; i != 5000; ++i) {
+        giving.advance(1ms);
+        without = partitions(giving) + partitions(taking) == 4 ? 0ms : without + 1ms;
+        longest = std::max(longest, without);
+      }
+      EXPECT_LE(longest, 500ms) << "drains " << drains << ", fault " << static_cast<int>(fault);
+      EXPECT_EQ(partitions(taking), drains ? 4U : 2U);
+      EXPECT_EQ(drained, drains);
+    }
+  }
+}
+
+// The others would hand it partitions, and it may be gone.
+TEST_F(cluster, node_that_drains_before_its_first_share_is_handed_nothing) {
+  a.open();
+  advance(11s);
+  b.open();
+  advance(300ms);
+  ASSERT_EQ(partitions(b), 0U);
+  bool drained = false;
+  EXPECT_EQ(b.scheduler.drain([&]() noexcept { drained = true; }), 0);
+  advance(50ms);
+  EXPECT_TRUE(drained);
+  b.scheduler.close();
+  const durable::session_number owner = world.database->session_of("a");
+  for (int i = 0; i != 5000; ++i) {
+    advance(1ms);
+    for (durable::partition_number p = 0; p != 4; ++p) ASSERT_EQ(world.database->owner_of(p), owner);
+  }
+}
+
+TEST_F(cluster, node_drains_at_once_during_an_acquire_that_finds_nothing) {
+  manual_world another;
+  another.database = std::make_shared<durable::memory_database>(std::uint16_t{1});
+  manual_node x{another, {.name = "x", .seed = 1}}, y{another, {.name = "y", .seed = 2}},
+      z{another, {.name = "z", .seed = 3}};
+  for (manual_node* n : {&x, &y, &z}) {
+    n->open();
+    n->advance(11s);
+  }
+  ASSERT_EQ(partitions(x), 1U);
+  std::vector<durable::session_number> acquiring;
+  another.database->on_call([&](store_verb v, const durable::store_call& call) {
+    if (v != store_verb::acquire) return;
+    acquiring.push_back(static_cast<const durable::acquire_call&>(call).session);
+    another.database->answer_after(v, 100ms);
+  });
+  another.database->outage("x", true);
+  for (int i = 0; i != 20000 && acquiring.size() != 2; ++i) y.advance(1ms);
+  ASSERT_EQ(acquiring.size(), 2U);
+  manual_node& second = acquiring[1] == another.database->session_of("z") ? z : y;
+  bool drained = false;
+  EXPECT_EQ(second.scheduler.drain([&]() noexcept { drained = true; }), 0);
+  y.advance(500ms);
+  EXPECT_TRUE(drained);
+}
+
 // The store would let it, as long as it has not carried the release out.
 TEST_F(cluster, node_starts_nothing_of_partitions_that_it_gives_up) {
   a.open();
