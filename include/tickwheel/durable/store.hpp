@@ -342,8 +342,9 @@ class store_listener {
 /// *Answers:* each call is answered exactly once, on the loop, never within the verb. `on_answer` may call verbs, and must not
 /// close or destroy the store. Several calls of one verb may be in flight; they are answered in the order of the calls.
 ///
-/// *Order:* `begin`, `finish` and `release` take effect in the order of the calls. So do `put`, `cancel`, `revive` and `get` if they share
-/// an id, and each of them with each `list`. There is no order between these two groups and the other verbs.
+/// *Order:* `begin` and `finish` take effect in the order of the calls if they share an id, and each `release` after the earlier calls of
+/// `begin` and `release`. `put`, `cancel`, `revive` and `get` take effect in the order of the calls if they share an id, and each of
+/// them with each `list`. There is no order between these two groups and the other verbs.
 ///
 /// *After an outage:* when a verb answers `ok` again, no earlier call of this store takes effect any more.
 ///

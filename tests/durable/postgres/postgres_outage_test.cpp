@@ -16,6 +16,7 @@ using durable::cancel_result;
 using durable::finish_result;
 using durable::revision;
 using durable::schedule_result;
+using durable::session_number;
 using durable::store_status;
 using durable::task_state;
 
@@ -170,6 +171,50 @@ TEST_F(postgres_lock, finish_of_a_held_row_is_never_stale) {
   c.answers = 0;
   own->run(c);
   EXPECT_EQ(c.results, std::vector(2, finish_result::finished));
+}
+
+TEST_F(postgres_lock, release_and_later_begins_do_not_wait_for_the_finish_of_a_held_row) {
+  on.options.repeat_timeout = 10s;
+  own->close();
+  own = std::make_unique<node>(on);
+  own->start();
+  own->put(due("held"));
+  const revision held = own->begin("held").token, free = own->put(due("free")).rev;
+  on.other().run("begin; select * from tasks where id = 'held' for update");
+  asked<durable::finish_call> finish;
+  finish.items.push_back({.id = "held", .token = held, .how = durable::outcome::done});
+  call(own->store(), finish);
+  for (int turns = 0; turns < 5; ++turns) on.turn();
+  asked<durable::release_call> release;
+  release.session = own->session();
+  for (const auto p : own->owned())
+    if (p != own->load().at(0).partition) release.partitions.push_back(p);  // all but that of `free`
+  call(own->store(), release);
+  EXPECT_TRUE(own->begin("free", free));
+  call_runner{on}.wait_for(release);
+  EXPECT_FALSE(finish.is_answered());
+  on.other().run("rollback");
+  call_runner{on}.wait_for(finish);
+  EXPECT_EQ(finish.results, std::vector{finish_result::finished});
+}
+
+TEST_F(postgres_lock, burial_that_a_lock_excludes_does_not_hold_up_the_link) {
+  node dead{on};
+  dead.start(1h, "dead");
+  const session_number session = dead.session();
+  const auto beat = own->member(session)->beat;
+  on.other().run("begin; select from nodes where session = " + std::to_string(session) + " for update");
+  asked<durable::bury_call> bury;
+  bury.session = session;
+  bury.beat = beat;
+  call(own->store(), bury);
+  for (int renewals = 0; renewals != 3; ++renewals) EXPECT_TRUE(own->member(session)) << "renewals go on";
+  EXPECT_EQ(own->store().problem(), "") << "no statement was ended by its timeout";
+  call_runner{on}.wait_for(bury);
+  EXPECT_EQ(bury.status, store_status::unavailable);
+  EXPECT_EQ(own->store().problem(), "another client holds the row of a node");
+  on.other().run("rollback");
+  EXPECT_TRUE(own->bury(session, beat));
 }
 
 TEST_F(postgres_lock, statement_that_takes_too_long_is_undone) {

@@ -275,12 +275,15 @@ constexpr std::array texts{
                    "select coalesce(end_backends(array_agg(l.pid), array_agg(l.started), true), 0) from links l "
                    "join nodes o on o.session = l.session where l.session = $1 and $2::bigint in (o.beat, 0)",
                    on(link_role::clock)},
-    statement_text{statement::bury, "bury",
-                   TICKWHEEL_NOW
-                   "d as (delete from nodes where session = $1 and $2::bigint in (beat, 0) returning session) "
-                   "select n.now, exists (select from d) or not exists (select from nodes where session = "
-                   "$1) from n",
-                   on(link_role::clock)},
+    statement_text{
+        statement::bury, "bury",
+        TICKWHEEL_NOW
+        "o as materialized (select session, $2::bigint in (beat, 0) as is_meant from nodes where session = $1), "
+        "f as materialized (select session from nodes where session = $1 and $2 in (beat, 0) for update skip "
+        "locked), d as (delete from nodes where session in (select session from f) returning session) "
+        "select n.now, exists (select from d) or not exists (select from o), "
+        "not exists (select from d) and exists (select from o where is_meant) from n",
+        on(link_role::clock)},
     statement_text{
         statement::free_partitions, "free_partitions",
         "update parts set session = null where session = $1 and not exists (select from nodes where session = $1)",

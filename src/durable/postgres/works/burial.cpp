@@ -16,10 +16,12 @@ void burial::ask(transaction& to) const {
 bool burial::take(const transaction& of) {
   if (!backends_are_gone_) {
     backends_are_gone_ = of.of(0).integer(0, 0) == 0 || ++looks_ == most_looks;
+    if (backends_are_gone_) looks_ = 0;
     return false;
   }
   is_buried_ = of.of(0).boolean(0, 1);
-  return true;
+  is_locked_ = of.of(0).boolean(0, 2);
+  return !is_locked_ || ++looks_ == most_looks;
 }
 
 }  // namespace tickwheel::durable::postgres

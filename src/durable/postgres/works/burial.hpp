@@ -11,7 +11,8 @@
 namespace tickwheel::durable::postgres {
 
 /// Ends a session in several transactions. First those of its backends that do something: one whose client is stopped may hold
-/// locks for ever. When they are gone, the session is deleted and its partitions are free.
+/// locks for ever. When they are gone, the session is deleted and its partitions are free. A lock that excludes that is not waited
+/// for in a transaction, because renewals use the same link.
 class burial {
  public:
   static constexpr std::uint64_t any_beat = 0;  // of no session
@@ -28,9 +29,12 @@ class burial {
   void ask(transaction&) const;
   /// Returns true if it has ended. Otherwise it shall be asked again, after a pause if `must_wait`.
   bool take(const transaction&);
-  bool must_wait() const noexcept { return !backends_are_gone_; }
+  bool must_wait() const noexcept { return !backends_are_gone_ || is_locked_; }
   /// After the end: the session is gone.
   bool is_buried() const noexcept { return is_buried_; }
+  /// After the end: another client has held the row of the session for too long.
+  bool is_locked() const noexcept { return is_locked_; }
+  static constexpr const char* locked = "another client holds the row of a node";
   session_number session() const noexcept { return session_; }
 
   burial() = default;
@@ -46,6 +50,7 @@ class burial {
   int looks_ = 0;
   bool backends_are_gone_ = false;
   bool is_buried_ = false;
+  bool is_locked_ = false;
 };
 
 }  // namespace tickwheel::durable::postgres

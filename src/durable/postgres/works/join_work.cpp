@@ -95,14 +95,18 @@ class join_work final : public work {
     }
   }
 
-  // Returns true if the burial has ended.
+  // Returns true if the burial has ended, and the join goes on.
   bool goes_on_burying(const transaction& of) {
     if (!burial_.take(of)) {
       if (burial_.must_wait()) pause(look_pause / 4);
       return false;
     }
-    burial_ = {};
-    return true;
+    const bool was_locked = std::exchange(burial_, {}).is_locked();
+    if (was_locked) {
+      state_.problem = burial::locked;
+      end(store_status::unavailable);
+    }
+    return !was_locked;
   }
 
   void on_found(const rows& found) {

@@ -73,7 +73,7 @@ class renew_work final : public work {
 
 class bury_work final : public work {
  public:
-  explicit bury_work(bury_call& c) : work{store_verb::bury, &c} {
+  bury_work(bury_call& c, node_state& of) : work{store_verb::bury, &c}, state_{of} {
     // a beat that no session has had
     burial_.begin(c.session, c.beat == burial::any_beat ? ~std::uint64_t{0} : c.beat);
   }
@@ -87,9 +87,12 @@ class bury_work final : public work {
     }
     call()->now = from_database(of.of(0).integer(0, 0));
     as<bury_call>().is_buried = burial_.is_buried();
-    end();
+    if (!burial_.is_locked()) return end();
+    state_.problem = burial::locked;
+    end(store_status::unavailable);
   }
 
+  node_state& state_;
   burial burial_;
 };
 
@@ -179,7 +182,7 @@ class beat_work final : public work {
 }  // namespace
 
 std::unique_ptr<work> make_renew(renew_call& c, node_state& of) { return std::make_unique<renew_work>(c, of); }
-std::unique_ptr<work> make_bury(bury_call& c) { return std::make_unique<bury_work>(c); }
+std::unique_ptr<work> make_bury(bury_call& c, node_state& of) { return std::make_unique<bury_work>(c, of); }
 std::unique_ptr<work> make_acquire(acquire_call& c, node_state& of) { return std::make_unique<acquire_work>(c, of); }
 std::unique_ptr<work> make_load(load_call& c) { return std::make_unique<load_work>(c); }
 std::unique_ptr<work> make_beat(session_number session) { return std::make_unique<beat_work>(session); }
@@ -191,7 +194,7 @@ std::unique_ptr<work> make_work(store_verb verb, store_call& call, node_state& o
     case store_verb::renew:
       return make_renew(static_cast<renew_call&>(call), of);
     case store_verb::bury:
-      return make_bury(static_cast<bury_call&>(call));
+      return make_bury(static_cast<bury_call&>(call), of);
     case store_verb::acquire:
       return make_acquire(static_cast<acquire_call&>(call), of);
     case store_verb::release:

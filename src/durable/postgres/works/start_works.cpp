@@ -113,6 +113,12 @@ class release_work final : public work {
  public:
   explicit release_work(release_call& c) : work{store_verb::release, &c} {}
 
+  // A finish may wait for a row that another client holds.
+  bool must_follow(const work& earlier) const override {
+    return earlier.verb() == store_verb::begin || earlier.verb() == store_verb::release;
+  }
+  bool is_about(std::string_view) const override { return false; }
+
  private:
   void on_ask(transaction& to) override {
     const release_call& c = as<release_call>();

@@ -12,7 +12,7 @@ namespace tickwheel::durable::postgres {
 
 std::unique_ptr<work> make_join(join_call&, node_state&);
 std::unique_ptr<work> make_renew(renew_call&, node_state&);
-std::unique_ptr<work> make_bury(bury_call&);
+std::unique_ptr<work> make_bury(bury_call&, node_state&);
 std::unique_ptr<work> make_acquire(acquire_call&, node_state&);
 std::unique_ptr<work> make_release(release_call&);
 std::unique_ptr<work> make_load(load_call&);
