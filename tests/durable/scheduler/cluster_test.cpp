@@ -30,6 +30,24 @@ TEST_F(cluster, shares_partitions_evenly_as_nodes_come) {
   EXPECT_EQ(partitions(b), 2U);
 }
 
+TEST_F(cluster, shares_partitions_among_many_at_once) {
+  manual_world another;
+  another.database = std::make_shared<durable::memory_database>(std::uint16_t{64});
+  std::deque<manual_node> nodes;
+  nodes.emplace_back(another, durable::scheduler_options{.name = "first"}).open();
+  nodes.front().advance(11s);
+  for (int i = 0; i != 11; ++i)
+    nodes.emplace_back(another, durable::scheduler_options{.name = std::to_string(i), .seed = 2U + static_cast<unsigned>(i)})
+        .open();
+  nodes.front().advance(3s);  // until the next renewal of the first
+  std::size_t sum = 0;
+  for (const manual_node& n : nodes) {
+    EXPECT_LE(partitions(n), 6U);
+    sum += partitions(n);
+  }
+  EXPECT_EQ(sum, 64U);
+}
+
 TEST_F(cluster, producer_takes_no_partition) {
   manual_node producer{world, {.name = "producer"}, false};
   producer.open();
