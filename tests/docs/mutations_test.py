@@ -1,5 +1,5 @@
 """The table of mutations in docs/verification.md has a row for each patch in tests/mutations, in their order, and no other. Each patch
-applies to the sources as they are.
+applies to the sources as they are, and names tests that exist.
 
     mutations_test.py ROOT            compares
     mutations_test.py ROOT --write    writes the table anew
@@ -13,6 +13,8 @@ import sys
 import unittest
 
 HEAD = "| | what is broken | which test fails for it |\n|---|---|---|\n"
+TEST = re.compile(r"^(TYPED_TEST|TEST(?:_[FP])?)\((\w+),\s*(\w+)\)", re.MULTILINE)
+TEST_IN_C = re.compile(r"^\w*TEST(?:_WITH)?\((\w+)", re.MULTILINE)
 NAME = re.compile(r"^(?:\*|.*?/)?(\w+\.\w+)(?:/.*)?$")  # less what instantiates a test that has parameters
 
 root = pathlib.Path(sys.argv[1])
@@ -55,6 +57,14 @@ class TheTableOfMutations(unittest.TestCase):
         self.assertFalse(difference, f"write it by python3 tests/docs/mutations_test.py . --write:\n{difference}")
 
 
+def tests_of(file):
+    """The macro of each test in a source, by the name of the test."""
+    text = (root / "tests" / file).read_text()
+    if file.endswith(".c"):
+        return {f"c.{name}": "TEST" for name in TEST_IN_C.findall(text)}
+    return {f"{suite}.{name}": macro for macro, suite, name in TEST.findall(text)}
+
+
 class Patches(unittest.TestCase):
     def test_apply_to_the_sources(self):
         if shutil.which("patch") is None:
@@ -64,6 +74,16 @@ class Patches(unittest.TestCase):
             with self.subTest(patch.name):
                 run = subprocess.run([*apply, f"--input={patch.resolve()}"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                 self.assertEqual(run.returncode, 0, run.stdout)
+
+    def test_name_tests_that_exist(self):
+        for patch in patches:
+            for file, test in map(str.split, fields_of(patch)["Fails"]):
+                with self.subTest(patch.name, test=test):
+                    macros = tests_of(file)
+                    name = NAME.sub(r"\1", test.replace("/*.", "."))
+                    self.assertIn(name, macros)
+                    # one that has parameters is instantiated under other names
+                    self.assertEqual(test != name, macros[name] not in ("TEST", "TEST_F"))
 
 
 if __name__ == "__main__":
