@@ -37,7 +37,9 @@ TEST_F(cluster, shares_partitions_among_many_at_once) {
   nodes.emplace_back(another, durable::scheduler_options{.name = "first"}).open();
   nodes.front().advance(11s);
   for (int i = 0; i != 11; ++i)
-    nodes.emplace_back(another, durable::scheduler_options{.name = std::to_string(i), .seed = 2U + static_cast<unsigned>(i)})
+    nodes
+        .emplace_back(another,
+                      durable::scheduler_options{.name = std::to_string(i), .seed = 2U + static_cast<unsigned>(i)})
         .open();
   nodes.front().advance(3s);  // until the next renewal of the first
   std::size_t sum = 0;
