@@ -95,7 +95,7 @@ struct store_node {
 /// A store that has counted so many dead tasks stops there: each renewal counts them one by one, and must not take long.
 inline constexpr std::uint64_t most_dead_counted = 10'000;
 
-/// Extends the session by one lease from now.
+/// Extends the session by one lease from now. The first one tells the listeners of the other nodes, by `on_released`.
 struct renew_call : store_call {
   using store_call::store_call;
   session_number session = 0;                ///< in
@@ -129,7 +129,7 @@ struct release_call : store_call {
   using store_call::store_call;
   session_number session = 0;                ///< in
   std::vector<partition_number> partitions;  ///< in
-  session_number to = 0;                     ///< in: the next owner if it is a member; 0: none
+  session_number to = 0;                     ///< in: the next owner if it is a member that starts tasks; 0: none
 };
 
 /// A place in the order of (time, id).
@@ -327,7 +327,7 @@ class store_listener {
  public:
   /// Another program has scheduled a task in this partition, and asks its owner to look. Called on the loop, never within a verb.
   virtual void on_scheduled(partition_number) noexcept = 0;
-  /// Another node has handed partitions to this one, or has freed some. Called as above.
+  /// Another node has handed partitions to this one, or has freed some, or is a member now. Called as above.
   virtual void on_released() noexcept = 0;
 
  protected:

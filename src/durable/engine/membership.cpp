@@ -26,7 +26,7 @@ void membership::open(store& tasks, const scheduler_options& options, const std:
   lease_ = options.lease;
   is_starting_ = is_starting;
   has_joined_ = is_leaving_ = has_left_ = false;
-  looks_again_ = looks_after_changes_ = shares_again_ = is_known_to_leave_ = false;
+  looks_again_ = looks_after_changes_ = is_known_to_leave_ = false;
   release_.partitions.clear();
   max_attempts_ = options.max_attempts;
   retry_ = backoff{between_tries, seed};
@@ -262,7 +262,6 @@ void membership::share() {
     if (poorest != 0 || keeps_none) {
       const std::size_t lacking = poorest != 0 ? fair - fewest : 0;
       release(keeps_none ? owned_count_ : std::min(owned_count_ - fair, lacking), poorest);
-      shares_again_ = owned_count_ > fair;
     }
   } else if (owned_count_ < fair && renew_.free_partitions != 0 && !acquire_.is_busy) {
     acquire_.is_busy = true;
@@ -331,7 +330,7 @@ void membership::on_release_answered() noexcept {
   if (release_.is_ok()) soon_.reset();
   if (release_.is_ok() || release_.session != session_) release_.partitions.clear();
   if (!release_.partitions.empty()) return look_soon();
-  if (std::exchange(shares_again_, false)) look();
+  if (release_.to != 0 && !is_leaving_) look();  // others may lack some as well, and that node may have left meanwhile
   if (is_leaving_ && owned_count_ != 0) release_all();
   look_after_changes();
   check_left();

@@ -157,7 +157,6 @@ class membership {
   bool has_left_ = false;
   bool looks_again_ = false;          // after the renewal in flight
   bool looks_after_changes_ = false;  // after the calls in flight that change which partitions it owns
-  bool shares_again_ = false;         // after the release in flight: it has more than its share
   bool is_known_to_leave_ = false;    // a renewal has told the store that it takes no partition
   unsigned max_attempts_ = 0;
   backoff retry_;

@@ -92,6 +92,12 @@ bool memory_core::unconfirmed::needs_one_of(const changes& earlier) const {
   });
 }
 
+// `to`: only this session; 0: all.
+void memory_core::tell_others_to_look(const memory_node& n, session_number to) {
+  for (memory_node* const other : open_nodes)
+    if (other != &n) other->tell_to_look(to);
+}
+
 void memory_core::execute(memory_node& n, store_verb verb, store_call& c) {
   switch (verb) {
     case store_verb::join: {
@@ -109,16 +115,15 @@ void memory_core::execute(memory_node& n, store_verb verb, store_call& c) {
       return n.set_problem("memory_database: another node has the name " + join.name);
     }
     case store_verb::renew:
-      return table.renew(static_cast<renew_call&>(c), c.now);
+      if (table.renew(static_cast<renew_call&>(c), c.now)) tell_others_to_look(n, 0);
+      return;
     case store_verb::bury:
       return table.bury(static_cast<bury_call&>(c));
     case store_verb::acquire:
       return table.acquire(static_cast<acquire_call&>(c));
     case store_verb::release:
       table.release(static_cast<release_call&>(c));
-      for (memory_node* const other : open_nodes)
-        if (other != &n) other->tell_of_release(static_cast<release_call&>(c).to);
-      return;
+      return tell_others_to_look(n, static_cast<release_call&>(c).to);
     case store_verb::load:
       return table.load(static_cast<load_call&>(c), c.now);
     case store_verb::begin:

@@ -106,6 +106,7 @@ class memory_core {
   };
 
   void execute(memory_node&, store_verb, store_call&);
+  void tell_others_to_look(const memory_node&, session_number to);
   static void note_looks(unconfirmed&, store_verb, const store_call&);
 
   std::list<unconfirmed> unconfirmed_;

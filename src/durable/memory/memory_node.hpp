@@ -63,7 +63,7 @@ class memory_node final : public store {
   void answer_lost();
   /// Nothing is carried out or answered until `close`.
   void crash() { has_crashed_ = true; }
-  void tell_of_release(session_number to) {
+  void tell_to_look(session_number to) {
     if (listener_ != nullptr && !has_crashed_ && (to == 0 || to == session_)) listener_->on_released();
   }
   void tell_of(partition_number p) {

@@ -215,16 +215,16 @@ void memory_table::join(join_call& c, time now) {
   c.session = next_number(now);
   c.partitions = partitions();
   note_node(c.session, c.name);
-  nodes_.emplace(c.session, node{c.name, next_number(now), after(now, c.lease), c.lease, c.keep_finished, true});
+  nodes_.emplace(c.session, node{c.name, next_number(now), after(now, c.lease), c.lease, c.keep_finished});
 }
 
-void memory_table::renew(renew_call& c, time now) {
+bool memory_table::renew(renew_call& c, time now) {
   c.nodes.clear();
   c.partitions.clear();
   c.free_partitions = 0;
   c.dead = 0;
   c.is_buried = member(c.session) == nullptr;
-  if (c.is_buried) return;
+  if (c.is_buried) return false;
   node& own = nodes_.at(c.session);
   note_node(c.session, own.name);
   own.beat = next_number(now);
@@ -236,6 +236,7 @@ void memory_table::renew(renew_call& c, time now) {
     if (owners_[p] == c.session) c.partitions.push_back(p);
   c.free_partitions = static_cast<std::uint16_t>(std::count(owners_.begin(), owners_.end(), session_number{0}));
   c.dead = std::min<std::uint64_t>(dead_, most_dead_counted);
+  return !std::exchange(own.has_renewed, true);
 }
 
 void memory_table::bury(bury_call& c) {
@@ -264,7 +265,8 @@ void memory_table::acquire(acquire_call& c) {
 }
 
 void memory_table::release(release_call& c) {
-  const session_number to = member(c.to) != nullptr ? c.to : 0;
+  const node* const next = member(c.to);
+  const session_number to = next != nullptr && next->is_starting ? c.to : 0;
   for (const partition_number p : c.partitions)
     if (is_owner(c.session, p)) set_owner(p, to);
 }

@@ -55,6 +55,7 @@ class memory_table {
     std::chrono::nanoseconds lease{};
     std::chrono::nanoseconds keep_finished{};
     bool is_starting = true;
+    bool has_renewed = false;
   };
 
   /// The state of one row, node or partition before a write. No value: it was not there.
@@ -80,7 +81,8 @@ class memory_table {
   explicit memory_table(std::uint16_t partitions) : owners_(partitions) {}
 
   void join(join_call&, time now);
-  void renew(renew_call&, time now);
+  /// Returns true for the first one of a session.
+  bool renew(renew_call&, time now);
   void bury(bury_call&);
   void acquire(acquire_call&);
   void release(release_call&);

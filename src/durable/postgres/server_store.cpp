@@ -36,6 +36,9 @@ constexpr std::string_view scheduled_in = "scheduled in ";
 // what a release tells them, before the session that was handed partitions; 0: they are free
 constexpr std::string_view released_to = "released to ";
 
+// what the first renewal of a session tells them, before the session
+constexpr std::string_view joined_as = "joined as ";
+
 // Returns the number that a notification ends with.
 std::optional<std::uint64_t> number_after(std::string_view words, std::string_view payload) {
   if (!payload.starts_with(words)) return std::nullopt;
@@ -359,7 +362,7 @@ void server_store::on_former_gone() noexcept {
   if (!is_closing_) wake();
 }
 
-// A program has scheduled a task in a partition, a node has released partitions, or it asks for a sign of life of a session.
+// A program has scheduled a task in a partition, a node has released partitions or is new, or it asks for a sign of life of a session.
 void server_store::on_notification(std::string_view payload) noexcept {
   if (is_closing_ || !has_joined_) return;
   if (payload == std::to_string(state_.session)) return beat();
@@ -368,6 +371,8 @@ void server_store::on_notification(std::string_view payload) noexcept {
     listener_->on_scheduled(static_cast<partition_number>(*partition));
   else if (const auto session = number_after(released_to, payload);
            session && (*session == 0 || *session == state_.session))
+    listener_->on_released();
+  else if (const auto joined = number_after(joined_as, payload); joined && *joined != state_.session)
     listener_->on_released();
 }
 

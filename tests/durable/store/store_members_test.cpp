@@ -414,6 +414,35 @@ TEST_P(store_cluster, release_to_a_buried_node_frees) {
   EXPECT_EQ(own.acquire().size(), own.partitions());
 }
 
+TEST_P(store_cluster, release_to_a_node_that_starts_nothing_frees) {
+  asked<durable::renew_call> c;
+  c.is_starting = false;
+  other.renew(c);
+  own.release(own.owned(), other.session());
+  EXPECT_EQ(own.acquire().size(), own.partitions());
+}
+
+TEST_P(store_cluster, first_renewal_tells_the_others) {
+  struct final : durable::store_listener {
+    void on_scheduled(durable::partition_number) noexcept override {}
+    void on_released() noexcept override { ++notices; }
+    int notices = 0;
+  } listener;
+  own.store().listen(listener);
+  const auto renew = [](node& n) {
+    asked<durable::renew_call> c;
+    n.renew(c);
+  };
+  renew(other);
+  for (int turns = 0; turns != 1000 && listener.notices == 0; ++turns) renew(own);
+  for (int renewals = 0; renewals != 5; ++renewals) {
+    renew(other);
+    renew(own);
+  }
+  EXPECT_EQ(listener.notices, 1);
+  own.close();  // the listener ends
+}
+
 TEST_P(store_cluster, each_node_starts_only_its_partitions) {
   own.release(own.owned());
   if (own.partitions() < 2) GTEST_SKIP() << "one partition cannot be shared";

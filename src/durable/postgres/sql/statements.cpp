@@ -195,7 +195,8 @@ constexpr std::array texts{
     statement_text{statement::finish, "finish", finish_sql, on(link_role::starts)},
     statement_text{
         statement::release, "release",
-        "with next as (select session from nodes where session = $3 for key share), moved as ("
+        // the lock keeps the next owner from saying meanwhile that it starts nothing
+        "with next as (select session from nodes where session = $3 and is_starting for share), moved as ("
         "update parts set session = (select session from next) where part = any($2::smallint[]) and session = $1 "
         "returning part) "
         "select pg_notify(current_schema()::text, 'released to ' || coalesce((select session from next), 0)) "
@@ -249,9 +250,11 @@ constexpr std::array texts{
                    "from nodes o, unnest($2::bigint[], $3::bigint[]) u(pid, started) where o.session = $1",
                    on(link_role::clock)},
     statement_text{statement::renew, "renew",
-                   TICKWHEEL_NOW "w as (update nodes o set beat = o.beat + 1, expires = n.now + $2, lease = $2, "
-                                 "is_starting = $3 from n where o.session = $1 returning o.session) "
-                                 "select n.now, w.session from n left join w on true",
+                   TICKWHEEL_NOW
+                   "w as (update nodes o set beat = o.beat + 1, expires = n.now + $2, lease = $2, "
+                   "is_starting = $3 from n where o.session = $1 returning o.session, o.beat) "
+                   "select n.now, w.session, case when w.beat = 2 then "  // the first one after the join
+                   "pg_notify(current_schema()::text, 'joined as ' || w.session) end from n left join w on true",
                    on(link_role::clock)},
     statement_text{
         statement::nodes, "nodes",
