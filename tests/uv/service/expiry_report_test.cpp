@@ -111,6 +111,22 @@ TEST_F(expiry_report, slow_handler_of_earlier_pass_is_not_the_loops) {
   expect_stall(late.report, 60 * tick, stalled_by::handler, 40 * tick, slow.timeout.handler());
 }
 
+// Nothing was due when that pass ended, so the next one is no part of a chain.
+TEST_F(expiry_report, slow_handler_is_not_the_loops_if_armed_as_of_its_time) {
+  tickwheel::clock::time_point now;
+  const probe slow{timers, 10 * tick, [&] {
+                     now = timers.now();
+                     service.time.block(80 * tick);
+                   }};
+  service.advance(10 * tick);
+  reporter late{service};
+  ASSERT_EQ(late.timeout.arm_at(now), 0);
+  service.time.block(20 * tick);
+  service.turn();
+  EXPECT_EQ(late.report.due, now);
+  expect_stall(late.report, 100 * tick, stalled_by::handler, 80 * tick, slow.timeout.handler());
+}
+
 TEST_F(expiry_report, names_the_largest_part) {
   two_at_once both{service, 20 * tick};
   service.time.block(40 * tick);  // 30 after both are due
