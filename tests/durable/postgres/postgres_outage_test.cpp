@@ -198,6 +198,24 @@ TEST_F(postgres_lock, release_and_later_begins_do_not_wait_for_the_finish_of_a_h
   EXPECT_EQ(finish.results, std::vector{finish_result::finished});
 }
 
+TEST_F(postgres_lock, release_that_waits_for_a_lock_does_not_hold_up_the_next_owner) {
+  node next{on};
+  next.start(1h, "next");
+  on.other().run("begin; select from parts for update");
+  asked<durable::release_call> release;
+  release.session = own->session();
+  release.partitions = own->owned();
+  release.to = next.session();
+  call(own->store(), release);
+  for (int turns = 0; turns != 5; ++turns) on.turn();
+  for (int renewals = 0; renewals != 3; ++renewals) EXPECT_TRUE(next.member(next.session()));
+  EXPECT_FALSE(release.is_answered());
+  EXPECT_EQ(next.store().problem(), "");
+  on.other().run("rollback");
+  call_runner{on}.wait_for(release);
+  EXPECT_EQ(next.member(next.session())->partitions, own->partitions());
+}
+
 TEST_F(postgres_lock, burial_that_a_lock_excludes_does_not_hold_up_the_link) {
   node dead{on};
   dead.start(1h, "dead");

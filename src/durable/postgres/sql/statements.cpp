@@ -195,10 +195,14 @@ constexpr std::array texts{
     statement_text{statement::finish, "finish", finish_sql, on(link_role::starts)},
     statement_text{
         statement::release, "release",
-        // the lock keeps the next owner from saying meanwhile that it starts nothing
-        "with next as (select session from nodes where session = $3 and is_starting for share), moved as ("
-        "update parts set session = (select session from next) where part = any($2::smallint[]) and session = $1 "
-        "returning part) "
+        // The lock on the next owner keeps it from saying meanwhile that it starts nothing. It holds up its renewals, so
+        // it is taken last.
+        "with mine as materialized ("
+        "select part from parts where part = any($2::smallint[]) and session = $1 order by part for update), "
+        "next as materialized ("
+        "select session from nodes where session = $3 and is_starting and exists (select from mine) for share), "
+        "moved as (update parts p set session = (select session from next) from mine m where p.part = m.part "
+        "returning p.part) "
         "select pg_notify(current_schema()::text, 'released to ' || coalesce((select session from next), 0)) "
         "where exists (select from moved)",
         on(link_role::starts)},
