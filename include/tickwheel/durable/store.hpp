@@ -95,7 +95,8 @@ struct store_node {
 /// A store that has counted so many dead tasks stops there: each renewal counts them one by one, and must not take long.
 inline constexpr std::uint64_t most_dead_counted = 10'000;
 
-/// Extends the session by one lease from now. The first one tells the listeners of the other nodes, by `on_released`.
+/// Extends the session by one lease from now. Tells the other nodes, by `on_released`, if this is the first one and the node starts tasks,
+/// or if it does not any more.
 struct renew_call : store_call {
   using store_call::store_call;
   session_number session = 0;                ///< in
@@ -108,7 +109,7 @@ struct renew_call : store_call {
   std::uint64_t dead = 0;                    ///< out: the number of dead tasks; `most_dead_counted`: or more
 };
 
-/// Ends the session of another node whose lease has run out, unless that was renewed. Frees its partitions.
+/// Ends the session of another node whose lease has run out, unless that was renewed. Frees its partitions, and tells the other nodes.
 struct bury_call : store_call {
   using store_call::store_call;
   session_number session = 0;  ///< in: the other node's
@@ -327,7 +328,7 @@ class store_listener {
  public:
   /// Another program has scheduled a task in this partition, and asks its owner to look. Called on the loop, never within a verb.
   virtual void on_scheduled(partition_number) noexcept = 0;
-  /// Another node has handed partitions to this one, or has freed some, or is a member now. Called as above.
+  /// Another node has handed partitions to this one, or has freed some, or starts tasks from now on or no longer. Called as above.
   virtual void on_released() noexcept = 0;
 
  protected:

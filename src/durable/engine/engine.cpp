@@ -224,10 +224,12 @@ void engine::turn() noexcept {
   if (!has_service()) return close();  // the service was closed and is open again
   const std::uint64_t opening = openings_;
   take_in_and_deliver();
-  if (!is_open_ || opening != openings_ || !members_.is_joined()) return;
-  if (wants_tasks() && !is_paused_) starter_.begin_due(*store_, *this);
-  desk_.send();
-  reader_.look_if_half_is_gone();
+  if (!is_open_ || opening != openings_) return;
+  if (members_.is_joined()) {
+    if (wants_tasks() && !is_paused_) starter_.begin_due(*store_, *this);
+    desk_.send();
+    reader_.look_if_half_is_gone();
+  }
   // A task in doubt is given back first. A close right after `drained` would count it as lost.
   if (is_draining_ && !is_leaving_ && starter_.is_idle() && !members_.has_doubts()) {
     is_leaving_ = true;

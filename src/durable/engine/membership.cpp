@@ -90,6 +90,7 @@ void membership::on_join_answered() noexcept {
   // a node that was a member once goes on trying
   if (!join_.is_ok() || (join_.error != 0 && has_joined_)) {
     next_.set(retry_.next());
+    check_left();
     return;
   }
   if (join_.error != 0) {
@@ -136,13 +137,15 @@ void membership::on_renew_answered() noexcept {
     owned_count_ = 0;
     client_.on_session_lost();
     join();
+    check_left();
     return;
   }
   renewed_from_ = sent_at_;
   dead_ = renew_.dead;
-  is_known_to_leave_ = !renew_.is_starting;
   looks_after_changes_ =
       changes_then_ != changes_ || acquire_.is_busy || release_.is_busy || !release_.partitions.empty();
+  // from then on it is handed nothing, and knows what it was handed before
+  is_known_to_leave_ = !renew_.is_starting && (is_known_to_leave_ || !looks_after_changes_);
   if (!looks_after_changes_) set_owned(renew_.partitions);
   const auto next = std::min(bury_the_dead(), lease_ / 4);
   next_.set(std::exchange(looks_again_, false) ? std::chrono::nanoseconds::zero() : next);
@@ -348,7 +351,7 @@ void membership::leave() {
 // Not before the others know, who may hand it partitions until then.
 void membership::check_left() noexcept {
   if (!is_leaving_ || has_left_ || owned_count_ != 0 || release_.is_busy || !release_.partitions.empty() ||
-      acquire_.is_busy || (is_joined() && !is_known_to_leave_))
+      acquire_.is_busy || join_.is_busy || (is_joined() && !is_known_to_leave_))
     return;
   has_left_ = true;
   client_.on_left();

@@ -118,12 +118,12 @@ void memory_core::execute(memory_node& n, store_verb verb, store_call& c) {
       if (table.renew(static_cast<renew_call&>(c), c.now)) tell_others_to_look(n, 0);
       return;
     case store_verb::bury:
-      return table.bury(static_cast<bury_call&>(c));
+      if (table.bury(static_cast<bury_call&>(c))) tell_others_to_look(n, 0);
+      return;
     case store_verb::acquire:
       return table.acquire(static_cast<acquire_call&>(c));
     case store_verb::release:
-      table.release(static_cast<release_call&>(c));
-      return tell_others_to_look(n, static_cast<release_call&>(c).to);
+      return tell_others_to_look(n, table.release(static_cast<release_call&>(c)));
     case store_verb::load:
       return table.load(static_cast<load_call&>(c), c.now);
     case store_verb::begin:

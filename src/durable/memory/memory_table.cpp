@@ -230,18 +230,21 @@ bool memory_table::renew(renew_call& c, time now) {
   own.beat = next_number(now);
   own.expires = after(now, c.lease);
   own.lease = c.lease;
-  own.is_starting = c.is_starting;
+  const bool is_first = !std::exchange(own.has_renewed, true);
+  const bool did_start = std::exchange(own.is_starting, c.is_starting);
   c.nodes = nodes();
   for (partition_number p = 0; p < partitions(); ++p)
     if (owners_[p] == c.session) c.partitions.push_back(p);
   c.free_partitions = static_cast<std::uint16_t>(std::count(owners_.begin(), owners_.end(), session_number{0}));
   c.dead = std::min<std::uint64_t>(dead_, most_dead_counted);
-  return !std::exchange(own.has_renewed, true);
+  return is_first ? c.is_starting : did_start && !c.is_starting;
 }
 
-void memory_table::bury(bury_call& c) {
+bool memory_table::bury(bury_call& c) {
+  const bool owned_any = std::count(owners_.begin(), owners_.end(), c.session) != 0;
   if (const node* const other = member(c.session); other != nullptr && other->beat == c.beat) remove(c.session);
   c.is_buried = member(c.session) == nullptr;
+  return owned_any && c.is_buried;
 }
 
 void memory_table::remove(session_number session) {
@@ -264,11 +267,12 @@ void memory_table::acquire(acquire_call& c) {
   }
 }
 
-void memory_table::release(release_call& c) {
+session_number memory_table::release(release_call& c) {
   const node* const next = member(c.to);
   const session_number to = next != nullptr && next->is_starting ? c.to : 0;
   for (const partition_number p : c.partitions)
     if (is_owner(c.session, p)) set_owner(p, to);
+  return to;
 }
 
 // Starts

@@ -81,11 +81,13 @@ class memory_table {
   explicit memory_table(std::uint16_t partitions) : owners_(partitions) {}
 
   void join(join_call&, time now);
-  /// Returns true for the first one of a session.
+  /// Returns true if the node starts tasks from now on, or no longer.
   bool renew(renew_call&, time now);
-  void bury(bury_call&);
+  /// Returns true if it has freed partitions.
+  bool bury(bury_call&);
   void acquire(acquire_call&);
-  void release(release_call&);
+  /// Returns the next owner. 0: they are free.
+  session_number release(release_call&);
   void load(load_call&, time now) const;
   void begin(begin_call&, time now);
   void finish(finish_call&, time now);

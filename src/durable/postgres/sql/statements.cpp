@@ -196,11 +196,11 @@ constexpr std::array texts{
     statement_text{
         statement::release, "release",
         // The lock on the next owner keeps it from saying meanwhile that it starts nothing. It holds up its renewals, so
-        // it is taken last.
+        // it is taken last, and not waited for: the partitions are then free.
         "with mine as materialized ("
         "select part from parts where part = any($2::smallint[]) and session = $1 order by part for update), "
-        "next as materialized ("
-        "select session from nodes where session = $3 and is_starting and exists (select from mine) for share), "
+        "next as materialized (select session from nodes "
+        "where session = $3 and is_starting and (select count(*) from mine) > 0 for share skip locked), "
         "moved as (update parts p set session = (select session from next) from mine m where p.part = m.part "
         "returning p.part) "
         "select pg_notify(current_schema()::text, 'released to ' || coalesce((select session from next), 0)) "
@@ -254,11 +254,13 @@ constexpr std::array texts{
                    "from nodes o, unnest($2::bigint[], $3::bigint[]) u(pid, started) where o.session = $1",
                    on(link_role::clock)},
     statement_text{statement::renew, "renew",
+                   // news for the others: it starts tasks as of its first renewal, or does not any more
                    TICKWHEEL_NOW
-                   "w as (update nodes o set beat = o.beat + 1, expires = n.now + $2, lease = $2, "
-                   "is_starting = $3 from n where o.session = $1 returning o.session, o.beat) "
-                   "select n.now, w.session, case when w.beat = 2 then "  // the first one after the join
-                   "pg_notify(current_schema()::text, 'joined as ' || w.session) end from n left join w on true",
+                   "w as (update nodes o set beat = o.beat + 1, expires = n.now + $2, lease = $2, is_starting = $3 "
+                   "from n, nodes b where o.session = $1 and b.session = $1 "
+                   "returning o.session, case when o.beat = 2 then $3 else b.is_starting and not $3 end as is_news) "
+                   "select n.now, w.session, case when w.is_news then "
+                   "pg_notify(current_schema()::text, 'changed: ' || w.session) end from n left join w on true",
                    on(link_role::clock)},
     statement_text{
         statement::nodes, "nodes",
@@ -293,7 +295,9 @@ constexpr std::array texts{
         on(link_role::clock)},
     statement_text{
         statement::free_partitions, "free_partitions",
-        "update parts set session = null where session = $1 and not exists (select from nodes where session = $1)",
+        "with freed as (update parts set session = null where session = $1 and not exists (select from nodes where "
+        "session = $1) returning part) "
+        "select pg_notify(current_schema()::text, 'released to 0') where exists (select from freed)",
         on(link_role::clock)},
     statement_text{statement::forget_links, "forget_links",
                    "delete from links l where not exists (select from nodes o where o.session = l.session)",
