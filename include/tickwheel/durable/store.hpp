@@ -89,7 +89,7 @@ struct store_node {
   clock::time_point expires{};       ///< the end of its lease, on the store's clock
   std::chrono::nanoseconds lease{};  ///< that of its last `renew`, or of its `join`
   std::uint16_t partitions = 0;      ///< how many it owns
-  bool is_starting = true;           ///< it starts tasks, and so wants partitions
+  bool is_starting = true;           ///< it starts tasks, and so wants partitions; not before its first `renew`
 };
 
 /// A store that has counted so many dead tasks stops there: each renewal counts them one by one, and must not take long.

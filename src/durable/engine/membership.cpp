@@ -259,8 +259,7 @@ void membership::share() {
       poorest = n.session;
       fewest = n.partitions;
     }
-    // A surplus that nobody lacks stays, but a node that starts nothing keeps none: others may have taken it for one that starts
-    // before its first renewal.
+    // A surplus that nobody lacks stays, but a node that starts nothing keeps none.
     const bool keeps_none = is_leaving_ || !is_starting_;
     if (poorest != 0 || keeps_none) {
       const std::size_t lacking = poorest != 0 ? fair - fewest : 0;

@@ -493,7 +493,8 @@ std::vector<store_node> memory_table::nodes() const {
   std::vector<store_node> all;
   for (const auto& [session, n] : nodes_) {
     const auto owned = std::count(owners_.begin(), owners_.end(), session);
-    all.push_back({session, n.beat, n.expires, n.lease, static_cast<std::uint16_t>(owned), n.is_starting});
+    all.push_back(
+        {session, n.beat, n.expires, n.lease, static_cast<std::uint16_t>(owned), n.is_starting && n.has_renewed});
   }
   return all;
 }

@@ -55,7 +55,7 @@ class memory_table {
     std::chrono::nanoseconds lease{};
     std::chrono::nanoseconds keep_finished{};
     bool is_starting = true;
-    bool has_renewed = false;
+    bool has_renewed = false;  // says whether it starts
   };
 
   /// The state of one row, node or partition before a write. No value: it was not there.

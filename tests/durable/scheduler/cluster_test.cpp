@@ -189,16 +189,15 @@ TEST_F(cluster, looks_seldom_although_others_ask_often) {
   EXPECT_EQ(world.database->calls(store_verb::load) - later, 1U) << "only the owner looks";
 }
 
-TEST_F(cluster, producer_gives_up_partitions_it_was_handed_too_early) {
+TEST_F(cluster, producer_whose_first_renewal_is_late_is_handed_nothing) {
   a.open();
-  // the producer joins, and its first renewal is late
   world.database->on_call([&](store_verb v, const durable::store_call&) {
     if (v == store_verb::renew && world.database->session_of("producer") != 0) world.database->outage("producer", true);
   });
   manual_node producer{world, {.name = "producer"}, false};
   producer.open();
   advance(5s);
-  EXPECT_EQ(partitions(a), 2U);
+  EXPECT_EQ(partitions(a), 4U);
   world.database->on_call(nullptr);
   world.database->outage("producer", false);
   advance(6s);
@@ -762,7 +761,10 @@ TEST_F(cluster, nodes_that_join_and_drain_at_any_time_hand_over_all) {
     std::chrono::milliseconds without{};
     for (int ms = 0; ms != 1500; ++ms) {
       another.manual.advance(1ms);
-      if (ms < 1000 && members.size() < 7 && below(40) == 0) join();
+      if (ms < 1000 && members.size() < 7 && below(40) == 0) {
+        join();
+        if (below(8) == 0) drain(members.back());
+      }
       if (ms < 1000 && members.size() > 1 && below(60) == 0) {
         member& m = members[1 + below(static_cast<unsigned>(members.size()) - 1)];
         if (!m.drains && m.node.ready) drain(m);
@@ -773,7 +775,7 @@ TEST_F(cluster, nodes_that_join_and_drain_at_any_time_hand_over_all) {
         if (owner == 0) continue;
         ++owned;
         for (std::size_t i = 0; i != members.size(); ++i) {
-          if (!members[i].has_drained) continue;
+          if (!members[i].has_drained || !members[i].node.ready) continue;
           ASSERT_NE(owner, another.database->session_of(std::to_string(i))) << ms;
         }
       }

@@ -264,7 +264,8 @@ constexpr std::array texts{
                    on(link_role::clock)},
     statement_text{
         statement::nodes, "nodes",
-        "select o.session, o.beat, o.expires, o.lease, o.is_starting, (select count(*) from parts p where p.session = "
+        "select o.session, o.beat, o.expires, o.lease, o.is_starting and o.beat > 1, "  // the first renewal tells
+        "(select count(*) from parts p where p.session = "
         "o.session) from nodes o order by o.session",
         on(link_role::clock)},
     statement_text{statement::partitions, "partitions",
