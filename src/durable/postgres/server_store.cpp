@@ -369,12 +369,10 @@ void server_store::on_notification(std::string_view payload) noexcept {
   if (payload == std::to_string(state_.session)) return beat();
   if (listener_ == nullptr) return;
   if (const auto partition = number_after(scheduled_in, payload))
-    listener_->on_scheduled(static_cast<partition_number>(*partition));
-  else if (const auto session = number_after(released_to, payload);
-           session && (*session == 0 || *session == state_.session))
-    listener_->on_released();
-  else if (const auto other = number_after(changed, payload); other && *other != state_.session)
-    listener_->on_released();
+    return listener_->on_scheduled(static_cast<partition_number>(*partition));
+  const auto owner = number_after(released_to, payload), other = number_after(changed, payload);
+  const bool is_for_us = owner ? *owner == 0 || *owner == state_.session : other && *other != state_.session;
+  if (is_for_us) listener_->on_released();
 }
 
 // One sign of life that is under way may be older than the question. A second one answers all questions.
