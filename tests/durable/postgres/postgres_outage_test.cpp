@@ -32,6 +32,13 @@ class postgres_client : public testing::Test {
   }
   void TearDown() override { own->close(); }
 
+  /// Opens the store anew, with the options as they are now.
+  void reopen() {
+    own->close();
+    own = std::make_unique<node>(on);
+    own->start();
+  }
+
   durable::task due(const std::string& id) const {
     return {.id = id, .due = durable::clock::time_point{1s}, .payload = "data"};
   }
@@ -83,9 +90,7 @@ TEST_F(postgres_lock, call_for_a_held_row_alone_is_unavailable) {
 
 TEST_F(postgres_lock, held_row_is_written_when_it_is_free) {
   on.options.repeat_timeout = 10s;
-  own->close();
-  own = std::make_unique<node>(on);
-  own->start();
+  reopen();
   own->put(due("held"));
   on.other().run("begin; select * from tasks where id = 'held' for update");
   asked<durable::cancel_call> c;
@@ -125,9 +130,7 @@ TEST_F(postgres_lock, requests_for_a_held_id_keep_their_order) {
 
 TEST_F(postgres_lock, put_waits_for_a_forgotten_row_that_is_held) {
   on.options.repeat_timeout = 10s;
-  own->close();
-  own = std::make_unique<node>(on);
-  own->start();
+  reopen();
   own->put(due("t"));
   EXPECT_EQ(own->cancel("t"), cancel_result::cancelled);
   on.shift_clock(1h);
@@ -175,9 +178,7 @@ TEST_F(postgres_lock, finish_of_a_held_row_is_never_stale) {
 
 TEST_F(postgres_lock, release_and_later_begins_do_not_wait_for_the_finish_of_a_held_row) {
   on.options.repeat_timeout = 10s;
-  own->close();
-  own = std::make_unique<node>(on);
-  own->start();
+  reopen();
   own->put(due("held"));
   const revision held = own->begin("held").token, free = own->put(due("free")).rev;
   on.other().run("begin; select * from tasks where id = 'held' for update");
@@ -238,9 +239,7 @@ TEST_F(postgres_lock, burial_that_a_lock_excludes_does_not_hold_up_the_link) {
 TEST_F(postgres_lock, statement_that_takes_too_long_is_undone) {
   on.options.answer_timeout = 150ms;
   on.options.repeat_timeout = 300ms;
-  own->close();
-  own = std::make_unique<node>(on);
-  own->start();
+  reopen();
   on.other().run(
       "create function slow_down() returns trigger language plpgsql as $$ begin perform pg_sleep(10); return new; end "
       "$$; create trigger slow_down before insert on tasks for each row execute function slow_down()");
@@ -385,9 +384,7 @@ TEST_F(postgres_outage, calls_in_flight_are_unknown_and_reads_unavailable) {
 // The client's side is cut off, and the server does not notice: the backend would carry the call out later.
 TEST_F(postgres_outage, call_given_up_takes_no_effect_later) {
   on.options.answer_timeout = 1s;
-  own->close();
-  own = std::make_unique<node>(on);
-  own->start();
+  reopen();
   on.other().run("begin; lock table tasks in access exclusive mode");
   // the backend waits for longer than its client
   on.other().run("alter role tester set lock_timeout = 0");

@@ -26,17 +26,9 @@ class cluster : public testing::Test {
 TEST_F(cluster, shares_partitions_evenly_as_nodes_come) {
   a.open();
   EXPECT_EQ(partitions(a), 4U);
-  b.open();
-  advance(10s);
-  EXPECT_EQ(partitions(a), 2U);
-  EXPECT_EQ(partitions(b), 2U);
-}
-
-TEST_F(cluster, node_that_joins_gets_its_share_at_once) {
-  a.open();
   advance(11s);
   b.open();
-  advance(10ms);
+  advance(10ms);  // the new node has told of itself
   EXPECT_EQ(partitions(a), 2U);
   EXPECT_EQ(partitions(b), 2U);
 }

@@ -422,18 +422,38 @@ TEST_P(store_cluster, release_to_a_node_that_starts_nothing_frees) {
   EXPECT_EQ(own.acquire().size(), own.partitions());
 }
 
-TEST_P(store_cluster, renewal_tells_the_others_that_a_node_starts_tasks_or_no_longer) {
-  struct final : durable::store_listener {
-    void on_scheduled(durable::partition_number) noexcept override {}
-    void on_released() noexcept override { ++notices; }
-    int notices = 0;
-  } listener;
+struct release_listener final : durable::store_listener {
+  void on_scheduled(durable::partition_number) noexcept override {}
+  void on_released() noexcept override { ++notices; }
+  int notices = 0;
+};
+
+void renew(node& n, bool is_starting = true) {
+  asked<durable::renew_call> c;
+  c.is_starting = is_starting;
+  n.renew(c);
+}
+
+TEST_P(store_cluster, burial_tells_the_others) {
+  renew(other);
+  own.release(own.owned(), other.session());
+  release_listener listener;
   own.store().listen(listener);
-  const auto renew = [](node& n, bool is_starting = true) {
-    asked<durable::renew_call> c;
-    c.is_starting = is_starting;
-    n.renew(c);
-  };
+  node third{*fixture};
+  third.join(1h, "third");
+  renew(third);
+  for (int turns = 0; turns != 1000 && listener.notices == 0; ++turns) renew(own);
+  const int before = listener.notices;
+  EXPECT_EQ(before, 1);
+  third.bury(other.session());
+  for (int turns = 0; turns != 1000 && listener.notices == before; ++turns) renew(own);
+  EXPECT_EQ(listener.notices, before + 1);
+  own.close();  // the listener ends
+}
+
+TEST_P(store_cluster, renewal_tells_the_others_that_a_node_starts_tasks_or_no_longer) {
+  release_listener listener;
+  own.store().listen(listener);
   renew(other);
   for (int turns = 0; turns != 1000 && listener.notices == 0; ++turns) renew(own);
   EXPECT_EQ(listener.notices, 1);
