@@ -358,9 +358,8 @@ void dispatcher::pass(clock::time_point stamp) noexcept {
   // If no round of immediates is under way, the immediates that are left are new. They need a pass soon, but nothing was cut.
   const bool only_new = !judging_ && !posts_.any_left() && !entries.in_immediate_round();
   const bool again = (left && !only_new) || verdict_.waits();
-  // What is due by now, but was not by the stamp, waits for no poll either.
-  const bool any_due = entries.next_expiry() <= timers_.ticks().floor(now);
-  log_.lateness().end_pass(now, again || any_due);
+  // Timers that are due by now, but were not by the stamp, wait for no poll either.
+  log_.lateness().end_pass(now, again || entries.next_expiry() <= timers_.ticks().floor(now));
   timers_.end_pass();
   if (!again && posts_.queue()->sleep())
     timers_.schedule(now);
