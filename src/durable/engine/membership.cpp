@@ -144,7 +144,7 @@ void membership::on_renew_answered() noexcept {
   dead_ = renew_.dead;
   looks_after_changes_ =
       changes_then_ != changes_ || acquire_.is_busy || release_.is_busy || !release_.partitions.empty();
-  // from then on it is handed nothing, and knows what it was handed before
+  // from then on nobody hands it partitions, and it knows those that it was handed before
   is_known_to_leave_ = !renew_.is_starting && (is_known_to_leave_ || !looks_after_changes_);
   if (!looks_after_changes_) set_owned(renew_.partitions);
   const auto next = std::min(bury_the_dead(), lease_ / 4);
@@ -347,7 +347,7 @@ void membership::leave() {
   check_left();
 }
 
-// Not before the others know, who may hand it partitions until then.
+// It has not left before the others know: they may hand it partitions until then.
 void membership::check_left() noexcept {
   if (!is_leaving_ || has_left_ || owned_count_ != 0 || release_.is_busy || !release_.partitions.empty() ||
       acquire_.is_busy || join_.is_busy || (is_joined() && !is_known_to_leave_))

@@ -160,7 +160,7 @@ class membership {
   bool is_known_to_leave_ = false;    // a renewal has told the store that it takes no partition
   unsigned max_attempts_ = 0;
   backoff retry_;
-  backoff soon_;  // after a burial, or an acquire, has failed
+  backoff soon_;  // after a burial, an acquire or a release has failed
 
   session_number session_ = 0;
   steady_time sent_at_{};       // when the join or renewal in flight was sent
