@@ -129,8 +129,11 @@ class TICKWHEEL_API timer_service final {
   /// time is counted on it, so that a peer is not charged with our own stalls. Reads the clock when `now()` would.
   clock::time_point responsive_now() const noexcept { return timers().time().responsive_now(); }
 
-  /// Returns `now`, a time of this loop iteration, on responsive time. Reads no clock. Requires: open.
-  clock::time_point responsive(clock::time_point now) const noexcept { return timers().time().responsive(now); }
+  /// Returns `now`, a time of this loop iteration, on responsive time. Reads no clock. Requires: open (checked).
+  clock::time_point responsive(clock::time_point now) const noexcept {
+    detail::require(is_open(), "timer_service: responsive was called before open or after close");
+    return timers().time().responsive(now);
+  }
 
   /// Returns true if the clock was read in this loop iteration: `now` and `responsive_now` then need not read it.
   bool has_now() const noexcept { return timers().time().has_now(); }

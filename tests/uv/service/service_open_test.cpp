@@ -242,11 +242,15 @@ TEST(service_close, closed_service_has_no_clock_to_read) {
   timer_service timers;
   EXPECT_DEATH((void)timers.read_clock(), "tickwheel: timer_service: read_clock was called before open or after close");
   EXPECT_DEATH((void)timers.update_now(), "tickwheel: timer_service: update_now was called before open or after close");
+  EXPECT_DEATH((void)timers.responsive({}),
+               "tickwheel: timer_service: responsive was called before open or after close");
   ASSERT_EQ(timers.open(time), 0);
   EXPECT_EQ(timers.read_clock(), timers.update_now());
   timers.close();
   EXPECT_DEATH((void)timers.read_clock(), "tickwheel: timer_service: read_clock was called before open or after close");
   EXPECT_DEATH((void)timers.update_now(), "tickwheel: timer_service: update_now was called before open or after close");
+  EXPECT_DEATH((void)timers.responsive({}),
+               "tickwheel: timer_service: responsive was called before open or after close");
 }
 
 TEST(service_close, closed_service_ignores_after_fork) {
