@@ -21,9 +21,9 @@ namespace tickwheel::bench {
 /// Timed: all connections, armed uniformly in 60..119 s, expire. Time advances by 2^17 ns, the default tick, at a time. So all timers
 /// move down from the coarse slots.
 ///
-/// Counters `p999`, `p9999` and `max`: how long such a step takes, in microseconds. They come from further runs in which the clock is
-/// read at each step. The run with the smallest maximum of five counts (of fewer if they take long), because disturbances by the
-/// machine take a millisecond or two.
+/// Counters `p999`, `p9999` and `max`: how long such a step takes, in microseconds. They come from five further runs (fewer if they take
+/// long), in which the clock is read at each step. The shortest of the runs counts for each step, because a step does the same work in
+/// each run, and the machine disturbs others each time.
 struct pause {
   static constexpr std::string_view name = "pause";
   static constexpr nanoseconds step{1 << 17};
@@ -47,24 +47,22 @@ struct pause {
 
   template <subject S>
   static void count(const script& plan, std::size_t connections, benchmark::UserCounters& counters) {
-    std::vector<nanoseconds> best;
+    std::vector<nanoseconds> shortest(static_cast<std::size_t>(end / step), nanoseconds::max());
     const nanoseconds begin = simulated_clock::true_now();
     for (int i = 0; i < runs && simulated_clock::true_now() - begin < long_enough; ++i) {
       experiment<S> e{plan, connections};
       prepare(e);
-      std::vector<nanoseconds> steps;
-      steps.reserve(static_cast<std::size_t>(end / step) + 1);
-      for (nanoseconds before = simulated_clock::true_now(); e.now < end;) {
+      nanoseconds before = simulated_clock::true_now();
+      for (nanoseconds& of_step : shortest) {
         e.subject.advance_to(e.now += step);
         const nanoseconds after = simulated_clock::true_now();
-        steps.push_back(after - std::exchange(before, after));
+        of_step = std::min(of_step, after - std::exchange(before, after));
       }
-      std::sort(steps.begin(), steps.end());
-      if (best.empty() || steps.back() < best.back()) best = std::move(steps);
     }
+    std::sort(shortest.begin(), shortest.end());
     const auto us_at = [&](double fraction) {
-      const auto index = static_cast<std::size_t>(fraction * static_cast<double>(best.size() - 1));
-      return std::chrono::duration<double, std::micro>{best[index]}.count();
+      const auto index = static_cast<std::size_t>(fraction * static_cast<double>(shortest.size() - 1));
+      return std::chrono::duration<double, std::micro>{shortest[index]}.count();
     };
     counters["p999"] = us_at(0.999);
     counters["p9999"] = us_at(0.9999);
