@@ -52,6 +52,9 @@ def parse(arguments):
                            "has all of them. The parts: " +
                            ", ".join(f"{name} ({part.minutes:.0f} min)" for name, part in plan.PARTS.items()))
     what.add_argument("--readme", metavar="FILE", type=pathlib.Path, help="print README's table of FILE, an earlier measurement")
+    # tools/bench takes this one itself
+    parser.add_argument("--peers", action="store_true",
+                        help="first install peers that only the benchmarks need: abseil, a JDK and Netty; a missing one is skipped")
     parser.add_argument("--core", type=int, metavar="N", help="pin the benchmarks to processor N; the last one by default")
     options = parser.parse_args(arguments)
     if options.durable is not None and options.core is not None:

@@ -242,5 +242,5 @@ PARTS = {
     "loops": Part(single("loops_bench", lambda plan: plan.loops, pinned=False), ("loops_bench",), 1),
     "worker": Part(measure_worker, ("worker_bench", "netty"), 3),
     "durable": Part(lambda plan, programs: measure_durable(plan.durable, programs), ("durable_bench",), 28),
-    "wheel": Part(measure_wheel, ("wheel_bench",), 56),
+    "wheel": Part(measure_wheel, ("wheel_bench",), 47),
 }

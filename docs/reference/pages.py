@@ -10,11 +10,12 @@ import sys
 
 CHAPTERS = {
     "First steps": ("docs/getting-started.md", "docs/choosing.md", "docs/from-uv-timer.md", "docs/guides/early-timers.md",
-                    "docs/faq.md", "docs/reference/compile-errors.md"),
+                    "docs/faq.md", "docs/reference/compile-errors.md", "docs/guides/terms.md"),
     "Guides": ("docs/idle-timeouts.md", "docs/requests.md", "docs/deadlines.md", "docs/retries.md", "docs/expiring-maps.md",
                "docs/cross-thread.md", "docs/coroutines.md", "docs/lifetime.md", "docs/testing-timeouts.md", "docs/operating.md",
                "docs/tick-and-geometry.md"),
-    "Durable timers": ("docs/durable.md", "docs/cluster.md", "docs/cluster-sizing.md", "docs/timer-server.md"),
+    "Durable timers": ("docs/durable.md", "docs/cluster.md", "docs/cluster-sizing.md", "docs/timer-server.md",
+                       "docs/guides/another-store.md"),
     "Inside": ("docs/design.md", "docs/verification.md", "docs/benchmarks.md", "docs/benchmarks-durable.md", "docs/platforms.md",
                "docs/abi.md", "tests/durable/crash/README.md", "tests/durable/chaos/README.md", "tests/durable/simulation/README.md",
                "tests/model/README.md", "tests/weak_memory/README.md"),

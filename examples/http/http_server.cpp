@@ -405,7 +405,7 @@ int main(int argc, char** argv) {
   limit("--body-timeout", o.body, 1ms, "how long its body may take [60s]");
   limit("--keepalive-timeout", o.keep_alive, 1ms, "how long the next request is awaited [75s]");
   limit("--max-age", o.max_age, 1ms, "how old a connection gets [1h]");
-  app.add_option("--min-rate", o.min_rate, "bytes a second, of a body and of an answer; 0: any")
+  app.add_option("--min-rate", o.min_rate, "bytes per second, of a body and of an answer; 0: any")
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000'000));
   limit("--min-rate-grace", o.rate_grace, 1ms, "how far a peer may be behind that rate [5s]");

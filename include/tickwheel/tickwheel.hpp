@@ -1,4 +1,4 @@
-// tickwheel: timers for libuv servers. This header includes all of it but what is named below.
+// tickwheel: timers for libuv servers. This header includes all of it, except the headers that are named below.
 //
 //   core/  wheel            a timing wheel. It knows no clock, no thread and no libuv.
 //   uv/    timer_service    the timers of one loop: timer, member_timer, callback_timer, interval_timer

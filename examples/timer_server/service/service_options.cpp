@@ -31,9 +31,10 @@ void add_options(CLI::App& to, service_options& into) {
   const auto* const schema = to.add_option("--schema", into.store.schema, "of PostgreSQL")->capture_default_str();
   const auto* const name =
       to.add_option("--name", into.scheduler.name, "of this node, which shares PostgreSQL with others; empty: made up");
-  auto* const tokens = to.add_option("--tokens", into.tokens_file,
-                                     "file with a token a line; without it the service listens on loopback only")
-                           ->check(not_empty());
+  auto* const tokens =
+      to.add_option("--tokens", into.tokens_file,
+                    "file with one token in each line; without it the service listens on loopback only")
+          ->check(not_empty());
   to.add_option("--requests-per-second", into.rate.per_second, "of a token; 0: any number")
       ->capture_default_str()
       ->check(number_range(0, 1e9))
@@ -69,7 +70,7 @@ void add_options(CLI::App& to, service_options& into) {
   duration("--body-timeout", into.phases.body, "how long its body may take [60s]");
   duration("--keepalive-timeout", into.phases.keep_alive, "how long the next request is awaited [75s]");
   duration("--max-age", into.phases.max_age, "how old a connection of a client gets [1h]");
-  to.add_option("--min-rate", into.min_rate.bytes_per_second, "bytes a second, of a body and of an answer")
+  to.add_option("--min-rate", into.min_rate.bytes_per_second, "bytes per second, of a body and of an answer")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000'000));
 

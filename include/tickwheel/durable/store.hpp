@@ -1,14 +1,14 @@
 // A store keeps the tasks of schedulers. This is the interface between a scheduler and its database.
 //
 // Programs do not call a store: they make one and hand it to a scheduler. Implement this interface to use another database. The
-// conformance suite in tests/durable/store then tests it.
+// guide docs/guides/another-store.md tells how: it has the fields of a row, the state table, and the conformance suite.
 //
 // A verb is a batch. The scheduler fills a call and passes it to the verb of the same name. The store carries it out, fills its
 // results, and calls `on_answer` on the loop:
 //
 //   struct my_begin : begin_call { ... };
 //   store.begin(call);                   // returns at once
-//   ... on_answer(call)                  // later, on the loop: call.status, call.now, call.started
+//   ... on_answer(call)                  // later, on the loop: call.status, call.now, call.starts
 #pragma once
 
 #include <tickwheel/core/export.h>
@@ -213,13 +213,16 @@ struct finish_call : store_call {
 
 /// Gives back running tasks that nobody runs. Does nothing if the session is no member.
 ///
-/// A running task whose session is gone is pending again with one more `lost`, at the time it had, if this session owns its partition.
-/// It is dead if `lost` is then 3. If it has no attempt left, it is dead, or pending for its next period if it is periodic. With `stop`
-/// it is cancelled.
+/// Lost tasks: those of a partition of this session that are running in a session that is gone. Each has one more `lost`. Then it is
 ///
-/// A task in `doubted` that is running in this session is pending again, and its attempt is given back: of any partition, because the
-/// session may have released it. One whose row another client holds, or whose change the store rejects, stays as it is. The store takes
-/// it out of `doubted`: the node still doubts it.
+/// - cancelled, if it has `stop`;
+/// - dead, if `lost` is 3;
+/// - without an attempt left: dead, or pending for its next period if it is periodic;
+/// - otherwise pending again, at the time it had.
+///
+/// Doubted tasks: those in `doubted` that are running in this session, of any partition, because the session may have released it. Each
+/// is pending again, and its attempt is given back. One whose row another client holds, or whose change the store rejects, stays as it
+/// is. The store takes its id out of `doubted`, because the node must doubt it further.
 struct recover_call : store_call {
   using store_call::store_call;
   session_number session = 0;  ///< in
@@ -233,7 +236,7 @@ struct recover_call : store_call {
   std::uint64_t died = 0;       ///< out: tasks that are dead now
 };
 
-/// Puts tasks into the store, as the state table says. An element that the store rejects is `refused`, and does not disturb the
+/// Puts tasks into the store, as the state table says (docs/guides/another-store.md). An element that the store rejects is `refused`, and does not disturb the
 /// others.
 struct put_call : store_call {
   using store_call::store_call;
@@ -252,7 +255,7 @@ struct put_call : store_call {
   std::vector<answered> results;  ///< out: one per item
 };
 
-/// Cancels tasks, as the state table says. An element that the store rejects is `unavailable`.
+/// Cancels tasks, as the state table says (docs/guides/another-store.md). An element that the store rejects is `unavailable`.
 struct cancel_call : store_call {
   using store_call::store_call;
   std::vector<std::string> ids;        ///< in: at most 1,000, each once

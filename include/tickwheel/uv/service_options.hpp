@@ -47,13 +47,13 @@ struct service_options {
   /// should not be near zero: of each slow iteration only `stall_grace` counts as silence. So a loop that is always slow evicts a
   /// silent peer after limit / stall_grace + 3 iterations.
   ///
-  /// Open the service before you start prepare handles of your own: libuv runs later ones first. Handles that were started
-  /// earlier may read `now()`, but time that they block is not seen. The same holds for callbacks among more than 1024 ready
-  /// events, except the last 1024.
+  /// *Blocks that are not seen.* Open the service before you start prepare handles of your own: libuv runs later ones first. The time
+  /// that an earlier one blocks is not seen, although it may read `now()`. If more than 1024 events are ready in one poll, only the
+  /// blocks of the last 1024 are seen.
   ///
-  /// Time before the first uv_run, and after one that left nothing alive, is no stall. Between two calls of uv_run(UV_RUN_ONCE)
-  /// or uv_run(UV_RUN_NOWAIT) on a loop that is alive libuv gives no sign, so that time counts as the loop's own. A program that
-  /// waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT) should use nanoseconds::max(), which counts idle time
+  /// *Time outside uv_run.* Before the first uv_run, and after one that left nothing alive, it is no stall. Between two calls of
+  /// uv_run(UV_RUN_ONCE) or uv_run(UV_RUN_NOWAIT) on a loop that is alive libuv gives no sign, so it counts as the loop's own. A program
+  /// that waits for the loop's descriptor itself and calls uv_run(UV_RUN_NOWAIT) should use nanoseconds::max(), which counts idle time
   /// on the plain clock. Its waiting also counts as a block: see `io_wait`.
   std::chrono::nanoseconds stall_grace = std::chrono::milliseconds{10};
 

@@ -63,11 +63,12 @@ class timer : private wheel_entry {
   /// (`service_options::io_wait`) is added. A delay that is too long for the clock saturates: the timer is armed, but never
   /// expires in practice.
   ///
-  /// A delay of zero or less is due in the next pass whose stamp is taken after this call, never in the running one. The poll
-  /// before that pass does not wait. Zero delays run in the order of arming, and do not wait for input after a block. Once
-  /// the stamp of its pass is taken, arming it with zero again changes nothing, so reads that arm it in each iteration do not put it
-  /// off. A handler puts it off to the next pass. No handler does so any more once the stamp of an earlier pass lies in a later tick than
-  /// its first call. Before that stamp, such a call moves it to the end of the order, or leaves it where it is if a pass is carried over.
+  /// A delay of zero or less is due in the next pass, never in the running one. The poll before that pass does not wait. Zero
+  /// delays run in the order of arming, and do not wait for input after a block. A zero delay that is armed with zero again keeps the time
+  /// of its first call:
+  ///
+  /// - by a callback of the loop, such as a read: its pass does not change. It may move to the end of the order.
+  /// - by a handler of a timer: it is put off to the next pass. That ends about a tick after its first call.
   ///
   /// With a positive `slack`, a duration, the timer may be due up to that much later, if it can then share a wakeup or stay where
   /// it is. It is then no zero delay: it waits for a tick, and each call that arms it anew may move it.
