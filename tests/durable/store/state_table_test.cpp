@@ -47,6 +47,12 @@ class state_table : public store_test {
     ASSERT_EQ(rows_now.size(), rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows_now[i].rev, rows[i].rev);
   }
+  void expect_counts(unsigned attempts, unsigned lost) {
+    const auto i = own.get("t");
+    ASSERT_TRUE(i.has_value());
+    EXPECT_EQ(i->attempts, attempts);
+    EXPECT_EQ(i->lost, lost);
+  }
   void expect_ended(task_state how) {
     const auto i = own.get("t");
     ASSERT_TRUE(i.has_value());
@@ -397,6 +403,7 @@ TEST_P(state_table, retry_on_stopping_cancels_it) {
   const revision token = make_stopping();
   EXPECT_EQ(own.again("t", token, past, {}, true), finish_result::finished);
   expect_ended(task_state::cancelled);
+  expect_counts(0, 0);
 }
 
 TEST_P(state_table, fail_on_running_makes_it_pending) {
@@ -416,6 +423,7 @@ TEST_P(state_table, fail_on_stopping_cancels_it) {
   const revision token = make_stopping();
   EXPECT_EQ(own.again("t", token, past, "no route"), finish_result::finished);
   expect_ended(task_state::cancelled);
+  expect_counts(1, 0);
 }
 
 TEST_P(state_table, fail_on_running_periodic_keeps_the_period) {
@@ -544,6 +552,7 @@ TEST_P(state_table, recover_on_stopping_cancels_it) {
   own.lose();
   EXPECT_EQ(own.recover(), node::recovery{});
   expect_ended(task_state::cancelled);
+  expect_counts(1, 1);
 }
 
 TEST_P(state_table, recover_after_third_loss_makes_it_dead) {
@@ -636,6 +645,7 @@ TEST_P(state_table, doubted_on_stopping_cancels_it) {
   make_stopping();
   own.recover(8, {"t"});
   expect_ended(task_state::cancelled);
+  expect_counts(0, 0);
 }
 
 TEST_P(state_table, doubted_leaves_other_states) {

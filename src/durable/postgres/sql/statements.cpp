@@ -171,7 +171,7 @@ c as materialized (
 w as (
   update tasks t set state = case when c.stop then 4 else 0 end, rev = nextval('revisions'), session = null, stop = false,
     gone = case when c.stop then (select now from n) end,
-    attempt = case when c.stop then t.attempt else greatest(t.attempt - 1, 0) end,
+    attempt = greatest(t.attempt - 1, 0),
     payload = case when c.stop then null else t.payload end
   from c where t.id = c.id returning c.i)
 select n.now, r.i from n left join (

@@ -74,6 +74,7 @@ finish_result starts::finish_one(transaction& in, finish_call& call, const finis
   task_row row = *found;
   row.ended = item.token;
   row.rev = in.counter().next();
+  if (item.how == outcome::again && item.gives_attempt_back) row.attempt = std::max<std::int64_t>(row.attempt - 1, 0);
   const bool is_over = item.how == outcome::done && row.period == 0;
   if (is_over || row.stop) {
     const std::string_view error = item.how == outcome::done ? std::string_view{} : item.error;
@@ -86,7 +87,6 @@ finish_result starts::finish_one(transaction& in, finish_call& call, const finis
     const bool is_again = item.how == outcome::again;
     row.state = is_again ? task_state::pending : task_state::dead;
     row.at = is_again ? std::min(to_database(item.at), never - 1) : never;
-    if (is_again && item.gives_attempt_back) row.attempt = std::max<std::int64_t>(row.attempt - 1, 0);
     if (item.error.empty())
       rows_.write(row);
     else
@@ -144,9 +144,9 @@ void starts::give_back(transaction& in, recover_call& call, revision first) {
       auto row = rows_.find(call.doubted[i]);
       if (!row || row->state != task_state::running || row->rev < first) return;
       row->rev = in.counter().next();
+      row->attempt = std::max<std::int64_t>(row->attempt - 1, 0);
       if (row->stop) return rows_.end(*row, task_state::cancelled, in.now());
       row->state = task_state::pending;
-      row->attempt = std::max<std::int64_t>(row->attempt - 1, 0);
       rows_.write(*row);
     });
     if (!is_accepted) call.doubted[i].clear();
@@ -155,8 +155,8 @@ void starts::give_back(transaction& in, recover_call& call, revision first) {
 
 void starts::recover_one(transaction& in, recover_call& call, task_row row) {
   row.rev = in.counter().next();
-  if (row.stop) return rows_.end(row, task_state::cancelled, in.now());
   ++row.lost;
+  if (row.stop) return rows_.end(row, task_state::cancelled, in.now());
   const bool has_attempt = row.attempt < static_cast<std::int64_t>(call.max_attempts);
   if (row.lost < most_lost && !has_attempt && row.period != 0) {
     next_period(in, row);
