@@ -19,16 +19,14 @@ int silence_timer::begin(const idle_limit& limit, int checks) noexcept {
   checks_ = static_cast<std::int8_t>(checks);
   last_ = service().responsive_now();
   noticed_at_ = never_noticed;
-  paused_at_ = not_paused;
-  is_put_off_ = false;
+  is_paused_ = is_put_off_ = false;
   return 0;
 }
 
 // One that was put off is judged also if it is paused again after a poll. Otherwise nobody would judge a peer whose owner pauses and
 // resumes in each loop iteration.
 bool silence_timer::check_expired() noexcept {
-  const bool is_paused = paused_at_ != not_paused;
-  if (is_paused && !is_put_off_) {
+  if (is_paused_ && !is_put_off_) {
     check_later();
     return false;
   }
@@ -36,12 +34,12 @@ bool silence_timer::check_expired() noexcept {
   const clock::time_point now = judged_at();
   const std::chrono::nanoseconds silence = now - counts_from();
   if (silence < limit_.now()) {
-    is_paused ? check_later() : timer::arm_again_at(next_check(service().judged_at(), silence));
+    is_paused_ ? check_later() : timer::arm_again_at(next_check(service().judged_at(), silence));
     return false;
   }
   consecutive_timeouts_ = consecutive_timeouts() + 1;
-  // The verdict may be as of a time long ago. The next limit counts from this call.
-  noticed_at_ = std::max(now, service().responsive_now());
+  // The verdict may be as of a time long ago, and a handler before it may have been slow. The next limit counts from this call.
+  noticed_at_ = std::max(now, service().responsive(service().read_clock()));
   timer::keep_place();
   return true;
 }
@@ -72,7 +70,7 @@ int silence_timer::notify_again() noexcept {
   is_put_off_ = false;
   const clock::time_point opened = service().opened_at();
   // A pause goes on if the handler was called during it. Any other one ended when the service was closed.
-  if (noticed_at_ < std::max(paused_at_, opened)) paused_at_ = not_paused;
+  if (noticed_at_ < std::max(changed_at_, opened)) is_paused_ = false;
   // Responsive time began anew if the service was opened again since, and before that nobody listened.
   if (counts_from() < opened) (last_ < noticed_at_ ? noticed_at_ : last_) = opened;
   return arm_verdict_at(add_saturating(counts_from() + service().stalled_for(), longest_step()));
@@ -81,27 +79,32 @@ int silence_timer::notify_again() noexcept {
 void silence_timer::pause() noexcept {
   if (!armed() || paused()) return;
   service().check_thread_in_debug();
-  paused_at_ = service().responsive_now();
-  // without a poll since it was resumed, its peer could not be read
-  if (is_put_off_ && !has_polled_since(put_off_at_)) is_put_off_ = false;
+  // Without a poll since it was resumed, its peer could not be read. Activity since then has refuted the verdict: a limit that has run
+  // out anew is judged after this pause.
+  const bool is_refuted = changed_at_ - counts_from() < limit_.now();
+  if (is_refuted || !has_polled_since(put_off_at_)) is_put_off_ = false;
+  is_paused_ = true;
+  changed_at_ = service().responsive_now();
 }
 
 void silence_timer::resume() noexcept {
-  if (!armed()) paused_at_ = not_paused;  // the pause outlived a verdict, and would go on with `notify_again`
+  if (!armed()) is_paused_ = false;  // the pause outlived a verdict, and would go on with `notify_again`
   if (!paused()) return;
   // The pause does not count. The later one of the two times shows whether there was activity since the last notification. That
   // order is kept.
   const bool was_noticed = last_ < noticed_at_;
   const clock::time_point from = counts_from();
-  const std::chrono::nanoseconds silence = std::max(paused_at_ - from, std::chrono::nanoseconds{});
-  const std::chrono::nanoseconds paused =
-      std::max(service().responsive_now() - silence - from, std::chrono::nanoseconds{});
+  const clock::time_point now = service().responsive_now();
+  const std::chrono::nanoseconds silence = std::max(changed_at_ - from, std::chrono::nanoseconds{});
+  const std::chrono::nanoseconds paused = std::max(now - silence - from, std::chrono::nanoseconds{});
   last_ += paused;
   if (was_noticed) noticed_at_ += paused;
-  paused_at_ = not_paused;
-  const clock::time_point due = next_check(service().now(), service().responsive_now() - counts_from());
-  const bool is_due = is_known_to_have_passed(due);
-  if (std::exchange(is_put_off_, is_due) && is_due) return;  // it is armed as an earlier resume has armed it
+  is_paused_ = false;
+  changed_at_ = now;
+  const clock::time_point due = next_check(service().now(), now - counts_from());
+  const bool is_due = is_known_to_have_passed(due), was_put_off = is_put_off_;
+  is_put_off_ = is_due;
+  if (was_put_off && is_due) return;  // it is armed as an earlier resume has armed it
   if (!is_due) return timer::arm_again_at(due);
   put_off_at_ = polls();
   // The loop has not polled for what came during the pause. An armed timer is not refused.

@@ -61,8 +61,8 @@ enum class idle_watch : std::uint8_t {
 /// `Queued` is nullptr if all of the bytes are reported by `set_queued` and `add_queued`, which take effect at once.
 ///
 /// *Thread safety:* the loop thread only. Arming and cancelling check that. `touch` and `pause` check it in debug builds, and so
-/// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock;
-/// the other functions use the time of the loop iteration. *Errors:* `start` and `notify_again` answer UV_ codes. *Lifetime:* as
+/// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock,
+/// and so does the call of the handler; the other functions use the time of the loop iteration. *Errors:* `start` and `notify_again` answer UV_ codes. *Lifetime:* as
 /// `timer`: it may be destroyed at any time, also in its handler.
 template <idle_watch What, auto Member, auto Queued = nullptr, class F = decltype(Member)>
 requires noexcept_member_handler<Member> && detail::queued_bytes_of<Queued, typename detail::member_handler<F>::owner>
@@ -137,7 +137,7 @@ class basic_idle_timeout : private detail::silence_timer,
   /// notifications do not come in a burst. A pause during which the handler was called goes on. Reads no clock.
   ///
   /// The first call in the handler cannot be refused: until then, or until the handler returns, the timeout keeps its place among
-  /// `max_armed`, and no other timer gets it. After it was armed and cancelled in the handler, it can be.
+  /// `max_armed`, and no other timer gets it. That also holds if the handler destroys the timeout. After it was armed and cancelled in the handler, it can be.
   ///
   /// 0: it is armed, also if it was armed before, for instance by `start`.
   /// UV_EINVAL: it was never started.

@@ -129,12 +129,15 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   void resume() noexcept {
     if (!armed() || !paused_) return;
     paused_ = false;
-    counted_to_ += service().responsive_now() - paused_at_;
+    const std::chrono::nanoseconds paused_for = service().responsive_now() - paused_at_;
+    counted_to_ += paused_for;
+    put_off_verdict_ += paused_for;
     const clock::time_point due = next_check(counted_to_ + service().stalled_for());
     const bool is_due = is_known_to_have_passed(due);
     if (std::exchange(is_put_off_, is_due) && is_due) return;  // it is armed as an earlier resume has armed it
     if (!is_due) return timer::arm_again_at(due);
     put_off_at_ = polls();
+    put_off_verdict_ = service().responsive_now();
     // The loop has not polled for what came during the pause. An armed timer is not refused.
     static_cast<void>(timer::arm_verdict_at(due));
   }
@@ -175,9 +178,10 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
 
   void expired() noexcept {
     // One that was put off is judged also if it is paused again after a poll: its owner may pause and resume in each loop iteration.
+    // But only as of its resume, because the loop may not have polled after any later time.
     if (paused_ && !is_put_off_) return wait_for_resume();
     is_put_off_ = false;
-    count_to(paused_ ? paused_at_ : service().responsive_judged_at());
+    count_to(paused_ ? put_off_verdict_ : service().responsive_judged_at());
     if (credit_.count() > 0)
       return paused_ ? wait_for_resume() : timer::arm_again_at(next_check(service().judged_at()));
     this->call();
@@ -203,10 +207,11 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
 
   rate_limits limits_{};
   std::chrono::nanoseconds credit_{};
-  std::uint64_t bytes_ = 0;         // since the last check
-  clock::time_point counted_to_{};  // the time of that check, on responsive time without pauses
-  clock::time_point paused_at_{};   // on responsive time
-  std::uint16_t put_off_at_ = 0;    // in polls of the loop
+  std::uint64_t bytes_ = 0;              // since the last check
+  clock::time_point counted_to_{};       // the time of that check, on responsive time without pauses
+  clock::time_point paused_at_{};        // on responsive time
+  clock::time_point put_off_verdict_{};  // the resume that has put a verdict off, on responsive time without pauses
+  std::uint16_t put_off_at_ = 0;         // in polls of the loop
   bool paused_ = false;
   bool is_put_off_ = false;  // it was due before a pause, and is armed for the first tick after a resume
 };

@@ -150,6 +150,33 @@ TEST_F(minimum_rate, pause_between_time_of_verdict_and_verdict_is_not_charged) {
   }
 }
 
+// The credit was over before a pause, and its verdict was put off. The bytes that then come are enough, or are not. A block follows, and
+// the owner pauses before the next bytes are read.
+TEST_F(minimum_rate, verdict_that_bytes_have_refuted_is_not_given_in_the_next_pause) {
+  reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  for (const bool are_enough : {true, false}) {
+    ASSERT_EQ(c.timer.start({.bytes_per_second = 100, .grace = 500ms, .interval = 100ms}), 0);
+    const int fired = c.fired;
+    service.time.oversleep(600ms);
+    c.timer.pause();
+    advance(1s);
+    c.timer.resume();
+    service.turn();
+    c.timer.progress(are_enough ? 55 : 1);
+    service.turn();
+    service.time.block(600ms);
+    c.timer.pause();
+    advance(1s);
+    EXPECT_EQ(c.fired, fired + (are_enough ? 0 : 1));
+    c.timer.resume();
+    service.turn();
+    c.timer.progress(1000);
+    advance(450ms);
+    EXPECT_EQ(c.fired, fired + (are_enough ? 0 : 1));
+    c.timer.cancel();
+  }
+}
+
 TEST_F(minimum_rate, counts_any_number_of_bytes) {
   ASSERT_EQ(c.timer.start({.bytes_per_second = 1, .grace = 5s}), 0);
   c.timer.progress(std::numeric_limits<std::size_t>::max());

@@ -104,6 +104,25 @@ TEST_F(notify_again, late_notification_is_not_followed_by_burst) {
   EXPECT_EQ(notices, (list{1, 2}));
 }
 
+// The handler before it in the same pass is slow: the time of the iteration is then older than the notification.
+TEST_F(notify_again, slow_handler_before_it_is_not_followed_by_burst) {
+  reopen({.stall_grace = std::chrono::nanoseconds::max(), .time_per_pass = std::chrono::nanoseconds::max()});
+  keep_notifying();
+  ASSERT_EQ(c.timer.start(100ms), 0);
+  tickwheel::callback_timer slow{service.timers, [&]() noexcept {
+                                   (void)service.timers.now();
+                                   service.time.block(200ms);
+                                 }};
+  ASSERT_EQ(slow.arm(50ms), 0);
+  service.time.block(150ms);
+  advance(0ns);
+  EXPECT_EQ(notices, list{1});
+  advance(100ms - tick());
+  EXPECT_EQ(notices, list{1});
+  advance(2 * tick());
+  EXPECT_EQ(notices, (list{1, 2}));
+}
+
 TEST_F(notify_again, stall_does_not_count) {
   reopen({.stall_grace = 10ms});
   keep_notifying();
@@ -385,6 +404,32 @@ TEST_F(idle_pause, goes_on_if_verdict_comes_during_it) {
   EXPECT_EQ(notices, list{1});
   advance(4 * tick());
   EXPECT_EQ(notices, (list{1, 2}));
+}
+
+// Bytes refute the verdict that a resume has put off. Then a block lasts longer than the limit, and the owner pauses before the next
+// bytes are read.
+TEST_F(idle_pause, verdict_that_a_touch_has_refuted_is_not_given_in_the_next_pause) {
+  reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  for (const bool in_iteration_of_resume : {false, true}) {
+    ASSERT_EQ(c.timer.start(10s), 0);
+    advance(9s);
+    service.time.oversleep(2s);
+    c.timer.pause();
+    advance(20s);
+    c.timer.resume();
+    if (in_iteration_of_resume) c.timer.touch();
+    service.turn();
+    if (!in_iteration_of_resume) c.timer.touch();
+    service.turn();
+    service.time.block(11s);
+    c.timer.pause();
+    EXPECT_EQ(fired_after(1min), 0) << in_iteration_of_resume;
+    c.timer.resume();
+    service.turn();
+    c.timer.touch();
+    EXPECT_EQ(fired_after(10s - tick()), 0) << in_iteration_of_resume;
+    c.timer.cancel();
+  }
 }
 
 TEST_F(idle_pause, may_end_between_verdict_and_notify_again) {

@@ -22,7 +22,7 @@ class TICKWHEEL_API silence_timer : public timer {
   silence_timer(timer_service& service, callback run) noexcept : timer{service, run, patient{}} {}
 
   bool cancel() noexcept {
-    paused_at_ = not_paused;
+    is_paused_ = false;
     return timer::cancel();
   }
   std::chrono::nanoseconds limit() const noexcept { return limit_.now(); }
@@ -30,7 +30,7 @@ class TICKWHEEL_API silence_timer : public timer {
   unsigned consecutive_timeouts() const noexcept { return last_ < noticed_at_ ? consecutive_timeouts_ : 0; }
   void pause() noexcept;
   void resume() noexcept;
-  bool paused() const noexcept { return paused_at_ != not_paused && armed(); }
+  bool paused() const noexcept { return is_paused_ && armed(); }
   std::chrono::nanoseconds silence() const noexcept { return judged_at() - last_; }
 
   /// Starts it, or begins anew. Returns 0 or a UV_ code as `idle_timeout::start`. The timer expires `checks` times per limit:
@@ -53,14 +53,11 @@ class TICKWHEEL_API silence_timer : public timer {
   void check_later() noexcept;
 
  private:
-  static constexpr clock::time_point not_paused = clock::time_point::max();
   static constexpr clock::time_point never_noticed = clock::time_point::min();
 
   static tick soonest(void* service, wheel_entry&) noexcept;
   // One that is judged during a pause is judged as of its beginning. Requires: an expiry.
-  clock::time_point judged_at() const noexcept {
-    return paused_at_ == not_paused ? service().responsive_judged_at() : paused_at_;
-  }
+  clock::time_point judged_at() const noexcept { return is_paused_ ? changed_at_ : service().responsive_judged_at(); }
   clock::time_point counts_from() const noexcept { return std::max(last_, noticed_at_); }
   std::chrono::nanoseconds longest_step() const noexcept { return limit_.minimum() / checks_; }
   void touch_first() noexcept;  // the first of a loop iteration: a function of its own, because it reads the clock
@@ -69,12 +66,13 @@ class TICKWHEEL_API silence_timer : public timer {
   // All of them are on responsive time. A touch writes `last_` and nothing else. Comparing the times shows what the touch ended.
   clock::time_point last_{};                      // the last activity
   clock::time_point noticed_at_ = never_noticed;  // the last call of the handler
-  clock::time_point paused_at_ = not_paused;
+  clock::time_point changed_at_{};                // the last pause, or a later resume
   idle_limit limit_{std::chrono::nanoseconds{}};
   unsigned consecutive_timeouts_ = 0;
   std::uint16_t put_off_at_ = 0;  // in polls of the loop
   std::int8_t checks_ = 1;
-  bool is_put_off_ = false;  // it had run out before a pause, and is armed for the first tick after a resume
+  bool is_paused_ : 1 = false;
+  bool is_put_off_ : 1 = false;  // it had run out before a pause, and is armed for the first tick after a resume
 };
 
 static_assert(sizeof(void*) != 8 || sizeof(silence_timer) <= 104);

@@ -58,9 +58,10 @@ class task_rows {
         write_with_error_{file.get(),
                           "update tasks set state = ?2, at = ?3, due = ?4, rev = ?5, ended = ?6, attempt = ?7, lost = "
                           "?8, stop = ?9, error = ?10 where rowid = ?1"},
-        end_{file.get(),
-             "update tasks set state = ?2, at = ?3, rev = ?4, ended = ?5, attempt = ?6, lost = ?7, stop = 0, gone = ?8, "
-             "error = coalesce(?9, error), payload = null where rowid = ?1"} {}
+        end_{
+            file.get(),
+            "update tasks set state = ?2, at = ?3, rev = ?4, ended = ?5, attempt = ?6, lost = ?7, stop = 0, gone = ?8, "
+            "error = coalesce(?9, error), payload = null where rowid = ?1"} {}
 
   std::optional<task_row> find(std::string_view id) {
     query q{find_};
