@@ -147,8 +147,8 @@ class TICKWHEEL_API scheduler {
     return revive_with(id, detail::completion<revive_result>{std::forward<F>(done)});
   }
 
-  /// As `execution::done`, for code that kept only the id and the token. Sent until the store has answered. `confirmed` takes a
-  /// finish_result.
+  /// As `execution::done`, for work that reports only the id and the token. Keep the execution until `confirmed` is called: one that is
+  /// destroyed without an answer fails. Sent until the store has answered. `confirmed` takes a finish_result.
   /// Returns as `schedule`.
   template <class F>
   requires detail::answers_with<F, finish_result>

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -29,11 +30,12 @@ std::string made_up_name(std::uint64_t random) {
   return name.data();
 }
 
-std::chrono::nanoseconds delay_after(unsigned attempt, const backoff_options& options, std::uint64_t seed) {
-  backoff delays{options, seed};
-  // the cap is reached long before
-  for (unsigned i = 1; i < std::min(attempt, 1000U); ++i) delays.next();
-  return delays.next();
+// The delay that a backoff answers in this place. The attempts before may have run on other nodes.
+std::chrono::nanoseconds delay_after(unsigned attempt, backoff_options options, std::uint64_t seed) {
+  const double grown = static_cast<double>(options.base.count()) * std::pow(options.multiplier, attempt - 1.0);
+  const bool is_capped = grown >= static_cast<double>(options.cap.count());
+  options.base = is_capped ? options.cap : std::chrono::nanoseconds{static_cast<std::int64_t>(grown)};
+  return backoff{options, seed}.next();
 }
 
 // Posted to the service, to run never. A service that closes destroys it: the scheduler then closes.

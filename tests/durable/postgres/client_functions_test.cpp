@@ -1,6 +1,7 @@
 // tickwheel_schedule, tickwheel_cancel and tickwheel_done, as programs call them in their own transactions.
 #include "postgres_fixture.hpp"
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -217,6 +218,27 @@ TEST_F(client_functions, done_that_a_trigger_drops_is_refused) {
   drop_no_more();
   EXPECT_EQ(done("once", once), "finished");
   EXPECT_EQ(done("periodic", periodic), "finished");
+}
+
+TEST_F(client_functions, ended_id_is_kept_from_the_end_of_a_wait_for_its_row_on) {
+  const revision token = run("done");
+  own.put({.id = "cancelled", .due = durable::clock::time_point{1s}});
+  on.other().run("begin; select from tasks for update");
+  const auto call = [&](const std::string& function) {
+    return std::async(std::launch::async, [&, function] {
+      return psql{on.server.conninfo()}.run("select " + on.schema() + '.' + function);
+    });
+  };
+  std::future<std::string> done = call("tickwheel_done('done', " + std::to_string(token) + ")");
+  std::future<std::string> cancelled = call("tickwheel_cancel('cancelled')");
+  while (psql{on.server.conninfo()}.run("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") !=
+         "2") {
+  }
+  const std::string released = on.other().run("select now_ns()");
+  on.other().run("commit");
+  EXPECT_EQ(done.get(), "finished");
+  EXPECT_EQ(cancelled.get(), "cancelled");
+  EXPECT_EQ(on.other().run("select count(*) from tasks where gone >= " + released), "2");
 }
 
 TEST_F(client_functions, done_ends_a_start_once) {

@@ -148,6 +148,33 @@ TEST_F(scheduler, failing_task_is_retried_and_dies) {
   EXPECT_EQ(node.state("a"), task_state::finished);
 }
 
+TEST_F(scheduler, wait_for_the_next_attempt_grows_up_to_its_cap) {
+  manual_node patient{world,
+                      {.name = "patient",
+                       .lease = 1h,
+                       .poll = 10s,
+                       .window = 1min,
+                       .max_attempts = 2'000,
+                       .retry = {.base = 1ms, .cap = 10min, .multiplier = 1.01, .kind = tickwheel::jitter_kind::none}}};
+  ASSERT_EQ(patient.open(), 0);
+  std::vector<durable::clock::time_point> starts;
+  patient.on_start = [&](execution run) {
+    starts.push_back(world.database->now());
+    run.fail("broken");
+  };
+  patient.schedule("a", 1s);
+  const auto wait_after = [&](std::size_t attempt) { return starts.at(attempt) - starts.at(attempt - 1); };
+  patient.advance(8h);
+  ASSERT_GT(starts.size(), 1'201U);
+  EXPECT_LT(wait_after(1), 5ms);
+  EXPECT_GT(wait_after(1'200), 151s);  // a millisecond * 1.01^1199
+  EXPECT_LT(wait_after(1'200), 153s);
+  patient.advance(100h);
+  ASSERT_GT(starts.size(), 1'400U);
+  EXPECT_GE(starts.back() - *(starts.end() - 2), 10min);
+  EXPECT_LT(starts.back() - *(starts.end() - 2), 10min + 1s);
+}
+
 TEST_F(scheduler, dropped_execution_counts_as_a_failure) {
   open();
   node.on_start = [](const execution&) {};

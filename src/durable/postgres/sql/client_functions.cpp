@@ -87,6 +87,7 @@ begin
   perform check_id('tickwheel_cancel', tickwheel_cancel.id);
   select t.state, t.stop into known, stops from tasks t
   where t.id = tickwheel_cancel.id and (t.gone is null or t.gone > forgotten(now)) for update;
+  now := now_ns();  -- the row may have been locked for long
   if not found then
     return 'not_found';
   elsif known = 1 and stops then
@@ -122,6 +123,7 @@ begin
   end if;
   select t.* into known from tasks t
   where t.id = tickwheel_done.id and (t.gone is null or t.gone > forgotten(now)) for update;
+  now := now_ns();  -- the row may have been locked for long
   if not found or tickwheel_done.token = 0 then
     return 'stale';
   elsif known.ended = tickwheel_done.token then
