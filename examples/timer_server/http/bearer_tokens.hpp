@@ -38,8 +38,8 @@ class bearer_tokens {
 
   explicit bearer_tokens(token_rate rate) noexcept : rate_{rate} {}
 
-  /// Reads a list, with one token in each line. Empty lines, and lines that begin with #, are left out. A token has at least 16 characters: letters,
-  /// digits and -._~+/=. Returns an empty text, or which line is wrong and why, or that libcrypto has no SHA-256; no token stands in it.
+  /// Reads a list, with one token in each line. Empty lines, and lines that begin with #, are left out. A token has at least 16
+  /// characters: letters, digits and -._~+/=. Returns an empty text, or which line is wrong and why, or that libcrypto has no SHA-256; no token stands in it.
   std::string read(std::string_view list);
 
   /// Judges an Authorization header; empty: there is none.

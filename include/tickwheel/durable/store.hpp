@@ -236,8 +236,8 @@ struct recover_call : store_call {
   std::uint64_t died = 0;       ///< out: tasks that are dead now
 };
 
-/// Puts tasks into the store, as the state table says (docs/guides/another-store.md). An element that the store rejects is `refused`, and does not disturb the
-/// others.
+/// Puts tasks into the store, as the state table says (docs/guides/another-store.md). An element that the store rejects is `refused`, and
+/// does not disturb the others.
 struct put_call : store_call {
   using store_call::store_call;
   /// A task to keep.

@@ -62,8 +62,8 @@ enum class idle_watch : std::uint8_t {
 ///
 /// *Thread safety:* the loop thread only. Arming and cancelling check that. `touch` and `pause` check it in debug builds, and so
 /// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock,
-/// and so does the call of the handler; the other functions use the time of the loop iteration. *Errors:* `start` and `notify_again` answer UV_ codes. *Lifetime:* as
-/// `timer`: it may be destroyed at any time, also in its handler.
+/// and so does the call of the handler; the other functions use the time of the loop iteration. *Errors:* `start` and `notify_again`
+/// answer UV_ codes. *Lifetime:* as `timer`: it may be destroyed at any time, also in its handler.
 template <idle_watch What, auto Member, auto Queued = nullptr, class F = decltype(Member)>
 requires noexcept_member_handler<Member> && detail::queued_bytes_of<Queued, typename detail::member_handler<F>::owner>
 class basic_idle_timeout : private detail::silence_timer,
@@ -137,7 +137,8 @@ class basic_idle_timeout : private detail::silence_timer,
   /// notifications do not come in a burst. A pause during which the handler was called goes on. Reads no clock.
   ///
   /// The first call in the handler cannot be refused: until then, or until the handler returns, the timeout keeps its place among
-  /// `max_armed`, and no other timer gets it. That also holds if the handler destroys the timeout. After it was armed and cancelled in the handler, it can be.
+  /// `max_armed`, and no other timer gets it. That also holds if the handler destroys the timeout. After it was armed and cancelled in
+  /// the handler, it can be refused.
   ///
   /// 0: it is armed, also if it was armed before, for instance by `start`.
   /// UV_EINVAL: it was never started.
@@ -158,8 +159,8 @@ class basic_idle_timeout : private detail::silence_timer,
   /// two thirds left. A peer that was active meanwhile has the whole limit. Has no effect if it is not paused.
   ///
   /// A limit that had run out before the pause is judged in one of the next passes, after waiting input was handled. If the timeout
-  /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between. Without a poll it is judged
-  /// after the next `resume`. The stretches between pauses add up. So an owner that stops all reading as soon as one connection was
+  /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between and that the peer was silent since
+  /// this call. Without a poll it is judged after the next `resume`. The stretches between pauses add up. So an owner that stops all reading as soon as one connection was
   /// read, in each iteration anew, lets the limits of its other connections run out, although their bytes may be waiting.
   ///
   /// A prepare callback that was started before the service was opened runs between its stamp and the poll. Do not resume there: the

@@ -123,8 +123,8 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   /// Lets time count again. Has no effect if it is not paused.
   ///
   /// If no credit was left before the pause, that is judged in one of the next passes, after waiting input was handled. If the rate
-  /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between. Without a poll it is judged
-  /// after the next `resume`. The stretches between pauses add up: a peer is charged with them also if its owner stopped reading in
+  /// is paused again by then, it is nevertheless judged as of this call, provided that the loop has polled in between. Without a poll it
+  /// is judged after the next `resume`. The stretches between pauses add up: a peer is charged with them also if its owner stopped reading in
   /// the same iteration, before it had read from this peer. For prepare callbacks see `idle_timeout::resume`.
   void resume() noexcept {
     if (!armed() || !paused_) return;

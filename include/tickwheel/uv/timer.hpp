@@ -63,8 +63,8 @@ class timer : private wheel_entry {
   /// (`service_options::io_wait`) is added. A delay that is too long for the clock saturates: the timer is armed, but never
   /// expires in practice.
   ///
-  /// A delay of zero or less is due in the next pass, never in the running one. The poll before that pass does not wait. Zero
-  /// delays run in the order of arming, and do not wait for input after a block. A zero delay that is armed with zero again keeps the time
+  /// A delay of zero or less is due in the next pass whose stamp is taken after this call: the pass after the next poll, never the
+  /// running one. That poll does not wait. Zero delays run in the order of arming, and do not wait for input after a block. A zero delay that is armed with zero again keeps the time
   /// of its first call:
   ///
   /// - by a callback of the loop, such as a read: its pass does not change. It may move to the end of the order.
