@@ -38,8 +38,10 @@ bool silence_timer::check_expired() noexcept {
     return false;
   }
   consecutive_timeouts_ = consecutive_timeouts() + 1;
-  // The verdict may be as of a time long ago, and a handler before it may have been slow. The next limit counts from this call.
-  noticed_at_ = std::max(now, service().responsive(service().read_clock()));
+  // The verdict may be as of a time long ago, and a handler before it may have been slow. The next limit counts from this call, and a
+  // touch that follows is not older.
+  service().update_now();
+  noticed_at_ = std::max(now, service().responsive_now());
   timer::keep_place();
   return true;
 }

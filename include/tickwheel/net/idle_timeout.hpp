@@ -61,9 +61,10 @@ enum class idle_watch : std::uint8_t {
 /// `Queued` is nullptr if all of the bytes are reported by `set_queued` and `add_queued`, which take effect at once.
 ///
 /// *Thread safety:* the loop thread only. Arming and cancelling check that. `touch` and `pause` check it in debug builds, and so
-/// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock,
-/// and so does the call of the handler; the other functions use the time of the loop iteration. *Errors:* `start` and `notify_again`
-/// answer UV_ codes. *Lifetime:* as `timer`: it may be destroyed at any time, also in its handler.
+/// do `set_queued` and `add_queued` when they count as activity. *Complexity:* O(1); nothing allocates. `start` reads the clock, and
+/// so does the call of the handler, which moves `timer_service::now()` to that time; the other functions use the time of the loop
+/// iteration. *Errors:* `start` and `notify_again` answer UV_ codes. *Lifetime:* as `timer`: it may be destroyed at any time, also in
+/// its handler.
 template <idle_watch What, auto Member, auto Queued = nullptr, class F = decltype(Member)>
 requires noexcept_member_handler<Member> && detail::queued_bytes_of<Queued, typename detail::member_handler<F>::owner>
 class basic_idle_timeout : private detail::silence_timer,

@@ -105,22 +105,41 @@ TEST_F(notify_again, late_notification_is_not_followed_by_burst) {
 }
 
 // The handler before it in the same pass is slow: the time of the iteration is then older than the notification.
-TEST_F(notify_again, slow_handler_before_it_is_not_followed_by_burst) {
-  reopen({.stall_grace = std::chrono::nanoseconds::max(), .time_per_pass = std::chrono::nanoseconds::max()});
+class notify_after_slow_handler : public idle_pause {
+ protected:
+  void SetUp() override {
+    reopen({.stall_grace = std::chrono::nanoseconds::max(), .time_per_pass = std::chrono::nanoseconds::max()});
+    ASSERT_EQ(c.timer.start(100ms), 0);
+    ASSERT_EQ(slow_.arm(50ms), 0);
+    service.time.block(150ms);
+  }
+
+ private:
+  void work() noexcept {
+    (void)service.timers.now();
+    service.time.block(200ms);
+  }
+  tickwheel::member_timer<&notify_after_slow_handler::work> slow_{service.timers, *this};
+};
+
+TEST_F(notify_after_slow_handler, is_not_followed_by_burst) {
   keep_notifying();
-  ASSERT_EQ(c.timer.start(100ms), 0);
-  tickwheel::callback_timer slow{service.timers, [&]() noexcept {
-                                   (void)service.timers.now();
-                                   service.time.block(200ms);
-                                 }};
-  ASSERT_EQ(slow.arm(50ms), 0);
-  service.time.block(150ms);
   advance(0ns);
   EXPECT_EQ(notices, list{1});
   advance(100ms - tick());
   EXPECT_EQ(notices, list{1});
   advance(2 * tick());
   EXPECT_EQ(notices, (list{1, 2}));
+}
+
+TEST_F(notify_after_slow_handler, touch_in_handler_counts) {
+  c.then = [&] {
+    notices.push_back(c.timer.consecutive_timeouts());
+    c.timer.touch();
+    notices.push_back(c.timer.consecutive_timeouts());
+  };
+  advance(0ns);
+  EXPECT_EQ(notices, (list{1, 0}));
 }
 
 TEST_F(notify_again, stall_does_not_count) {
