@@ -165,7 +165,9 @@ class basic_idle_timeout : private detail::silence_timer,
   /// read, in each iteration anew, lets the limits of its other connections run out, although their bytes may be waiting.
   ///
   /// A prepare callback that was started before the service was opened runs between its stamp and the poll. Do not resume there: the
-  /// poll that follows does not count. Nor call `uv_update_time` there: a pause after it counts as one after a poll.
+  /// poll that follows does not count. Nor call `uv_update_time` there: a pause after it counts as one after a poll. With such a
+  /// callback the service cannot always tell whether the loop has polled. If an owner pauses and resumes in each iteration, a silent
+  /// peer may then live for seconds longer.
   void resume() noexcept {
     if (base::paused()) ask();
     base::resume();

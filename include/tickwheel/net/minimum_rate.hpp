@@ -190,12 +190,12 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   // It keeps its place among the armed timers.
   void wait_for_resume() noexcept { timer::arm_again_at(clock::time_point::max()); }
 
-  // In favour of the peer, the bytes since the last check count as if they had just arrived. That may be after the time of the
-  // verdict. They then bring the whole grace from there, and not from the time of the verdict. If a pause has ended since that time,
+  // In favour of the peer, the bytes since the last check count as if they had just arrived, or at the begin of the pause. That may be
+  // after the time of the verdict. They then bring the whole grace from there, and not from the time of the verdict. If a pause has ended since that time,
   // time counts from after it, and the credit is what was left then.
   void count_to(clock::time_point time) noexcept {
     clock::time_point full_at = std::max(time, counted_to_);
-    if (bytes_ != 0 && !paused_) full_at = std::max(full_at, service().responsive_now());
+    if (bytes_ != 0) full_at = std::max(full_at, paused_ ? paused_at_ : service().responsive_now());
     const std::chrono::nanoseconds most = detail::add_saturating(limits_.grace, full_at - time);
     credit_ -= time - counted_to_;
     counted_to_ = time;

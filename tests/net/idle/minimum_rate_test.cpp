@@ -177,6 +177,25 @@ TEST_F(minimum_rate, verdict_that_bytes_have_refuted_is_not_given_in_the_next_pa
   }
 }
 
+// A check that was put off runs in the next pause, and is as of the resume before. The bytes in between bring the whole grace from
+// there.
+TEST_F(minimum_rate, bytes_before_a_pause_bring_the_whole_grace) {
+  reopen({.stall_grace = std::chrono::nanoseconds::max()});
+  ASSERT_EQ(c.timer.start({.bytes_per_second = 100, .grace = 500ms, .interval = 100ms}), 0);
+  service.time.oversleep(120ms);
+  c.timer.pause();
+  c.timer.resume();
+  service.turn();
+  service.time.oversleep(300ms);
+  c.timer.progress(10'000);
+  c.timer.pause();
+  service.turn();
+  service.turn();
+  c.timer.resume();
+  EXPECT_EQ(fired_after(499ms), 0);
+  EXPECT_EQ(fired_after(101ms), 1);
+}
+
 TEST_F(minimum_rate, counts_any_number_of_bytes) {
   ASSERT_EQ(c.timer.start({.bytes_per_second = 1, .grace = 5s}), 0);
   c.timer.progress(std::numeric_limits<std::size_t>::max());
