@@ -56,7 +56,9 @@ http_answer answer_of(durable::cancel_result result, const std::string& id) {
     case durable::cancel_result::running:
       return with_json(202, {{"id", id},
                              {"result", "running"},
-                             {"detail", "The timer is being called. This call goes on, and no other follows."}});
+                             {"detail",
+                              "The timer is being called, or waits for a connection. A call that goes on is not "
+                              "stopped. No other follows."}});
     case durable::cancel_result::finished:
       return conflict("finished", "The timer had finished before.");
     case durable::cancel_result::not_found:

@@ -4,7 +4,6 @@
 #include "../callbacks/message/signature.hpp"
 #include "secret_file.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -122,7 +121,8 @@ std::string read_options(service_options& o, std::optional<bearer_tokens>& token
   if (!o.allow.empty()) o.callbacks.allowed = address_rules::none();
   for (const std::string& range : o.allow)
     if (const char* const wrong = o.callbacks.allowed.allow(range)) return "--allow " + range + ": " + wrong;
-  o.callbacks.total_timeout = std::max(o.callbacks.total_timeout, o.callbacks.attempt_timeout);
+  if (o.callbacks.total_timeout < o.callbacks.attempt_timeout)
+    return "--callback-total-timeout: it is shorter than --callback-timeout; without them they are 60s and 30s";
   constexpr std::size_t other_fields = 1024;  // of a payload, beside what the request had
   o.scheduler.max_payload = o.framing.body + other_fields;
   for (const char* const wrong :

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_delayed = 100'000;  // timers whose delays are remembered; one more ousts another
 
-// The due time differs if a timer took the place of another, and in each period. No id has a newline.
+// The due time differs in each period, and usually if a timer took the place of another. No id has a newline.
 std::string key_of(const tickwheel::durable::execution& run) {
   return std::string{run.id()} + '\n' + std::to_string(run.due().time_since_epoch().count());
 }

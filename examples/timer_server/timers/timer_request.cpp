@@ -116,7 +116,8 @@ class document_reader {
     return refuse_type("a string");
   }
 
-  bool parse_error(std::size_t position, const std::string&, const json::exception&) {
+  bool parse_error(std::size_t position, const std::string&, const json::exception&) { return refuse_byte(position); }
+  bool refuse_byte(std::size_t position) {
     return refuse(std::nullopt,
                   "The document is not JSON in UTF-8: there is an error at byte " + std::to_string(position) + '.');
   }
@@ -210,7 +211,11 @@ class document_reader {
 
 std::variant<timer_request, request_mistake> read_timer_request(std::string_view text) {
   document_reader reader;
-  json::sax_parse(text, &reader);
+  // the parser takes a zero byte for the end of the text
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos)
+    reader.refuse_byte(zero + 1);
+  else
+    json::sax_parse(text, &reader);
   return std::move(reader).result();
 }
 

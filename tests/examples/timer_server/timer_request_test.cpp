@@ -144,6 +144,11 @@ TEST(timer_request, refuses_documents_that_are_no_object) {
                                  "{\"in\":\"30m\",}", "{}{}", "{\"in\":\"30m\"}x", "// no\n{}", "{\"in\":\"\xff\"}",
                                  "{\"in\":\"\xed\xa0\x80\"}", "{\"in\":\"\\ud800\"}", "\xef\xbb\xbf"})
     EXPECT_EQ(mistake_in(json).detail.empty(), false) << json;
+  using namespace std::string_view_literals;
+  for (const auto after : {"\0"sv, "\0{}"sv, " \0x"sv}) {  // the parser takes a zero byte for the end of the text
+    const std::string json = with(R"("headers":{})") + std::string{after};
+    EXPECT_NE(mistake_in(json).detail.find("error at byte " + std::to_string(json.find('\0') + 1)), std::string::npos);
+  }
   EXPECT_EQ(mistake_in("{\"in\":\"30m\"").field, std::nullopt);
   const request_mistake number = mistake_in(R"({"in":1e999,"callback":"http://127.0.0.1/"})");
   EXPECT_EQ(number.field, std::nullopt);

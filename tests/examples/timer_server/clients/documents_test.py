@@ -111,6 +111,8 @@ class WrongOptions(unittest.TestCase):
                     (["--allow", "10.0.0.1/8"], "--allow 10.0.0.1/8: .* beyond the prefix"),
                     (["--store", "mysql://user:password@host/"], "--store: it begins neither with sqlite: nor"),
                     (["--store", "sqlite:/nonexistent/x.db"], "/nonexistent/x.db: cannot open it: No such file"),
+                    (["--callback-total-timeout", "10s"], "--callback-total-timeout: it is shorter than --callback-timeout; without them "),
+                    (["--callback-timeout", "90s"], "--callback-total-timeout: it is shorter than --callback-timeout; without them "),
                     (["--lease", "1ms"], "timer_server: --lease: it is shorter than 100 ms\n"),
                     (["--store", "postgresql://host/shop", "--name", "a\n"], "timer_server: --name: it is longer than 255 bytes, "),
                     (["--requests-per-second", "5"], "timer_server: --requests-per-second requires --tokens\n"),
