@@ -4,6 +4,8 @@
 #include "../text/times.hpp"
 #include "timer_payload.hpp"
 
+#include <functional>
+#include <string_view>
 #include <utility>
 
 namespace timer_server {
@@ -11,9 +13,10 @@ namespace {
 
 constexpr std::size_t most_delayed = 100'000;  // timers whose delays are remembered; one more ousts another
 
-// The due time differs in each period, and usually if a timer took the place of another. No id has a newline.
+// The due time differs in each period. It or the payload differs if another timer took the place of this one. No id has a newline.
 std::string key_of(const tickwheel::durable::execution& run) {
-  return std::string{run.id()} + '\n' + std::to_string(run.due().time_since_epoch().count());
+  return std::string{run.id()} + '\n' + std::to_string(run.due().time_since_epoch().count()) + '\n' +
+         std::to_string(std::hash<std::string_view>{}(run.payload()));
 }
 
 }  // namespace

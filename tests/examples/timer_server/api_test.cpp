@@ -313,6 +313,23 @@ TEST_F(api_test, delay_of_a_timer_that_was_called_begins_anew) {
   EXPECT_GE(called.size(), before + 2);
 }
 
+TEST_F(api_test, delay_of_a_timer_that_takes_the_place_of_another_begins_anew) {
+  const auto put_to = [&](std::string_view path) {
+    return put("/v1/timers/a",
+               R"({"due":"2020-01-01T00:00:00Z","on_conflict":"replace","callback":"http://127.0.0.1:9/)" +
+                   std::string{path} + R"("})");
+  };
+  outcome = callback_outcome{callback_outcome::kind::not_called, {}, 0, "no connection became free"};
+  put_to("due");
+  advance(2min);
+  EXPECT_EQ(put_to("other").status, 200U);
+  advance(1500ms);
+  const std::size_t before = called.size();
+  EXPECT_GE(before, 2U);
+  advance(5s);
+  EXPECT_GE(called.size(), before + 1);
+}
+
 TEST_F(api_test, document_mistakes_name_the_field) {
   const http_answer answer = put("/v1/timers/a", R"({"in":"1h"})");
   EXPECT_EQ(code_of(answer), "422 invalid");
