@@ -159,10 +159,11 @@ class basic_idle_timeout : private detail::silence_timer,
   /// Lets time count again, from where it stood when the pause began. A peer that had been silent for a third of the limit has
   /// two thirds left. A peer that was active meanwhile has the whole limit. Has no effect if it is not paused.
   ///
-  /// A limit that had run out before the pause is judged in one of the next passes, after waiting input was handled. If the timeout
-  /// is paused again by then, it is nevertheless judged, provided that the loop has polled in between and that the peer was silent since
-  /// this call. Without a poll it is judged after the next `resume`. The stretches between pauses add up. So an owner that stops all reading as soon as one connection was
-  /// read, in each iteration anew, lets the limits of its other connections run out, although their bytes may be waiting.
+  /// A limit that had run out before the pause is judged in one of the next passes, after waiting input was handled. If the timeout is
+  /// paused again by then, it is nevertheless judged, provided that the loop has polled in between and that the peer was silent since
+  /// this call. Without a poll it is judged after the next `resume`. The stretches between pauses add up. So an owner that stops all
+  /// reading as soon as one connection was read, in each iteration anew, lets the limits of its other connections run out, although their
+  /// bytes may be waiting.
   ///
   /// A prepare callback that was started before the service was opened runs between its stamp and the poll. Do not resume there: the
   /// poll that follows does not count. Nor call `uv_update_time` there: a pause after it counts as one after a poll. With such a

@@ -122,10 +122,10 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
 
   /// Lets time count again. Has no effect if it is not paused.
   ///
-  /// If no credit was left before the pause, that is judged in one of the next passes, after waiting input was handled. If the rate
-  /// is paused again by then, it is nevertheless judged as of this call, provided that the loop has polled in between. Without a poll it
-  /// is judged after the next `resume`. The stretches between pauses add up: a peer is charged with them also if its owner stopped reading in
-  /// the same iteration, before it had read from this peer. For prepare callbacks see `idle_timeout::resume`.
+  /// If no credit was left before the pause, that is judged in one of the next passes, after waiting input was handled. If the rate is
+  /// paused again by then, it is nevertheless judged as of this call, provided that the loop has polled in between. Without a poll it is
+  /// judged after the next `resume`. The stretches between pauses add up: a peer is charged with them also if its owner stopped reading
+  /// in the same iteration, before it had read from this peer. For prepare callbacks see `idle_timeout::resume`.
   void resume() noexcept {
     if (!armed() || !paused_) return;
     paused_ = false;
@@ -191,8 +191,8 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   void wait_for_resume() noexcept { timer::arm_again_at(clock::time_point::max()); }
 
   // In favour of the peer, the bytes since the last check count as if they had just arrived, or at the begin of the pause. That may be
-  // after the time of the verdict. They then bring the whole grace from there, and not from the time of the verdict. If a pause has ended since that time,
-  // time counts from after it, and the credit is what was left then.
+  // after the time of the verdict. They then bring the whole grace from there, and not from the time of the verdict. If a pause has
+  // ended since that time, time counts from after it, and the credit is what was left then.
   void count_to(clock::time_point time) noexcept {
     clock::time_point full_at = std::max(time, counted_to_);
     if (bytes_ != 0) full_at = std::max(full_at, paused_ ? paused_at_ : service().responsive_now());

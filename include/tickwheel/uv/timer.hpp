@@ -64,8 +64,8 @@ class timer : private wheel_entry {
   /// expires in practice.
   ///
   /// A delay of zero or less is due in the next pass whose stamp is taken after this call: the pass after the next poll, never the
-  /// running one. That poll does not wait. Zero delays run in the order of arming, and do not wait for input after a block. A zero delay that is armed with zero again keeps the time
-  /// of its first call:
+  /// running one. That poll does not wait. Zero delays run in the order of arming, and do not wait for input after a block. A zero delay
+  /// that is armed with zero again keeps the time of its first call:
   ///
   /// - by a callback of the loop, such as a read: its pass does not change. It may move to the end of the order.
   /// - by a handler of a timer: it is put off to the next pass. That ends about a tick after its first call.

@@ -231,9 +231,9 @@ TEST_F(client_functions, ended_id_is_kept_from_the_end_of_a_wait_for_its_row_on)
   };
   std::future<std::string> done = call("tickwheel_done('done', " + std::to_string(token) + ")");
   std::future<std::string> cancelled = call("tickwheel_cancel('cancelled')");
-  while (psql{on.server.conninfo()}.run("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") !=
-         "2") {
-  }
+  const psql watch{on.server.conninfo()};
+  while (watch.run("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") != "2")
+    ASSERT_NE(done.wait_for(0s), std::future_status::ready) << "it has not waited";
   const std::string released = on.other().run("select now_ns()");
   on.other().run("commit");
   EXPECT_EQ(done.get(), "finished");
