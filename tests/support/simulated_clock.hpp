@@ -30,6 +30,7 @@ class simulated_clock {
   static std::chrono::nanoseconds now() noexcept { return shown; }
   /// Waits do not move the clock beyond this.
   static void wait_at_most_until(std::chrono::nanoseconds end) noexcept { bound = end; }
+  static std::chrono::nanoseconds waits_at_most_until() noexcept { return bound; }
   /// How often the process waited.
   static std::size_t waits() noexcept { return waited; }
   /// How often it called epoll, with and without waiting.

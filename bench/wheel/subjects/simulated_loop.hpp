@@ -17,12 +17,15 @@ class simulated_loop {
   simulated_loop() noexcept {
     simulated_clock::set(start);
     uv_loop_init(&loop_);
+    uv_check_init(&loop_, &end_);
+    uv_unref(reinterpret_cast<uv_handle_t*>(&end_));
   }
   simulated_loop(const simulated_loop&) = delete;
   simulated_loop& operator=(const simulated_loop&) = delete;
 
-  /// Requires: every handle was closed, or is closing.
+  /// Requires: every handle of others was closed, or is closing.
   ~simulated_loop() {
+    uv_close(reinterpret_cast<uv_handle_t*>(&end_), {});
     uv_run(&loop_, UV_RUN_DEFAULT);
     uv_loop_close(&loop_);
   }
@@ -47,18 +50,17 @@ class simulated_loop {
     while (uv_loop_alive(&loop_) != 0 && uv_backend_timeout(&loop_) == 0);
   }
 
-  /// An idle server: every poll waits for as long as libuv asks for, or until `end`. Ends at `end`, or when nothing keeps the loop
-  /// alive. Returns how often it waited.
+  /// An idle server: the loop runs by itself, and every poll waits for as long as the loop asks for, or until `end`. Ends at `end`, or
+  /// when nothing keeps the loop alive. Returns how often it waited.
   std::size_t run_out(std::chrono::nanoseconds end = std::chrono::hours{24 * 365 * 100}) noexcept {
-    std::size_t waits = 0;
-    while (uv_loop_alive(&loop_) != 0 && simulated_clock::now() < start + end) {
-      if (const int ms = uv_backend_timeout(&loop_); ms > 0) {
-        simulated_clock::set(std::min(simulated_clock::now() + std::chrono::milliseconds{ms}, start + end));
-        ++waits;
-      }
-      uv_run(&loop_, UV_RUN_NOWAIT);
-    }
-    return waits;
+    const std::size_t before = simulated_clock::waits();
+    simulated_clock::wait_at_most_until(start + end);
+    uv_check_start(&end_, [](uv_check_t* h) {
+      if (simulated_clock::now() >= simulated_clock::waits_at_most_until()) uv_stop(h->loop);
+    });
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    uv_check_stop(&end_);
+    return simulated_clock::waits() - before;
   }
 
   /// Converts libuv's time to simulated time.
@@ -69,6 +71,7 @@ class simulated_loop {
 
  private:
   uv_loop_t loop_;
+  uv_check_t end_;  // stops a loop that runs by itself
   std::chrono::nanoseconds next_turn_{};
 };
 

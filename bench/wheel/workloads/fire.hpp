@@ -18,10 +18,10 @@ namespace tickwheel::bench {
 
 /// Timed: all connections, armed uniformly in 1..60 s, expire. Every 10 s the expired ones are recorded.
 ///
-/// A bare wheel is told each of the 465,393 ticks of that time. A loop waits for as long as libuv asks for, just as in a program that
-/// has nothing else to do. With few timers that favours the loops. Each of 1000 timers is one wait or two for a loop, and 465 ticks for
-/// a wheel. With 1,000,000 timers some are due in each millisecond. The loops then wait 60,000 times and pay for a poll each time. That
-/// is little for libuv, and visible for the public timers.
+/// A bare wheel is told each of the 465,393 ticks of that time. A loop runs by itself, just as in a program that has nothing else to do.
+/// With few timers that favours the loops. Each of 1000 timers is one wait for a loop, and 465 ticks for a wheel. With 1,000,000 timers
+/// some are due in each millisecond. The loops then wait 60,000 times and pay for a poll each time, the public timers for two. That is
+/// little for libuv, and visible for the public timers.
 struct fire {
   static constexpr std::string_view name = "fire";
   static constexpr nanoseconds marks[] = {10s, 20s, 30s, 40s, 50s, 61s};
