@@ -7,7 +7,7 @@ import statistics
 from errors import ReportError
 
 # in the order of the tables
-OURS = ("wheel", "wheel_polled", "wheel_hashed", "timer_at", "timer", "timer_slack", "timer_c")
+OURS = ("wheel", "wheel_polled", "wheel_hashed", "timer_at", "timer", "timer_slack", "timer_split", "timer_c")
 PEERS = ("libuv", "libevent", "libevent_common", "libev", "asio", "multimap", "priority_queue", "btree", "plain_hashed",
          "plain_hierarchical")
 LOOPS = PEERS[:5]  # the others are told the time

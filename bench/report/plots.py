@@ -24,7 +24,7 @@ STYLE = {
 LINES = {
     "wheel": ("#1f6feb", "o"), "timer_at": ("#3fa7ff", "o"), "timer": ("#6f8cff", "s"), "wheel_hashed": ("#56b4c9", "^"),
     "wheel_polled": ("#1f6feb", "s"),
-    "timer_c": ("#56b4c9", "s"), "timer_slack": ("#56b4c9", "^"), "tickwheel": ("#1f6feb", "o"), "timerfd": ("#3fa7ff", "o"), "none": (INK, "o"),
+    "timer_c": ("#56b4c9", "s"), "timer_slack": ("#56b4c9", "^"), "timer_split": ("#56b4c9", "d"), "tickwheel": ("#1f6feb", "o"), "timerfd": ("#3fa7ff", "o"), "none": (INK, "o"),
     "libuv": ("#d9822b", "v"), "libevent": ("#d1477a", "D"), "libevent_common": ("#e58fb1", "d"), "libev": ("#3a9a4b", "P"),
     "asio": ("#9b59b6", "X"), "multimap": ("#a5794f", "<"), "priority_queue": ("#c9a227", ">"), "btree": ("#7a5230", "h"),
     "plain_hashed": ("#8a9a5b", "1"), "plain_hierarchical": ("#5f7a3a", "2"),

@@ -27,15 +27,23 @@ struct tally {
 };
 inline tally expired;
 
-/// 256 bytes, aligned to a cache line so that all subjects straddle as few lines as possible. The bytes after the timer stand for
-/// buffers and state. Nothing touches them.
-template <class Timer>
-struct alignas(64) connection : Timer {
+/// The part of a connection that lies before its timer.
+template <std::size_t bytes>
+struct lead {
+  std::byte of_connection[bytes];
+};
+template <>
+struct lead<0> {};
+
+/// 256 bytes, aligned to a cache line. The bytes before and after the timer stand for buffers and state. Nothing touches them. Without
+/// bytes before it, a timer straddles as few lines as possible.
+template <class Timer, std::size_t before = 0>
+struct alignas(64) connection : lead<before>, Timer {
   template <class... Args>
   explicit connection(std::uint64_t number, Args&&... args) : Timer(std::forward<Args>(args)...), id{number} {}
 
   std::uint64_t id;
-  std::byte rest[256 - sizeof(Timer) - sizeof(std::uint64_t)];
+  std::byte rest[256 - before - sizeof(Timer) - sizeof(std::uint64_t)];
 };
 
 /// Connections that were allocated one by one.

@@ -70,6 +70,8 @@ using installed_subjects = subjects<>;
 #endif
 // The workloads with these do little else than arm, so an iteration of the loop is seen in them.
 using polled_subjects = subjects<wheel_polled_subject>;
+// A timer wherever a connection happens to have it: on two cache lines.
+using split_subjects = subjects<timer_subject<stamped_time, 32>>;
 using touched_subjects = subjects<libevent_common_subject>;
 using waiting_subjects = subjects<timer_subject<true_time>, timer_subject<with_slack>, libuv_subject>;
 using renewable_subjects =
@@ -207,6 +209,7 @@ void add_benchmarks() {
   add_with_plain<arm>(sizes);
   add_all<arm>(polled_subjects{}, sizes);
   add_with_plain<fire>(sizes);
+  add_all<fire>(split_subjects{}, up_to_a_million);
   add_with_plain<pause>(sizes);
   add_all<wait>(waiting_subjects{}, {100'000});
   add_all<sparse>(all_subjects{}, {1});

@@ -12,6 +12,13 @@ namespace tickwheel {
 /// The parts of a wheel start at a cache line. So linking an entry reads only one or two lines of them.
 inline constexpr std::size_t cache_line = 64;
 
+/// Prefetches an entry, and the word that follows it: a `timer` keeps its service there. An entry in an object of the user often lies on
+/// two cache lines. Nothing is read, so `entry` may also be the end of a list.
+inline void prefetch(const void* entry) noexcept {
+  __builtin_prefetch(entry, 1);
+  __builtin_prefetch(static_cast<const std::byte*>(entry) + sizeof(wheel_entry), 1);
+}
+
 /// A list of entries. It does not store its size, because a destroyed entry leaves without telling the list.
 struct chain
     : boost::intrusive::list<wheel_entry,
@@ -21,7 +28,7 @@ struct chain
   wheel_entry& take_front() noexcept {
     wheel_entry& e = front();
     pop_front();
-    if (begin() != end()) __builtin_prefetch(&front(), 1);
+    if (begin() != end()) prefetch(begin().pointed_node());
     return e;
   }
 
@@ -29,14 +36,14 @@ struct chain
   wheel_entry& take_back() noexcept {
     wheel_entry& e = back();
     pop_back();
-    if (begin() != end()) __builtin_prefetch(&back(), 1);
+    if (begin() != end()) prefetch((--end()).pointed_node());
     return e;
   }
 
   /// Prefetches both ends, whether or not there are entries.
   void prefetch_ends() noexcept {
-    __builtin_prefetch(begin().pointed_node(), 1);
-    __builtin_prefetch((--end()).pointed_node(), 1);
+    prefetch(begin().pointed_node());
+    prefetch((--end()).pointed_node());
   }
 
   void take_all(chain& from) noexcept { splice(end(), from); }
@@ -83,7 +90,7 @@ class open_chain {
       ends_[0] = ends_[1] = head_;
     } else {
       ends_[back] = back ? links::get_previous(here) : links::get_next(here);
-      __builtin_prefetch(&at(back), 1);
+      prefetch(ends_[back]);
     }
     chain::node_algorithms::init(here);
     return taken;

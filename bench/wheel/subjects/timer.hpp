@@ -40,11 +40,12 @@ struct with_slack {
   }
 };
 
-template <class Time>
+/// `before`: so many bytes of a connection lie before its timer.
+template <class Time, std::size_t before = 0>
 class timer_subject {
  public:
-  using connection = bench::connection<timer>;
-  static constexpr std::string_view name = Time::name;
+  using connection = bench::connection<timer, before>;
+  static constexpr std::string_view name = before == 0 ? Time::name : std::string_view{"timer_split"};
 
   explicit timer_subject(std::size_t n) : connections_{n, timers_, &run} {
     // The bounds of a pass keep I/O responsive, and here is none. With them the number of iterations would be measured. And time that
