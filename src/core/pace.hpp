@@ -41,8 +41,16 @@ struct wheel_pace {
   /// A dense slot loses at least this many entries per tick, and never more than `entries_per_tick`.
   std::size_t dense_entries_per_tick = 32;
 
-  /// The smallest step of a dense slot.
+  /// The smallest step of a dense slot, once it is under way.
   std::size_t dense_step = 64;
+
+  /// The first step of a dense slot, when nothing of it is in the cache. Each further one is longer by as many, up to
+  /// `dense_step`.
+  std::size_t dense_first_step = 16;
+
+  /// A dense slot is started this many ticks before its pace requires it. So the visit that starts it takes no step: it
+  /// fetches the ends of its chains, and finds the slot after it.
+  std::uint64_t head_start = 2;
 
   /// A slot with at most so many entries is sparse. It is visited when the first of them is due. A visit that only moved
   /// them down would be a wakeup for few of them.

@@ -336,7 +336,13 @@ inline bool wheel::visit_coarse(wheel_level& level, pass& running) noexcept {
     } else if (level.next_is_sparse()) {
       return visit_sparse(level, running);
     }
-    if (!level.being_emptied()) level.begin_emptying(cursor);
+    if (!level.being_emptied()) {
+      level.begin_emptying(cursor);
+      if (level.emptying.due > cursor) {  // it starts gently
+        levels_->find_next_coarse();
+        return true;
+      }
+    }
   }
   return running.work != 0 && empty_further(level, running);
 }
@@ -387,8 +393,7 @@ bool wheel::empty_further(wheel_level& level, pass& running) noexcept {
   } else if (bound_reached) {
     end_cut_step(level, running.now);
   } else {
-    from.in_step = false;
-    from.due = from.due_by_pace();
+    from.end_step();
   }
   level.update_start_by();
   levels_->find_next_coarse();

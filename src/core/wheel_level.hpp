@@ -64,6 +64,13 @@ struct alignas(cache_line) wheel_level {
     /// Returns the tick by which the pace requires a step.
     tick due_by_pace() const noexcept { return at - left / rate; }
 
+    /// The step has ended, and the next one may be longer.
+    void end_step() noexcept {
+      in_step = false;
+      if (step < pace.dense_step) step = std::min(step + pace.dense_first_step, pace.dense_step);
+      due = due_by_pace();
+    }
+
     /// Returns how many entries to take at `now`: all if the time of the slot has come, otherwise as many as the pace
     /// requires. A step that was cut is completed, even if the pace would allow more entries by now.
     std::size_t begin_step(tick now) noexcept {
@@ -119,10 +126,15 @@ struct alignas(cache_line) wheel_level {
                         : std::clamp(density * pace.dense_factor, pace.dense_entries_per_tick, pace.entries_per_tick);
   }
 
+  /// Returns true if a slot of `count` entries is dense and takes several steps: its first ones are then shorter.
+  bool starts_gently(std::size_t count) const noexcept { return density_of(count) != 0 && count > pace.dense_step; }
+
   /// Returns the lead: a slot of `count` entries must be started that long before its first visit. At most its width.
   /// From the start on no entry of this round is linked to the slot, and its entries fit the level below. 0 for a sparse slot.
   tick lead(std::size_t count) const noexcept {
-    return shift == 0 || count <= sparse ? 0 : std::min<tick>((count - 1) / pace_of(count), tick{1} << shift);
+    if (shift == 0 || count <= sparse) return 0;
+    const tick head_start = starts_gently(count) ? pace.head_start : 0;
+    return std::min<tick>((count - 1) / pace_of(count) + head_start, tick{1} << shift);
   }
 
   /// Returns true if the slot for `deadline` is less than one turn ahead.
@@ -286,8 +298,8 @@ struct alignas(cache_line) wheel_level {
   /// Call it after a change of `next` or of the slot that is being emptied.
   void update_start_by() noexcept { start_by = std::min(next.start_by, emptying.due); }
 
-  /// Starts to empty the next slot, and finds the slot after it. Requires: the next slot is known, and no slot is being
-  /// emptied.
+  /// Starts to empty the next slot, and finds the slot after it. The first step of a slot that starts gently is due in the
+  /// next tick, unless its pace requires it now. Requires: the next slot is known, and no slot is being emptied.
   void begin_emptying(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
@@ -299,6 +311,10 @@ struct alignas(cache_line) wheel_level {
     emptying.rate = std::max(pace_of(from.count), density + 1);
     emptying.step = density == 0 ? pace.smallest_step : pace.dense_step;
     emptying.due = emptying.due_by_pace();
+    if (starts_gently(from.count)) {
+      emptying.step = pace.dense_first_step;
+      if (emptying.due > cursor) emptying.due = cursor + 1;
+    }
     clear_slot(index);
     find_next(cursor, pace.look_ahead);
   }
