@@ -34,8 +34,7 @@ struct wheel_pace {
   std::uint64_t ticks_between_samples = 32;
 
   /// A slot is dense if it has at least as many entries as ticks. Timers expire in nearly every tick then, so small steps
-  /// cause no wakeups. A dense slot loses this many entries per tick for each entry per tick that it has: it is started
-  /// at most an eighth of its width ahead.
+  /// cause no wakeups. A dense slot loses this many entries per tick for each whole entry per tick that it has.
   std::size_t dense_factor = 8;
 
   /// A dense slot loses at least this many entries per tick, and never more than `entries_per_tick`.

@@ -133,8 +133,8 @@ struct alignas(cache_line) wheel_level {
   /// From the start on no entry of this round is linked to the slot, and its entries fit the level below. 0 for a sparse slot.
   tick lead(std::size_t count) const noexcept {
     if (shift == 0 || count <= sparse) return 0;
-    const tick head_start = starts_gently(count) ? pace.head_start : 0;
-    return std::min<tick>((count - 1) / pace_of(count) + head_start, tick{1} << shift);
+    const tick by_pace = starts_gently(count) ? count / pace_of(count) + pace.head_start : (count - 1) / pace_of(count);
+    return std::min<tick>(by_pace, tick{1} << shift);
   }
 
   /// Returns true if the slot for `deadline` is less than one turn ahead.
@@ -298,8 +298,8 @@ struct alignas(cache_line) wheel_level {
   /// Call it after a change of `next` or of the slot that is being emptied.
   void update_start_by() noexcept { start_by = std::min(next.start_by, emptying.due); }
 
-  /// Starts to empty the next slot, and finds the slot after it. The first step of a slot that starts gently is due in the
-  /// next tick, unless its pace requires it now. Requires: the next slot is known, and no slot is being emptied.
+  /// Starts to empty the next slot, and finds the slot after it. The first step of a slot that starts gently is due a
+  /// tick before its pace requires it, but not now, unless its pace requires it now. Requires: the next slot is known, and no slot is being emptied.
   void begin_emptying(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
@@ -313,7 +313,7 @@ struct alignas(cache_line) wheel_level {
     emptying.due = emptying.due_by_pace();
     if (starts_gently(from.count)) {
       emptying.step = pace.dense_first_step;
-      if (emptying.due > cursor) emptying.due = cursor + 1;
+      if (emptying.due > cursor) emptying.due = std::max(cursor + 1, emptying.due - 1);
     }
     clear_slot(index);
     find_next(cursor, pace.look_ahead);

@@ -177,16 +177,22 @@ TEST_P(emptying_step, is_first_taken_as_early_as_the_crowd_needs) {
   EXPECT_LE(begin - start(), count / pace.per_tick + 1);
 }
 
-// When nothing of the slot is in the cache.
+// When nothing of the slot is in the cache. The last slot is started early, because it was less dense when its start was chosen.
 TEST(emptying_pace, of_a_dense_slot_begins_with_short_steps) {
-  crowded<counter> dense{2 * width + 16};
-  const tick first = dense.timers.next_expiry();
-  EXPECT_EQ(dense.visits_at(first), 0U);
-  EXPECT_EQ(dense.visits_at(first + 1), 16U);
-  std::size_t most = 0;
-  for (tick t = first + 2; t < begin; ++t) most = std::max(most, dense.visits_at(t));
-  EXPECT_EQ(most, 64U);
-  EXPECT_TRUE(valid(dense.timers));
+  for (const std::size_t count : {2 * width, 2 * width + 16, 8 * width}) {
+    SCOPED_TRACE(count);
+    crowded<counter> dense{count};
+    const expected_pace pace{count};
+    const tick first_step = begin - count / pace.per_tick - 1;
+    EXPECT_LE(dense.timers.next_expiry(), first_step - 1);
+    EXPECT_EQ(dense.visits_at(first_step - 1), 0U);
+    EXPECT_EQ(dense.timers.next_expiry(), first_step);
+    EXPECT_EQ(dense.visits_at(first_step), 16U);
+    std::size_t most = 0;
+    for (tick t = first_step + 1; t < begin; ++t) most = std::max(most, dense.visits_at(t));
+    EXPECT_LE(most, pace.most_per_visit());
+    EXPECT_TRUE(valid(dense.timers));
+  }
 }
 
 // A slot that one step empties is not worth two wakeups.
@@ -226,7 +232,8 @@ TEST(emptying_pace, becomes_slower_when_a_slot_becomes_dense) {
     timers.arm(all[i], begin + i);
     const expected_pace pace{i + 1};
     if (i > 0) {
-      ASSERT_EQ(timers.next_expiry(), begin - i / pace.per_tick - pace.head_start) << i;
+      const tick lead = pace.head_start == 0 ? i / pace.per_tick : (i + 1) / pace.per_tick + pace.head_start;
+      ASSERT_EQ(timers.next_expiry(), begin - lead) << i;
     }
   }
 }
