@@ -28,9 +28,12 @@ class simulated_clock {
   /// Sets the time that the steady clock shows from now on, since its epoch.
   static void set(std::chrono::nanoseconds now) noexcept { shown = now; }
   static std::chrono::nanoseconds now() noexcept { return shown; }
-  /// Waits do not move the clock beyond this.
-  static void wait_at_most_until(std::chrono::nanoseconds end) noexcept { bound = end; }
-  static std::chrono::nanoseconds waits_at_most_until() noexcept { return bound; }
+  /// Waits do not move the clock beyond `end`. Calls `then` when a wait has been cut there, before it returns. If `then` makes a descriptor
+  /// ready, the wait finds it. libuv needs that: otherwise it waits again until its time is over.
+  static void wait_at_most_until(std::chrono::nanoseconds end, std::function<void()> then = {}) noexcept {
+    bound = end;
+    at_bound = std::move(then);
+  }
   /// How often the process waited.
   static std::size_t waits() noexcept { return waited; }
   /// How often it called epoll, with and without waiting.
@@ -51,5 +54,5 @@ class simulated_clock {
   static inline std::chrono::nanoseconds shown{};
   static inline std::chrono::nanoseconds bound{};
   static inline std::size_t waited = 0, polled = 0, read = 0;
-  static inline std::function<void()> after_poll;
+  static inline std::function<void()> after_poll, at_bound;
 };

@@ -17,7 +17,7 @@ class simulated_loop {
   simulated_loop() noexcept {
     simulated_clock::set(start);
     uv_loop_init(&loop_);
-    uv_check_init(&loop_, &end_);
+    uv_async_init(&loop_, &end_, [](uv_async_t* h) { uv_stop(h->loop); });
     uv_unref(reinterpret_cast<uv_handle_t*>(&end_));
   }
   simulated_loop(const simulated_loop&) = delete;
@@ -54,12 +54,9 @@ class simulated_loop {
   /// when nothing keeps the loop alive. Returns how often it waited.
   std::size_t run_out(std::chrono::nanoseconds end = std::chrono::hours{24 * 365 * 100}) noexcept {
     const std::size_t before = simulated_clock::waits();
-    simulated_clock::wait_at_most_until(start + end);
-    uv_check_start(&end_, [](uv_check_t* h) {
-      if (simulated_clock::now() >= simulated_clock::waits_at_most_until()) uv_stop(h->loop);
-    });
+    simulated_clock::wait_at_most_until(start + end, [this] { uv_async_send(&end_); });
     uv_run(&loop_, UV_RUN_DEFAULT);
-    uv_check_stop(&end_);
+    simulated_clock::wait_at_most_until(std::chrono::nanoseconds::max());
     return simulated_clock::waits() - before;
   }
 
@@ -71,7 +68,7 @@ class simulated_loop {
 
  private:
   uv_loop_t loop_;
-  uv_check_t end_;  // stops a loop that runs by itself
+  uv_async_t end_;  // stops a loop that runs by itself
   std::chrono::nanoseconds next_turn_{};
 };
 
