@@ -299,7 +299,8 @@ struct alignas(cache_line) wheel_level {
   void update_start_by() noexcept { start_by = std::min(next.start_by, emptying.due); }
 
   /// Starts to empty the next slot, and finds the slot after it. The first step of a slot that starts gently is due a
-  /// tick before its pace requires it, but not now, unless its pace requires it now. Requires: the next slot is known, and no slot is being emptied.
+  /// tick before its pace requires it, unless that is now. Requires: the next slot is known, and no slot is being
+  /// emptied.
   void begin_emptying(tick cursor) noexcept {
     const unsigned index = next.index;
     slot& from = ring[index];
@@ -313,7 +314,7 @@ struct alignas(cache_line) wheel_level {
     emptying.due = emptying.due_by_pace();
     if (starts_gently(from.count)) {
       emptying.step = pace.dense_first_step;
-      if (emptying.due > cursor) emptying.due = std::max(cursor + 1, emptying.due - 1);
+      if (emptying.due > cursor + 1) --emptying.due;
     }
     clear_slot(index);
     find_next(cursor, pace.look_ahead);
