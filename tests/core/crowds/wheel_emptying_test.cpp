@@ -179,7 +179,7 @@ TEST_P(emptying_step, is_first_taken_as_early_as_the_crowd_needs) {
 
 // When nothing of the slot is in the cache. The last slot is started early, because it was less dense when its start was chosen.
 TEST(emptying_pace, of_a_dense_slot_begins_with_short_steps) {
-  for (const std::size_t count : {2 * width, 2 * width + 16, 8 * width}) {
+  for (const std::size_t count : {2048U, 2048U + 16, 8192U}) {  // per tick: 2 and 8
     SCOPED_TRACE(count);
     crowded<counter> dense{count};
     const expected_pace pace{count};
