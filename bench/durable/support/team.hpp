@@ -84,8 +84,10 @@ class team {
   template <class Done>
   void wait_until(bench_node& node, const Done& done) const {
     node.wait_until([&] {
-      check_children();
-      return done();
+      const bool has_ended = a_child_has_ended();  // first: one that ends after its last meeting has made that done
+      if (done()) return true;
+      if (has_ended) fail("a node has ended early");
+      return false;
     });
   }
   /// Runs `part` in all processes at once. Returns the time from the first begin to the last end.
@@ -121,12 +123,12 @@ class team {
 
  private:
   std::size_t place_of(std::size_t count, std::size_t rank) const { return count * rank / size_; }
-  void check_children() const {
-    for (const pid_t child : children_) {
+  bool a_child_has_ended() const {
+    return std::any_of(children_.begin(), children_.end(), [](pid_t child) {
       siginfo_t ended{};
-      if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == child)
-        fail("a node has ended early");
-    }
+      return ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+             ended.si_pid == child;
+    });
   }
 
   std::size_t size_;
