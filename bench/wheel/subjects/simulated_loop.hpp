@@ -5,7 +5,6 @@
 
 #include <uv.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
