@@ -12,8 +12,8 @@ namespace tickwheel {
 /// The parts of a wheel start at a cache line. So linking an entry reads only one or two lines of them.
 inline constexpr std::size_t cache_line = 64;
 
-/// Prefetches an entry, and the word that follows it: a `timer` keeps its service there. An entry in an object of the user often lies on
-/// two cache lines. Nothing is read, so `entry` may also be the end of a list.
+/// Prefetches an entry, and the word that follows it, which the handler often reads first. An entry in a larger object often lies on two
+/// cache lines. Nothing is read, so `entry` may also be the end of a list.
 inline void prefetch(const void* entry) noexcept {
   __builtin_prefetch(entry, 1);
   __builtin_prefetch(static_cast<const std::byte*>(entry) + sizeof(wheel_entry), 1);
