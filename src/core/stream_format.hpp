@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ios>
+#include <locale>
 #include <ostream>
 
 namespace tickwheel {
@@ -24,6 +25,21 @@ class stream_format {
   std::ostream& out_;
   std::ios_base::fmtflags flags_;
   std::streamsize precision_;
+};
+
+/// Makes a stream independent of its locale until the end of the block, because one that groups digits would change the numbers.
+///
+/// *Thread safety:* the thread that writes. *Lifetime:* the stream outlives it.
+class classic_locale {
+ public:
+  explicit classic_locale(std::ostream& of) : of_{of}, before_{of.imbue(std::locale::classic())} {}
+  ~classic_locale() { of_.imbue(before_); }
+  classic_locale(const classic_locale&) = delete;
+  classic_locale& operator=(const classic_locale&) = delete;
+
+ private:
+  std::ostream& of_;
+  std::locale before_;
 };
 
 }  // namespace tickwheel

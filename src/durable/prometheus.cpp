@@ -1,9 +1,12 @@
+#include "../core/stream_format.hpp"
+
 #include <tickwheel/durable/scheduler.hpp>
 #include <tickwheel/durable/scheduler_stats.hpp>
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <ostream>
 
 namespace tickwheel::durable {
@@ -35,6 +38,9 @@ void write_lateness(std::ostream& out, const duration_histogram& h) {
 }  // namespace
 
 void write_prometheus(std::ostream& out, const scheduler& of) {
+  const classic_locale locale{out};
+  const stream_format format{out, {}, std::numeric_limits<double>::digits10};
+  out.width(0);
   const scheduler_stats s = of.stats();
   const auto counter = [&](const char* name, const char* help, std::uint64_t value) {
     write_one(out, name, "counter", help, value);

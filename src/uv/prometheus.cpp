@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <locale>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -105,19 +104,6 @@ constexpr metric<handler_stats> of_all_handlers[] = {
      [](const handler_stats& h) { return seconds(h.time); }},
     {"handler_late_seconds", "_total", "counter", "How late the calls of a handler began, in all.",
      [](const handler_stats& h) { return seconds(h.late); }},
-};
-
-// Independent of the stream's locale until the end of the block, because one that groups digits would change the numbers.
-class classic_locale {
- public:
-  explicit classic_locale(std::ostream& of) : of_{of}, before_{of.imbue(std::locale::classic())} {}
-  ~classic_locale() { of_.imbue(before_); }
-  classic_locale(const classic_locale&) = delete;
-  classic_locale& operator=(const classic_locale&) = delete;
-
- private:
-  std::ostream& of_;
-  std::locale before_;
 };
 
 class exposition {

@@ -232,8 +232,10 @@ void server_store::leave() noexcept {
   const bool all_have_ended = std::all_of(links.begin(), links.end(), [](const link& l) { return l.is_idle(); });
   // a backend that hangs must not carry anything out later
   if (!all_have_ended)
-    script += "select pg_terminate_backend(l.pid::integer, 200) from links l where l.session = " + session +
-              " and l.pid <> pg_backend_pid();";
+    script +=
+        "select pg_terminate_backend(l.pid::integer, 200) from links l join pg_stat_activity a on a.pid = l.pid and "
+        "(extract(epoch from a.backend_start) * 1000000)::bigint = l.started where l.session = " +
+        session + " and l.pid <> pg_backend_pid();";
   script += "delete from nodes where session = " + session +
             "; update parts set session = null where session = " + session +
             "; delete from links where session = " + session;

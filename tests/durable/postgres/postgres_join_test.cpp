@@ -272,6 +272,34 @@ TEST_F(postgres_join, role_without_rights_is_refused) {
   admin().run("drop owned by plain; drop role plain");
 }
 
+// A server gives process numbers anew. Roles do not see when the backends of others have started.
+TEST_F(postgres_join, former_backend_is_told_from_one_with_its_number) {
+  EXPECT_EQ(try_to_join(on).error, 0);
+  admin().run("drop role if exists own; drop role if exists alien; create role own login; create role alien login");
+  admin().run("grant usage on schema " + on.schema() + " to own");
+  const auto as = [this](const std::string& role) {
+    return "host=" + on.server.folder() + " dbname=postgres user=" + role;
+  };
+  {
+    const psql own{as("own")}, second{as("own")}, alien{as("alien")};
+    own.run("set search_path = " + on.schema());
+    const auto remaining = [&](const psql& backend, const std::string& started, const std::string& role) {
+      return own.run("select end_backends(array[" + std::to_string(PQbackendPID(backend.get())) + "], array[" +
+                     started + "], array['" + role + "'::regrole::oid], false)");
+    };
+    EXPECT_EQ(remaining(alien, "1", "own"), "0");
+    EXPECT_EQ(remaining(alien, "1", "alien"), "1") << "it may be the one that is meant";
+    EXPECT_EQ(remaining(second, "1", "own"), "0");
+    EXPECT_EQ(second.run("select 1"), "1");
+    EXPECT_EQ(alien.run("select 1"), "1");
+    const std::string started = second.run(
+        "select (extract(epoch from backend_start) * 1000000)::bigint from pg_stat_activity where pid = "
+        "pg_backend_pid()");
+    EXPECT_EQ(remaining(second, started, "own"), "1");
+  }
+  admin().run("revoke usage on schema " + on.schema() + " from own; drop role own; drop role alien");
+}
+
 TEST_F(postgres_join, wrong_password_is_refused) {
   admin().run("drop role if exists secret; create role secret login superuser password 'right'");
   const std::string as_secret = "host=" + on.server.folder() + " user=secret dbname=postgres password=";

@@ -352,6 +352,21 @@ TEST_F(postgres_outage, one_lost_link_is_made_anew) {
   }
 }
 
+// Programs that capture changes make one. It forbids changes of tables without a key.
+TEST_F(postgres_outage, publication_for_all_tables_obstructs_nothing) {
+  on.other().run("create publication everything for all tables");
+  node lost{on};
+  lost.join(1h, "lost");
+  own->bury(lost.session());
+  EXPECT_EQ(on.other().run("select count(distinct session) from links"), "1");
+  end_backends();
+  wait_until_back();
+  own->close();
+  EXPECT_EQ(on.other().run("select count(*) from nodes"), "0");
+  own->start();
+  on.other().run("drop publication everything");
+}
+
 TEST_F(postgres_outage, calls_in_flight_are_unknown_and_reads_unavailable) {
   own->put(due("held"));
   on.other().run("begin; lock table tasks in access exclusive mode");

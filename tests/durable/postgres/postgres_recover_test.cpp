@@ -88,6 +88,42 @@ TEST_F(postgres_recover, leaves_the_rest_to_the_next_owner) {
   next.close();
 }
 
+// The statement of a node that has released its partition meanwhile. Its snapshot does not have the node that joined since.
+TEST(postgres_old_recover, takes_no_task_from_a_node_that_joined_meanwhile) {
+  postgres_fixture on;
+  on.options.partitions = 1;
+  node leaving{on}, joined{on};
+  leaving.start(1h, "leaving");
+  on.other().run(
+      "insert into tasks(id, part, state, at, due, period, rev, session, payload) values('held', 0, 1, 1, 1, 0, 1, "
+      "999999, ''), ('t', 0, 1, 1, 1, 0, 2, 999999, '');"
+      "create table go();"
+      "create function wait() returns trigger language plpgsql as $$ begin while (select count(*) from go) = 0 loop "
+      "perform pg_sleep(0.001); end loop; return new; end $$; create trigger wait before update on tasks for each row "
+      "when (new.id = 'held') execute function wait()");
+  asked<durable::recover_call> old;
+  old.session = leaving.session();
+  old.max_attempts = 8;
+  leaving.store().recover(old);
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (on.other().run("select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == "0") {
+    on.turn();
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  leaving.release(leaving.owned());
+  joined.start(1h, "joined");
+  EXPECT_EQ(joined.recover().recovered, 1U);
+  const durable::revision token = joined.begin("t").token;
+  on.other().run("insert into go default values");
+  while (!old.is_answered()) {
+    on.turn();
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  EXPECT_EQ(joined.done("t", token), durable::finish_result::finished);
+  leaving.close();
+  joined.close();
+}
+
 // A recovery of two steps, with a long pause between them: the first step was slow.
 class postgres_slow_recover : public testing::Test {
  protected:

@@ -3,8 +3,11 @@
 
 #include <tickwheel/durable/scheduler_stats.hpp>
 
+#include <iomanip>
+#include <locale>
 #include <map>
 #include <sstream>
+#include <string>
 
 using namespace tickwheel_test;
 
@@ -83,6 +86,30 @@ TEST(prometheus_text, buckets_of_lateness_grow) {
   }
   EXPECT_EQ(before, 5);
   EXPECT_LT(buckets.begin()->second, 5);
+}
+
+/// As of a country that groups digits.
+struct grouping : std::numpunct<char> {
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\1"; }
+};
+
+TEST(prometheus_text, does_not_depend_on_the_stream) {
+  manual_world world;
+  manual_node node{world};
+  ASSERT_EQ(node.open(), 0);
+  for (int i = 0; i != 10; ++i) node.schedule("t" + std::to_string(i), 2min);
+  std::ostringstream out;
+  out.imbue(std::locale{std::locale::classic(), new grouping});
+  out << std::hex << std::showpos << std::setprecision(1) << std::setfill('*') << std::setw(9);
+  const auto flags = out.flags();
+  write_prometheus(out, node.scheduler);
+  EXPECT_NE(out.str().find("\ntickwheel_durable_scheduled_total 10\n"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("_bucket{le=\"0.536870912\"} 0\n"), std::string::npos) << out.str();
+  EXPECT_EQ(out.str().find('*'), std::string::npos);
+  EXPECT_EQ(out.flags(), flags);
+  EXPECT_EQ(out.precision(), 1);
+  EXPECT_EQ(std::use_facet<std::numpunct<char>>(out.getloc()).thousands_sep(), '.');
 }
 
 }  // namespace

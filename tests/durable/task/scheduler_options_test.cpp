@@ -26,6 +26,7 @@ TEST(scheduler_options, problem_names_the_invalid_field) {
       {"request_timeout", [](scheduler_options& o) { o.request_timeout = 0ns; }},
       {"keep_finished", [](scheduler_options& o) { o.keep_finished = -1ns; }},
       {"duration", [](scheduler_options& o) { o.lease = std::chrono::nanoseconds::max(); }},
+      {"duration", [](scheduler_options& o) { o.poll = std::chrono::nanoseconds::max(); }},
       {"max_running", [](scheduler_options& o) { o.max_running = 0; }},
       {"max_loaded", [](scheduler_options& o) { o.max_loaded = 0; }},
       {"max_requests", [](scheduler_options& o) { o.max_requests = 0; }},

@@ -17,8 +17,10 @@ namespace {
 // No index has the state in its condition: `begin` then changes no index, and PostgreSQL can keep the new version of a row on
 // the same page (a HOT update).
 //
-// `links` has the backends of each session, so that other nodes can end them before they bury the session. `server` of `meta` is
-// the start of the server that last handed out revisions.
+// `links` has the backends of each session and their role, so that other nodes can end them before they bury the session. `server`
+// of `meta` is the start of the server that last handed out revisions.
+//
+// Each table has a primary key: a publication for all tables then lets rows be changed.
 constexpr const char* tables = R"(
 create table meta(
   one smallint primary key default 1 check (one = 1),
@@ -35,7 +37,12 @@ create table nodes(
   lease bigint not null,
   keep_finished bigint not null,
   is_starting boolean not null) with (fillfactor = 50);
-create table links(session bigint not null, pid bigint not null, started bigint not null);
+create table links(
+  session bigint not null,
+  pid bigint not null,
+  started bigint not null,
+  role oid not null default quote_ident(session_user)::regrole::oid,
+  primary key (session, pid, started));
 create table parts(part smallint primary key, session bigint) with (fillfactor = 50);
 create table tasks(
   id text collate "C" primary key,
@@ -68,17 +75,20 @@ create function partition_of(id text) returns smallint language sql immutable as
   'select ((hashtextextended(id collate "C", 0) & 9223372036854775807) % PARTITIONS)::smallint';
 
 -- Ends backends, and returns how many are still there. `busy`: only those that do something. One that waits for its client holds
--- no lock, and what it is told later is checked then.
-create function end_backends(pids bigint[], started bigint[], busy boolean) returns bigint language plpgsql volatile as $$
+-- no lock, and what it is told later is checked then. A process number may have been given to another backend meanwhile. If the start
+-- of a backend is hidden, because another role has it, that role and the database tell.
+create function end_backends(pids bigint[], started bigint[], roles oid[], busy boolean) returns bigint
+language plpgsql volatile as $$
 declare
   backend bigint;
   remaining bigint := 0;
 begin
   for backend in
-    select a.pid from unnest(pids, started) u(pid, started) join pg_stat_activity a on a.pid = u.pid
+    select a.pid from unnest(pids, started, roles) u(pid, started, role) join pg_stat_activity a on a.pid = u.pid
     where a.pid <> pg_backend_pid()
       and not (busy and a.state is not distinct from 'idle')
-      and (a.backend_start is null or (extract(epoch from a.backend_start) * 1000000)::bigint = u.started)
+      and case when a.backend_start is null then a.usesysid = u.role and a.datname = current_database()
+        else (extract(epoch from a.backend_start) * 1000000)::bigint = u.started end
   loop
     remaining := remaining + 1;
     begin
@@ -242,7 +252,9 @@ std::string end_script(const std::vector<std::pair<std::int64_t, std::int64_t>>&
     pids.append(separator).append(std::to_string(pid));
     started.append(separator).append(std::to_string(start));
   }
-  return "select end_backends('{" + pids + "}', '{" + started + "}', false)";
+  return "select end_backends(p.pids, '{" + started +
+         "}', array_fill(quote_ident(session_user)::regrole::oid, array[cardinality(p.pids)]), false) from (values('{" +
+         pids + "}'::bigint[])) p(pids)";
 }
 
 }  // namespace tickwheel::durable::postgres

@@ -130,11 +130,12 @@ lateral (
   order by t.at, t.id limit $5) x)";
 
 // Answers how many tasks it has found, or 0 if other clients hold all of them. $2: tasks up to this time; 0: up to now. $4 to $5: the
-// partitions. `offset 0` keeps the planner from reading the index of all partitions.
+// partitions. `offset 0` keeps the planner from reading the index of all partitions. The revision tells that nobody has recovered and
+// started the task meanwhile. `nodes` cannot: the statement does not see a node that joined since it began.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 f as materialized (
-  select x.id from parts p, lateral (
-    select t.id from tasks t
+  select x.id, x.rev from parts p, lateral (
+    select t.id, t.rev from tasks t
     where t.part = p.part and t.gone is null and t.state = 1
       and t.at <= (select case when $2::bigint = 0 then now else $2::bigint end from n)
       and not exists (select from nodes o where o.session = t.session)
@@ -144,7 +145,7 @@ c as materialized (
   select t.id, next_period(t.due, t.period, (select now from n)) as next, t.stop, t.lost + 1 as lost,
     t.attempt >= $3::bigint as is_tired, t.period
   from f join tasks t on t.id = f.id
-  where t.state = 1 and not exists (select from nodes o where o.session = t.session)
+  where t.state = 1 and t.rev = f.rev
   order by t.id for update of t skip locked),
 d as materialized (
   select c.*, case when stop then 4 when lost >= 3 or (is_tired and period = 0) then 2
@@ -282,7 +283,8 @@ constexpr std::array texts{
     statement_text{statement::ask_node, "ask_node", "select pg_notify(current_schema()::text, $1::text)",
                    on(link_role::clock)},
     statement_text{statement::end_links, "end_links",
-                   "select coalesce(end_backends(array_agg(l.pid), array_agg(l.started), true), 0) from links l "
+                   "select coalesce(end_backends(array_agg(l.pid), array_agg(l.started), array_agg(l.role), true), 0) "
+                   "from links l "
                    "join nodes o on o.session = l.session where l.session = $1 and $2::bigint in (o.beat, 0)",
                    on(link_role::clock)},
     statement_text{
