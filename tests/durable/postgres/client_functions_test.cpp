@@ -76,6 +76,14 @@ TEST_F(client_functions, schedule_keeps_a_known_task) {
   EXPECT_EQ(schedule("'t', now(), 'theirs'"), "ended");
 }
 
+TEST_F(client_functions, schedule_of_a_known_task_keeps_no_start_waiting) {
+  own.put({.id = "t", .due = durable::clock::time_point{1s}});
+  on.other().run("begin");
+  EXPECT_EQ(schedule("'t', now(), ''"), "exists");
+  EXPECT_NE(own.begin("t").token, 0U);
+  on.other().run("commit");
+}
+
 TEST_F(client_functions, schedule_that_a_trigger_drops_is_refused) {
   on.other().run(
       "create function refuse() returns trigger language plpgsql as $$ begin return null; end $$; "

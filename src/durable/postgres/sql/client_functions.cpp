@@ -51,9 +51,17 @@ begin
     end if;
   end if;
   due_ns := (extract(epoch from tickwheel_schedule.due) * 1000000)::bigint * 1000;
-  -- A row that is neither written nor found may have just been forgotten. The third time a trigger has dropped it, as in `put`.
-  for look in 1..3 loop
+  -- A row is first looked for, because the insert of a known id would lock its row, and then no node starts the task until this
+  -- transaction has ended. A row that is neither found nor written may have just been forgotten. The third time a trigger has dropped
+  -- it, as in `put`.
+  for look in 1..4 loop
     now := now_ns();
+    select t.state into known from tasks t
+    where t.id = tickwheel_schedule.id and (t.gone is null or t.gone > forgotten(now));
+    if found then
+      return case when known < 2 then 'exists' else 'ended' end;
+    end if;
+    exit when look = 4;
     insert into tasks as t(id, part, at, due, period, rev, payload)
     values (tickwheel_schedule.id, partition_of(tickwheel_schedule.id), due_ns, due_ns, period_us::bigint * 1000,
       nextval('revisions'), tickwheel_schedule.payload)
@@ -66,11 +74,6 @@ begin
         perform pg_notify(current_schema()::text, 'scheduled in ' || partition_of(tickwheel_schedule.id));
       end if;
       return 'scheduled';
-    end if;
-    select t.state into known from tasks t
-    where t.id = tickwheel_schedule.id and (t.gone is null or t.gone > forgotten(now));
-    if found then
-      return case when known < 2 then 'exists' else 'ended' end;
     end if;
   end loop;
   return 'refused';
