@@ -220,6 +220,8 @@ struct finish_call : store_call {
 /// - without an attempt left: dead, or pending for its next period if it is periodic;
 /// - otherwise pending again, at the time it had.
 ///
+/// One whose row another client holds, or whose change the store rejects, stays as it is. A later call tries again.
+///
 /// Doubted tasks: those in `doubted` that are running in this session, of any partition, because the session may have released it. Each
 /// is pending again, and its attempt is given back. One whose row another client holds, or whose change the store rejects, stays as it
 /// is. The store takes its id out of `doubted`, because the node must doubt it further.

@@ -118,6 +118,16 @@ class postgres_fixture final : public store_fixture {
                 "'::bytea then raise exception 'no such payload'; end if; return new; end $$; "
                 "create trigger refuse before insert or update on tasks for each row execute function refuse()");
   }
+  /// Lets a trigger raise an error with this SQLSTATE for each row whose id begins with "bad".
+  void refuse_bad(const std::string& sqlstate) {
+    other().run(
+        "create function refuse() returns trigger language plpgsql as $$ begin if new.id like 'bad%' then "
+        "raise exception 'not %', new.id using errcode = '" +
+        sqlstate +
+        "'; end if; return new; end $$; "
+        "create trigger refuse before insert or update on tasks for each row execute function refuse()");
+  }
+  void refuse_no_more() { other().run("drop trigger refuse on tasks"); }
   bool validate(std::string* why) override {
     *why = other().run(
         "select coalesce(string_agg(id, ', '), '') from tasks where part <> partition_of(id) or (session is not null) "

@@ -608,15 +608,6 @@ class postgres_trigger : public postgres_client {
     own->put(due("bad"));
     own->put(due("good"));
   }
-  /// Lets a trigger raise an error with this SQLSTATE for each row whose id begins with "bad".
-  void refuse_bad(const std::string& sqlstate) {
-    on.other().run(
-        "create function refuse() returns trigger language plpgsql as $$ begin if new.id like 'bad%' then "
-        "raise exception 'not %', new.id using errcode = '" +
-        sqlstate +
-        "'; end if; return new; end $$; "
-        "create trigger refuse before insert or update on tasks for each row execute function refuse()");
-  }
   /// Lets a trigger drop each change of the task "bad", without an error.
   void drop_bad() {
     on.other().run(
@@ -654,7 +645,7 @@ class postgres_trigger : public postgres_client {
 };
 
 TEST_F(postgres_trigger, error_with_its_own_code_refuses_one_element) {
-  refuse_bad("MY001");
+  on.refuse_bad("MY001");
   EXPECT_EQ(put_three(),
             (std::vector{schedule_result::scheduled, schedule_result::refused, schedule_result::scheduled}));
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
@@ -663,14 +654,14 @@ TEST_F(postgres_trigger, error_with_its_own_code_refuses_one_element) {
 // The row is still running: nobody recovers it while its node lives, so the node must end it again.
 TEST_F(postgres_trigger, refused_finish_is_never_stale) {
   const revision bad = own->begin("bad").token, good = own->begin("good").token;
-  refuse_bad("P0001");
+  on.refuse_bad("P0001");
   asked<durable::finish_call> c;
   c.items.push_back({.id = "bad", .token = bad, .how = durable::outcome::done});
   c.items.push_back({.id = "good", .token = good, .how = durable::outcome::done});
   own->run(c);
   EXPECT_EQ(c.results, (std::vector{finish_result::unknown, finish_result::finished}));
   EXPECT_EQ(own->get("bad")->state, task_state::running);
-  on.other().run("drop trigger refuse on tasks");
+  on.refuse_no_more();
   EXPECT_EQ(own->done("bad", bad), finish_result::finished);
 }
 
@@ -762,9 +753,26 @@ TEST_F(postgres_trigger, dropped_return_leaves_the_doubt) {
   EXPECT_EQ(own->get("bad")->state, task_state::running);
 }
 
+TEST_F(postgres_trigger, refused_return_leaves_the_doubt) {
+  for (const char* const id : {"first", "second"}) own->put(due(id));
+  for (const char* const id : {"bad", "first", "good", "second"}) own->begin(id);
+  for (const char* const sqlstate : {"P0001", "XX001", "55P03"}) {
+    on.refuse_bad(sqlstate);
+    asked<durable::recover_call> c;
+    c.session = own->session();
+    c.max_attempts = 8;
+    c.doubted = {"first", "bad", "good", "second"};
+    own->run(c);
+    EXPECT_EQ(c.doubted, (std::vector<std::string>{"first", "good", "second"})) << sqlstate;
+    EXPECT_EQ(own->get("bad")->state, task_state::running);
+    for (const char* const id : {"first", "good", "second"}) own->begin(id);
+    on.other().run("drop function refuse cascade");
+  }
+}
+
 // The server answers XX001 for a row whose payload cannot be read, for instance after a disk has lost a page.
 TEST_F(postgres_trigger, damaged_row_keeps_no_other_task_from_starting) {
-  refuse_bad("XX001");
+  on.refuse_bad("XX001");
   EXPECT_EQ(put_three(),
             (std::vector{schedule_result::scheduled, schedule_result::unavailable, schedule_result::scheduled}));
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});

@@ -190,4 +190,75 @@ TEST_F(postgres_slow_recover, ends_its_pause_if_it_is_urgent_before_another_call
   call_runner{on}.wait_for(other);
 }
 
+// A trigger rejects the recovery of some tasks.
+class postgres_refused_recover : public testing::Test {
+ protected:
+  void SetUp() override {
+    on.options.partitions = 8;
+    on.options.repeat_timeout = 20s;
+    own.emplace(on);
+    own->start();
+  }
+  void TearDown() override { own->close(); }
+  // Tasks with these numbers run in a partition. Their node is gone.
+  void run(const std::string& name, int first, int last, int partition, const std::string& at = "i") {
+    on.other().run("insert into tasks(id, part, state, at, due, period, rev, session, payload) select '" + name +
+                   "' || i, " + std::to_string(partition) + ", 1, " + at + ", i, 0, nextval('revisions'), 999999, " +
+                   "'' from generate_series(" + std::to_string(first) + ", " + std::to_string(last) + ") i");
+  }
+  std::string running() { return on.other().run("select string_agg(id, ' ' order by id) from tasks where state = 1"); }
+  void recover_until_these_run(const std::string& ids) {
+    for (const auto deadline = std::chrono::steady_clock::now() + 20s; running() != ids; own->recover())
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << running();
+  }
+
+  postgres_fixture on;
+  std::optional<node> own;
+};
+
+TEST_F(postgres_refused_recover, delays_only_the_refused_tasks) {
+  for (const char* const sqlstate : {"P0001", "23514", "MY001", "XX001", "55P03"}) {
+    run("bad", 1, 2, 1);
+    run("bad", 3, 3, 6);
+    for (int partition = 0; partition != 8; ++partition) run("good" + std::to_string(partition) + " ", 1, 9, partition);
+    on.refuse_bad(sqlstate);
+    EXPECT_EQ(own->recover(), (node::recovery{.recovered = 72})) << sqlstate;
+    EXPECT_EQ(running(), "bad1 bad2 bad3");
+    EXPECT_EQ(own->recover(), node::recovery{});
+    on.refuse_no_more();
+    EXPECT_EQ(own->recover(), (node::recovery{.recovered = 3})) << sqlstate;
+    on.other().run("drop function refuse; delete from tasks");
+  }
+}
+
+// A statement recovers at most 1,000 tasks.
+TEST_F(postgres_refused_recover, goes_on_behind_a_page_of_refused_tasks) {
+  run("bad", 1, 1001, 0);
+  run("good", 2000, 3500, 0);
+  on.refuse_bad("P0001");
+  EXPECT_EQ(own->recover(), (node::recovery{.recovered = 1501}));
+}
+
+TEST_F(postgres_refused_recover, ends_although_every_write_is_refused) {
+  run("good", 1, 3, 1);
+  on.other().run(
+      "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'nothing'; end $$;"
+      "create trigger refuse before update on tasks for each statement execute function refuse()");
+  EXPECT_EQ(own->recover(8, {"a", "b"}), node::recovery{});
+  on.refuse_no_more();
+  EXPECT_EQ(own->recover(), (node::recovery{.recovered = 3}));
+}
+
+// A task that is not due is recovered behind the answer.
+TEST_F(postgres_refused_recover, tries_a_refused_task_that_is_not_due_again) {
+  const std::string later = "now_ns() + 3600000000000";
+  run("bad", 1, 2, 1, later);
+  run("good", 1, 20, 0, later);
+  run("good", 21, 40, 7, later);
+  on.refuse_bad("P0001");
+  recover_until_these_run("bad1 bad2");
+  on.refuse_no_more();
+  recover_until_these_run("null");
+}
+
 }  // namespace

@@ -129,14 +129,29 @@ lateral (
     and t.state = 0
   order by t.at, t.id limit $5) x)";
 
+// Answers the tasks that `recover` finds, and whether they are not due.
+constexpr const char* find_lost_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
+f as materialized (
+  select x.id, x.at from parts p, lateral (
+    select t.id, t.at from tasks t
+    where t.part = p.part and t.gone is null and t.state = 1
+      and t.id <> all($5::text[])
+      and t.at <= (select case when $2::bigint = 0 then now else $2::bigint end from n)
+      and not exists (select from nodes o where o.session = t.session)
+    offset 0) x
+  where p.session = $1 and p.part >= $3::bigint and p.part < $4::bigint and exists (select from me) limit 1000)
+select n.now, f.id, f.at > n.now from n left join f on true)";
+
 // Answers how many tasks it has found, or 0 if other clients hold all of them. $2: tasks up to this time; 0: up to now. $4 to $5: the
-// partitions. `offset 0` keeps the planner from reading the index of all partitions. The revision tells that nobody has recovered and
-// started the task meanwhile. `nodes` cannot: the statement does not see a node that joined since it began.
+// partitions. $6: ids; $7: only these, or all others. `offset 0` keeps the planner from reading the index of all partitions. The revision
+// tells that nobody has recovered and started the task meanwhile. `nodes` cannot: the statement does not see a node that joined since it
+// began.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 f as materialized (
   select x.id, x.rev from parts p, lateral (
     select t.id, t.rev from tasks t
     where t.part = p.part and t.gone is null and t.state = 1
+      and (t.id = any($6::text[])) = $7::boolean
       and t.at <= (select case when $2::bigint = 0 then now else $2::bigint end from n)
       and not exists (select from nodes o where o.session = t.session)
     offset 0) x
@@ -314,6 +329,7 @@ constexpr std::array texts{
         on(link_role::clock)},
     statement_text{statement::load, "load", load_sql, on(link_role::clock)},
     statement_text{statement::give_back, "give_back", give_back_sql, on(link_role::clock)},
+    statement_text{statement::find_lost, "find_lost", find_lost_sql, on(link_role::clock)},
     statement_text{statement::recover, "recover", recover_sql, on(link_role::clock)},
 };
 

@@ -57,6 +57,7 @@ enum class statement : std::uint8_t {
   acquire,
   load,
   give_back,
+  find_lost,
   recover,
 };
 

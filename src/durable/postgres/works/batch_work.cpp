@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <utility>
 
 namespace tickwheel::durable::postgres {
 
 batch_work::batch_work(store_verb verb, store_call& call, std::size_t size) : work{verb, &call}, is_answered_(size) {
   if (size == 0) return;
-  indices all(size);
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  groups_.push_back(std::move(all));
+  groups_.push_back(all_indices(size));
 }
 
 void batch_work::on_ask(transaction& to) {
@@ -101,17 +98,8 @@ void batch_work::on_repeat() {
     groups_.push_back(std::exchange(current_, {}));
 }
 
-// The group that failed is the last one. Its first half is written next.
-void batch_work::split() {
-  indices& last = groups_.back();
-  const auto middle = last.begin() + static_cast<std::ptrdiff_t>(last.size() / 2);
-  indices first{last.begin(), middle};
-  last.erase(last.begin(), middle);
-  groups_.push_back(std::move(first));
-}
-
 void batch_work::on_contended() {
-  if (!is_looking_ && groups_.back().size() > 1) split();
+  if (!is_looking_ && groups_.back().size() > 1) split_last(groups_);
 }
 
 void batch_work::on_tired() {
@@ -123,7 +111,7 @@ void batch_work::on_tired() {
 
 void batch_work::on_refused() {
   if (is_looking_) return on_given_up();
-  if (groups_.back().size() > 1) return split();
+  if (groups_.back().size() > 1) return split_last(groups_);
   const std::size_t alone = groups_.back().front();
   groups_.pop_back();
   refuse(alone);
@@ -133,7 +121,7 @@ void batch_work::on_refused() {
 
 void batch_work::on_damaged() {
   if (is_looking_ || groups_.back().size() == 1) return on_tired();
-  split();
+  split_last(groups_);
 }
 
 void batch_work::on_given_up() {

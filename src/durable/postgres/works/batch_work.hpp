@@ -2,6 +2,7 @@
 #pragma once
 
 #include "id_places.hpp"
+#include "index_groups.hpp"
 #include "work.hpp"
 
 #include <tickwheel/durable/store.hpp>
@@ -21,8 +22,6 @@ namespace tickwheel::durable::postgres {
 /// passed over: each element is answered by the state of its row, or written again.
 class batch_work : public work {
  public:
-  using indices = std::vector<std::size_t>;
-
   /// The state of an element's row.
   struct known_row {
     bool exists = false;        // and is not forgotten
@@ -72,7 +71,6 @@ class batch_work : public work {
   void on_damaged() final;
   void on_given_up() final;
   void on_looked(const rows&);
-  void split();
   void abandon(const indices&);
   void end_if_done();
 

@@ -40,7 +40,7 @@ parameters::array ids_of(const std::vector<std::string>& ids) {
   return made;
 }
 
-parameters::array ids_of(const std::vector<std::string>& ids, const batch_work::indices& which) {
+parameters::array ids_of(const std::vector<std::string>& ids, const indices& which) {
   parameters::array made{element_type::text, which.size()};
   for (const std::size_t i : which) made.add(ids[i]);
   return made;
