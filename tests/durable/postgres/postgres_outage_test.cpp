@@ -630,6 +630,9 @@ class postgres_trigger : public postgres_client {
     for (const auto& r : c.results) answers.push_back(r.result);
     return answers;
   }
+  revision rev_of(const std::string& id) {
+    return static_cast<revision>(std::stoull(on.other().run("select rev from tasks where id = '" + id + "'")));
+  }
   /// Begins both tasks in one batch, and returns the ids of those that started.
   std::vector<std::string> begin_both() {
     asked<durable::begin_call> c;
@@ -768,6 +771,42 @@ TEST_F(postgres_trigger, refused_return_leaves_the_doubt) {
     for (const char* const id : {"first", "good", "second"}) own->begin(id);
     on.other().run("drop function refuse cascade");
   }
+}
+
+// A scheduler takes the time of each answer that is `ok` for the store's.
+TEST_F(postgres_trigger, answer_to_refused_calls_alone_has_the_time) {
+  const revision rev = rev_of("bad");
+  on.refuse_bad("P0001");
+  const durable::clock::time_point before = own->now();
+  asked<durable::begin_call> begin;
+  begin.session = own->session();
+  begin.items.push_back({"bad", rev});
+  own->run(begin);
+  EXPECT_TRUE(begin.starts.empty());
+  EXPECT_GE(begin.now, before);
+  asked<durable::cancel_call> cancel;
+  cancel.ids.emplace_back("bad");
+  own->run(cancel);
+  EXPECT_EQ(cancel.results.front(), cancel_result::unavailable);
+  EXPECT_GE(cancel.now, begin.now);
+}
+
+TEST_F(postgres_trigger, refused_call_that_cannot_read_the_time_is_not_ok) {
+  const revision rev = rev_of("bad");
+  on.refuse_bad("P0001");
+  for (const char* const sqlstate : {"P0001", "XX001", "55P03", "42883"}) {
+    on.other().run(std::string{"create sequence readings; create or replace function now_ns() returns bigint language "
+                               "plpgsql volatile as $$ begin if nextval('readings') > 1 then raise exception 'no time' "
+                               "using errcode = '"} +
+                   sqlstate + "'; end if; return 1e18::bigint; end $$");
+    asked<durable::begin_call> begin;
+    begin.session = own->session();
+    begin.items.push_back({"bad", rev});
+    call_runner{on}.run(own->store(), begin);
+    EXPECT_EQ(begin.status, store_status::unavailable) << sqlstate;
+    on.other().run("drop sequence readings");
+  }
+  on.shift_clock(1ns);
 }
 
 // The server answers XX001 for a row whose payload cannot be read, for instance after a disk has lost a page.

@@ -73,7 +73,8 @@ void batch_work::on_looked(const rows& found) {
 void batch_work::end_if_done() {
   if (!groups_.empty() || !rest_.empty()) return;
   if (has_abandoned_ && answered_ == 0) return end(store_status::unavailable);
-  end(has_unanswered_ ? store_status::unknown : store_status::ok);
+  if (has_unanswered_) return end(store_status::unknown);
+  if (has_committed()) end();  // otherwise it reads the clock next
 }
 
 bool batch_work::must_follow(const work& earlier) const {
@@ -125,6 +126,7 @@ void batch_work::on_damaged() {
 }
 
 void batch_work::on_given_up() {
+  if (!has_committed()) return work::on_given_up();
   for (const indices& group : groups_) abandon(group);
   groups_.clear();
   abandon(rest_);

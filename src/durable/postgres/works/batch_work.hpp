@@ -20,6 +20,8 @@ namespace tickwheel::durable::postgres {
 ///
 /// A write passes over elements that need none, and rows that another client holds. So it then reads the rows that it
 /// passed over: each element is answered by the state of its row, or written again.
+///
+/// If nothing was written because the server refuses all elements, it reads the clock in the end.
 class batch_work : public work {
  public:
   /// The state of an element's row.

@@ -112,6 +112,7 @@ class work {
   store_status doubt() const noexcept {
     return (is_sent_ || has_effect_) && !only_reads(verb_) ? store_status::unknown : store_status::unavailable;
   }
+  bool has_committed() const noexcept { return has_effect_; }
   steady_time now() const noexcept { return now_; }
   /// Returns how long the transaction took that was answered last.
   std::chrono::nanoseconds took() const noexcept { return now_ - sent_at_; }
