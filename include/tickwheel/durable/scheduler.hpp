@@ -68,7 +68,7 @@ class start_handler {
 /// *Thread safety:* the loop thread, checked. Other threads post to the loop. *Complexity:* a request is O(1), and allocates. The
 /// loop never waits for the store, except in `close`. *Errors:* as above. *Lifetime:* neither copies nor moves. `service` outlives
 /// it. Closing the service closes the scheduler, unless `unref` was called: then the next call notices, and `event_loop::close` requires
-/// that the scheduler was closed before. While it is open it takes up to ten places among the service's `max_armed`, and one for each
+/// that the scheduler was closed before. While it is open it takes up to twelve places among the service's `max_armed`, and one for each
 /// request and each loaded task. A task without a place is loaded later, and may start late. Memory that runs out where no code can
 /// answer it stops the process, and a restart recovers.
 class TICKWHEEL_API scheduler {

@@ -21,6 +21,8 @@ class lane_owner {
   virtual void on_answer(const store_call&) noexcept = 0;
   /// The store has answered the call of `r`: it has taken effect, or will not any more.
   virtual void on_ended(request& r, store_status) noexcept = 0;
+  /// The store has carried out the call of `r`, and rejected `r`.
+  virtual void on_rejected(finish_request& r) noexcept = 0;
   /// An answer is there to be taken in.
   virtual void on_arrived(arrival&) noexcept = 0;
   /// A task is pending, as of this answer.
@@ -81,10 +83,13 @@ class batch_lane {
   }
 
   static store_status status_of(const flight& f, std::size_t i) noexcept {
-    if (i < f.carried_out) return store_status::ok;
+    return i < f.carried_out ? store_status::ok : f.status;
+  }
+  static bool is_rejected(const flight& f, std::size_t i) noexcept {
     if constexpr (requires { Traits::has_answer(f, i); })
-      if (f.status == store_status::ok && !Traits::has_answer(f, i)) return store_status::unknown;
-    return f.status;
+      return f.status == store_status::ok && !Traits::has_answer(f, i);
+    else
+      return false;
   }
 
   static void answer_arrived(store_call& answered) noexcept {
@@ -94,7 +99,7 @@ class batch_lane {
     for (std::size_t i = 0; i != f.requests.size(); ++i) {
       request_type& r = *f.requests[i];
       // a request that has expired was answered already
-      if (status_of(f, i) == store_status::ok && !r.is_answered) {
+      if (status_of(f, i) == store_status::ok && !is_rejected(f, i) && !r.is_answered) {
         Traits::take(f, i, r);
         r.is_answered = true;
       }
@@ -112,11 +117,16 @@ class batch_lane {
         return true;
       }
     }
-    // `on_ended` may free the request
-    const std::size_t i = f.taken_in++ - rows;
-    owner_.on_ended(*f.requests[i], status_of(f, i));
+    end(f, f.taken_in++ - rows);
     f.is_busy = f.taken_in - rows != f.requests.size();
     return f.is_busy;
+  }
+
+  // It may free the request.
+  void end(const flight& f, std::size_t i) noexcept {
+    if constexpr (requires { Traits::has_answer(f, i); })
+      if (is_rejected(f, i)) return owner_.on_rejected(*f.requests[i]);
+    owner_.on_ended(*f.requests[i], status_of(f, i));
   }
 
   lane_owner& owner_;

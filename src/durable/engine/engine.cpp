@@ -69,11 +69,13 @@ engine::engine(timer_service& timers, std::unique_ptr<store> tasks, scheduler_op
       poll_{timers, *this},
       soon_{timers, *this},
       hold_{timers, []() noexcept {}},
-      pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
+      begins_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
+      finishes_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
+      rejected_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
       members_{timers, *this},
       window_{timers, options_.max_loaded, [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
-      desk_{timers, options_, pause_, *this},
-      starter_{timers, options_, clock_, members_, window_, pause_, *this},
+      desk_{timers, options_, finishes_pause_, rejected_pause_, *this},
+      starter_{timers, options_, clock_, members_, window_, begins_pause_, *this},
       reader_{timers, options_, clock_, members_, window_, *this} {}
 
 engine::~engine() { close(); }
@@ -133,7 +135,8 @@ int engine::open(completion<int> ready) {
 
 // All that it needs while it is open. So `max_armed`, when it is reached later, refuses loaded tasks and requests alone.
 bool engine::take_places() noexcept {
-  return turn_.open() == 0 && poll_.open() == 0 && soon_.open() == 0 && pause_.open() && members_.open_timer() &&
+  return turn_.open() == 0 && poll_.open() == 0 && soon_.open() == 0 && begins_pause_.open() &&
+         finishes_pause_.open() && rejected_pause_.open() && members_.open_timer() &&
          hold_.arm(std::chrono::nanoseconds::max()) == 0;
 }
 
@@ -182,7 +185,9 @@ void engine::forget_opening() noexcept {
   poll_.close();
   soon_.close();
   hold_.cancel();
-  pause_.close();
+  begins_pause_.close();
+  finishes_pause_.close();
+  rejected_pause_.close();
   window_.clear();
   clock_ = {};
   ready_result_.reset();

@@ -160,7 +160,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::chrono::nanoseconds look_took_{};  // the last whole one from the beginning
 
   store_clock clock_;
-  outage_pause pause_;
+  outage_pause begins_pause_;
+  outage_pause finishes_pause_;
+  outage_pause rejected_pause_;  // of finishes
   membership members_;
   task_window window_;
   request_desk desk_;

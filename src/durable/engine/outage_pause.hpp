@@ -1,4 +1,4 @@
-// How long begins and finishes wait after the store could not be reached.
+// How long begins or finishes wait after the store could not be reached, or has rejected one.
 #pragma once
 
 #include "../standing_timer.hpp"
@@ -11,7 +11,7 @@
 
 namespace tickwheel::durable::detail {
 
-/// Grows with each outage that follows the last one.
+/// Grows with each failure that follows the last one.
 class outage_pause {
  public:
   /// Calls `wake` with `context` when a pause has passed.
@@ -21,7 +21,7 @@ class outage_pause {
   /// Returns false if the service has no place for a timer.
   [[nodiscard]] bool open() noexcept { return end_.open() == 0; }
 
-  /// The store could not be reached. Calls within a pause count as one.
+  /// The store could not be reached, or has rejected something. Failures within a pause count as one.
   void begin() noexcept {
     if (holds()) return;
     const auto delay = delays_.next();

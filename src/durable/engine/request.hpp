@@ -152,6 +152,7 @@ struct finish_request final : request {
   using request::request;
   finish_call::item what;
   std::unique_ptr<start> of;  // keeps its place among max_running; null: the user kept only id and token
+  bool was_rejected = false;
   finish_result result = finish_result::unknown;
   completion<finish_result> done;
 

@@ -21,9 +21,9 @@ void cancel_request::apply() noexcept { owner.on_cancelled(*this); }
 void revive_request::apply() noexcept { owner.on_revived(*this); }
 void finish_request::apply() noexcept { owner.on_finished(*this); }
 
-request_desk::request_desk(timer_service& timers, const scheduler_options& options, outage_pause& pause,
-                           client& of) noexcept
-    : timers_{timers}, options_{options}, pause_{pause}, client_{of} {}
+request_desk::request_desk(timer_service& timers, const scheduler_options& options, outage_pause& outage,
+                           outage_pause& rejection, client& of) noexcept
+    : timers_{timers}, options_{options}, outage_{outage}, rejection_{rejection}, client_{of} {}
 
 int request_desk::open(store& tasks) noexcept {
   if (const int error = calls_.open(options_.max_requests)) return error;
@@ -158,7 +158,7 @@ void request_desk::deliver_one() noexcept {
 void request_desk::on_ended(request& r, store_status status) noexcept {
   const bool is_ok = status == store_status::ok;
   if (!is_ok && r.is_repeated() && !is_closing_) {
-    pause_.begin();
+    outage_.begin();
     r.at = request::stage::queued;
     r.enqueue();
     return;
@@ -187,6 +187,14 @@ void request_desk::on_ended(request& r, store_status status) noexcept {
   answer(r);
 }
 
+void request_desk::on_rejected(finish_request& r) noexcept {
+  if (is_closing_) return on_ended(r, store_status::unknown);
+  r.was_rejected = true;
+  r.at = request::stage::queued;
+  rejected_.push_back(r);
+  rejection_.begin();
+}
+
 void request_desk::on_put(put_request& r) noexcept {
   if (r.result != schedule_result::scheduled && r.result != schedule_result::replaced) return;
   ++counts_.scheduled;
@@ -205,7 +213,8 @@ void request_desk::on_revived(revive_request& r) noexcept {
 }
 
 void request_desk::on_finished(finish_request& r) noexcept {
-  pause_.on_answer();
+  outage_.on_answer();
+  if (r.was_rejected) rejection_.on_answer();
   ++(r.result == finish_result::finished ? counts_.finished : counts_.stale);
   if (r.of == nullptr) return;
   client_.on_start_ended(*r.of);
@@ -218,8 +227,17 @@ void request_desk::on_arrived(arrival& answered) noexcept {
   }
 }
 
+void request_desk::send_finishes() {
+  while (!rejection_.holds() && !rejected_.empty()) {
+    auto& r = static_cast<finish_request&>(rejected_.front());
+    rejected_.pop_front();
+    finishes.push(r);
+  }
+  if (!outage_.holds()) finishes.send();
+}
+
 void request_desk::send() {
-  if (!pause_.holds()) finishes.send();
+  send_finishes();
   puts.send();
   cancels.send();
   revives.send();

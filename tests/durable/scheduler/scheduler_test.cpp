@@ -179,7 +179,7 @@ TEST_F(scheduler, dropped_execution_counts_as_a_failure) {
   open();
   node.on_start = [](const execution&) {};
   node.schedule("a", 1s);
-  node.advance(1100ms);
+  node.advance(1s + 5ms);
   EXPECT_EQ(node.get("a")->last_error, "no answer");
   EXPECT_EQ(node.scheduler.stats().failed, 1U);
 }

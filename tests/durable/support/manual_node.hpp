@@ -41,7 +41,11 @@ struct manual_world {
 class manual_node {
  public:
   explicit manual_node(manual_world& in, durable::scheduler_options options = {}, bool starts = true)
-      : world{in}, scheduler{in.manual.timers, durable::memory_store(in.database), with_seed(std::move(options))} {
+      : manual_node{in, durable::memory_store(in.database), std::move(options), starts} {}
+  /// `tasks` is a store of the world's database.
+  manual_node(manual_world& in, std::unique_ptr<durable::store> tasks, durable::scheduler_options options = {},
+              bool starts = true)
+      : world{in}, scheduler{in.manual.timers, std::move(tasks), with_seed(std::move(options))} {
     if (starts) {
       scheduler.on_due([this](durable::execution run) noexcept {
         started.push_back(std::string{run.id()});

@@ -1,0 +1,174 @@
+// The store rejects some elements of a batch, and carries out the others.
+#include "../model/counting_store.hpp"
+#include "../support/manual_node.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace tickwheel_test;
+using durable::execution;
+using durable::finish_result;
+using durable::memory_fault;
+using durable::schedule_result;
+using durable::store_verb;
+
+namespace {
+
+/// A store that rejects what it is asked for the task "bad", as a server with a trigger may.
+class rejecting_store final : public durable_model::counting_store {
+ public:
+  explicit rejecting_store(manual_world& in) : counting_store{durable::memory_store(in.database)}, world_{in} {
+    in.database->refuse([](const durable::task& t) { return t.id == "bad put"; });
+  }
+
+  void finish(durable::finish_call& c) noexcept override {
+    for (auto& item : c.items) {
+      if (item.id != "bad") continue;
+      tries.push_back(world_.database->now());
+      if (rejects) item.token = 0;  // the row stays as it is
+    }
+    asked_finish_ = std::exchange(c.on_answer, &answer_finish);
+    counting_store::finish(c);
+  }
+  void put(durable::put_call& c) noexcept override {
+    asked_put_ = std::exchange(c.on_answer, &answer_put);
+    counting_store::put(c);
+  }
+  /// How often the end of "bad" was asked for within `of` of that time.
+  auto tries_within(std::chrono::nanoseconds of, durable::clock::time_point from) const {
+    return std::count_if(tries.begin(), tries.end(), [=](auto t) { return t >= from && t < from + of; });
+  }
+
+  bool rejects = true;
+  std::vector<durable::clock::time_point> tries;
+
+ private:
+  static void answer_finish(durable::store_call& call) noexcept {
+    auto& c = static_cast<durable::finish_call&>(call);
+    for (std::size_t i = 0; i != c.items.size() && c.status == durable::store_status::ok; ++i)
+      if (c.items[i].token == 0) c.results[i] = finish_result::unknown;
+    c.on_answer = asked_finish_;
+    c.on_answer(c);
+  }
+  static void answer_put(durable::store_call& call) noexcept {
+    auto& c = static_cast<durable::put_call&>(call);
+    for (auto& r : c.results)
+      if (r.result == schedule_result::refused) r.result = schedule_result::unavailable;
+    c.on_answer = asked_put_;
+    c.on_answer(c);
+  }
+
+  inline static durable::store_call::answer asked_finish_ = nullptr, asked_put_ = nullptr;
+  manual_world& world_;
+};
+
+/// A node that starts the task "bad" at once, whose end is rejected, and others later.
+struct rejection : testing::Test {
+  explicit rejection(bool rejects = true) {
+    store->rejects = rejects;
+    EXPECT_EQ(node.open(), 0);
+    node.on_start = [this](execution run) {
+      const bool is_bad = run.id() == "bad";
+      if (!is_bad) starts.push_back(world.database->now());
+      run.done([this, is_bad](finish_result) noexcept {
+        if (!is_bad) ends.push_back(world.database->now());
+      });
+    };
+    node.schedule("bad", 0s);
+    begun = world.database->now();
+  }
+  void schedule_others(int count, std::chrono::nanoseconds apart) {
+    for (int i = 0; i != count; ++i)
+      EXPECT_EQ(
+          node.scheduler.schedule({std::to_string(i), begun + i * apart, {}, {}}, [](schedule_result) noexcept {}), 0);
+  }
+  void TestBody() override {}
+
+  manual_world world;
+  rejecting_store* store = new rejecting_store{world};
+  manual_node node{world, std::unique_ptr<durable::store>{store}};
+  durable::clock::time_point begun;
+  std::vector<durable::clock::time_point> starts, ends;  // of the others
+};
+
+TEST_F(rejection, of_a_finish_delays_nothing_else) {
+  rejection without{false};
+  for (rejection* const each : {static_cast<rejection*>(this), &without}) {
+    each->schedule_others(100, 37ms);
+    each->node.advance(10s);
+  }
+  EXPECT_EQ(starts.size(), 100U);
+  EXPECT_EQ(ends.size(), 100U);
+  EXPECT_EQ(starts, without.starts);
+  EXPECT_EQ(ends, without.ends);
+  EXPECT_EQ(node.scheduler.stats().running, 1U);
+  EXPECT_EQ(without.node.scheduler.stats().running, 0U);
+}
+
+TEST_F(rejection, of_a_finish_is_repeated_with_pauses_that_grow) {
+  schedule_others(3000, 10ms);
+  node.advance(30s);
+  EXPECT_EQ(ends.size(), 3000U);
+  EXPECT_GE(store->tries_within(100ms, begun), 4);
+  EXPECT_GE(store->tries_within(10s, begun + 20s), 20) << "pauses are at most 500 ms";
+  EXPECT_LE(store->tries_within(10s, begun + 20s), 60);
+  store->rejects = false;
+  node.advance(500ms + 5ms);
+  EXPECT_EQ(node.scheduler.stats().running, 0U);
+  EXPECT_EQ(node.scheduler.stats().finished, 3001U);
+}
+
+TEST_F(rejection, of_a_finish_after_another_is_repeated_soon) {
+  node.advance(10s);
+  store->rejects = false;
+  node.advance(500ms + 5ms);
+  ASSERT_EQ(node.state("bad"), durable::task_state::finished);
+  store->rejects = true;
+  const auto again = world.database->now();
+  node.schedule("bad", 0s, durable::on_conflict::replace);
+  node.advance(1s);
+  EXPECT_GE(store->tries_within(100ms, again), 4);
+}
+
+TEST_F(rejection, that_lasts_until_close_leaves_the_end_unknown) {
+  std::optional<finish_result> ended;
+  node.on_start = [&](execution run) { run.done([&](finish_result r) noexcept { ended = r; }); };
+  store->rejects = false;
+  node.advance(1s);
+  store->rejects = true;
+  node.schedule("bad", 0s, durable::on_conflict::replace);
+  node.advance(1s);
+  EXPECT_FALSE(ended);
+  node.scheduler.close();
+  EXPECT_EQ(ended, finish_result::unknown);
+}
+
+struct outage : rejection {};
+
+TEST_F(outage, of_finishes_holds_up_no_begin) {
+  world.database->fail_next(store_verb::finish, memory_fault::unavailable, 100'000);
+  rejection without{false};
+  for (rejection* const each : {static_cast<rejection*>(this), &without}) {
+    each->schedule_others(100, 37ms);
+    each->node.advance(10s);
+  }
+  EXPECT_EQ(starts, without.starts);
+  EXPECT_TRUE(ends.empty());
+  EXPECT_LE(world.database->calls(store_verb::finish), 100U);
+}
+
+TEST_F(outage, of_begins_makes_them_pause) {
+  world.database->fail_next(store_verb::begin, memory_fault::unavailable, 100'000);
+  schedule_others(100, 37ms);
+  const auto before = world.database->calls(store_verb::begin);
+  node.advance(10s);
+  EXPECT_GE(world.database->calls(store_verb::begin), before + 20);
+  EXPECT_LE(world.database->calls(store_verb::begin), before + 60);
+}
+
+}  // namespace
