@@ -196,6 +196,7 @@ void request_desk::on_rejected(finish_request& r) noexcept {
 }
 
 void request_desk::on_put(put_request& r) noexcept {
+  counts_.unavailable += r.result == schedule_result::unavailable;  // expired and carried out, it is `unknown`
   if (r.result != schedule_result::scheduled && r.result != schedule_result::replaced) return;
   ++counts_.scheduled;
   r.row.id = std::move(r.id);
@@ -204,7 +205,7 @@ void request_desk::on_put(put_request& r) noexcept {
 
 void request_desk::on_cancelled(cancel_request& r) noexcept {
   if (r.result == cancel_result::cancelled) client_.on_cancelled(r.id);
-  counts_.unavailable += r.result == cancel_result::unavailable;  // expired and carried out, it is `unknown`
+  counts_.unavailable += r.result == cancel_result::unavailable;
 }
 
 void request_desk::on_revived(revive_request& r) noexcept {

@@ -171,4 +171,10 @@ TEST_F(outage, of_begins_makes_them_pause) {
   EXPECT_LE(world.database->calls(store_verb::begin), before + 60);
 }
 
+TEST_F(rejection, of_a_put_counts_as_unavailable) {
+  EXPECT_EQ(node.schedule("bad put"), schedule_result::unavailable);
+  EXPECT_EQ(node.scheduler.stats().unavailable, 1U);
+  EXPECT_EQ(node.scheduler.stats().scheduled, 1U) << "the task of the fixture";
+}
+
 }  // namespace
