@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -817,6 +818,71 @@ TEST_F(postgres_trigger, damaged_row_keeps_no_other_task_from_starting) {
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
   EXPECT_EQ(on.log.size(), 2U) << "an operator must know it";
 }
+
+/// A trigger fails for some rows, with an error that says nothing of the row: for instance, a table that it writes is gone.
+class postgres_broken_trigger : public postgres_trigger, public testing::WithParamInterface<const char*> {};
+
+TEST_P(postgres_broken_trigger, leaves_the_other_elements) {
+  on.refuse_bad(GetParam());
+  EXPECT_EQ(put_three(),
+            (std::vector{schedule_result::scheduled, schedule_result::unavailable, schedule_result::scheduled}));
+  EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+  EXPECT_EQ(on.log.size(), 2U) << "an operator must know it";
+}
+
+// Otherwise the node would take it for an outage, and would pause.
+TEST_P(postgres_broken_trigger, makes_a_single_element_unavailable_and_not_the_call) {
+  const revision token = own->begin("bad").token;
+  on.refuse_bad(GetParam());
+  asked<durable::put_call> put;
+  put.items.push_back({due("bad one"), durable::on_conflict::keep});
+  own->run(put);
+  EXPECT_EQ(put.results.at(0).result, schedule_result::unavailable);
+  EXPECT_EQ(own->cancel("bad"), cancel_result::unavailable);
+  asked<durable::finish_call> finish;
+  finish.items.push_back({.id = "bad", .token = token, .how = durable::outcome::done});
+  own->run(finish);
+  EXPECT_EQ(finish.results, std::vector{finish_result::unknown});
+  on.other().run("drop trigger refuse on tasks");
+  EXPECT_EQ(own->done("bad", token), finish_result::finished);
+}
+
+INSTANTIATE_TEST_SUITE_P(with, postgres_broken_trigger,
+                         testing::Values("42P01", "42703", "42883", "42501", "3F000", "55000", "0A000", "21000",
+                                         "08001"),
+                         [](const auto& its) { return std::string{its.param}; });
+
+/// A table or a function of the store itself is gone.
+class postgres_lost_table : public postgres_trigger, public testing::WithParamInterface<const char*> {};
+
+TEST_P(postgres_lost_table, makes_the_call_unavailable) {
+  const durable::pending_row bad = own->load().front();
+  on.refuse_bad("42P01");
+  on.other().run(std::string{"alter "} + GetParam() + " rename to hidden");
+  asked<durable::put_call> put;
+  for (const char* id : {"a", "b"}) put.items.push_back({due(id), durable::on_conflict::replace});
+  call_runner{on}.run(own->store(), put);
+  EXPECT_EQ(put.status, store_status::unavailable);
+  asked<durable::begin_call> begin;
+  begin.session = own->session();
+  begin.items = {{bad.id, bad.rev}, {"good", 1}};
+  call_runner{on}.run(own->store(), begin);
+  EXPECT_EQ(begin.status, store_status::unavailable);
+  asked<durable::finish_call> finish;
+  for (const char* id : {"bad", "good"}) finish.items.push_back({.id = id, .token = 1});
+  call_runner{on}.run(own->store(), finish);
+  EXPECT_EQ(finish.status, store_status::unavailable);
+  EXPECT_EQ(on.log.size(), 3U) << "an operator must know it";
+}
+
+INSTANTIATE_TEST_SUITE_P(of, postgres_lost_table,
+                         testing::Values("table tasks", "table meta", "table nodes", "sequence revisions",
+                                         "function forgotten(bigint)", "function now_ns()"),
+                         [](const auto& its) {
+                           std::string name{its.param};
+                           std::erase_if(name, [](unsigned char c) { return std::isalpha(c) == 0; });
+                           return name;
+                         });
 
 TEST(postgres_setting, silent_host_does_not_hide_the_next) {
   postgres_fixture on;

@@ -177,6 +177,24 @@ TEST_F(postgres_cluster, end_that_a_trigger_refuses_is_sent_again) {
   a->of.close();
 }
 
+TEST_F(postgres_cluster, broken_trigger_keeps_no_other_task_from_starting) {
+  const auto a = make("a");
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  on.other().run(
+      "create function refuse() returns trigger language plpgsql as $$ begin if new.id = 'bad' and new.state = 1 then "
+      "insert into dropped values (new.id); end if; return new; end $$; "
+      "create trigger refuse before update on tasks for each row execute function refuse()");
+  schedule(*a, "bad", 0ms);
+  for (int i = 0; i < 20; ++i) schedule(*a, "good " + std::to_string(i), 0ms);
+  wait_until([&] { return a->of.stats().finished == 20; });
+  EXPECT_FALSE(a->started.contains("bad"));
+  EXPECT_NE(a->of.problem().find("dropped"), std::string_view::npos) << a->of.problem();
+  on.other().run("drop trigger refuse on tasks");
+  wait_until([&] { return a->started.contains("bad"); });
+  a->of.close();
+}
+
 TEST_F(postgres_cluster, client_function_wakes_the_owner) {
   const auto a = make("a", 10s, 1h);
   open(*a);

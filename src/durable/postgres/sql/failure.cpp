@@ -49,6 +49,12 @@ std::string_view field(const PGresult& of, int which) noexcept {
   return text != nullptr ? std::string_view{text} : std::string_view{};
 }
 
+// Returns true if a function of the user's has failed: of a trigger, or of a constraint. The context names the functions that ran. Of
+// ours, only `forgotten` is one that our statements call and that reads tables. A context may be translated, but not its names.
+bool names_users_function(std::string_view context) noexcept {
+  return !context.empty() && context.find("forgotten") == std::string_view::npos;
+}
+
 }  // namespace
 
 failure failure::of(const PGresult& from) {
@@ -56,7 +62,9 @@ failure failure::of(const PGresult& from) {
   if (text.empty()) text = PQresultErrorMessage(&from);
   for (const char more : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT})
     if (const auto said = field(from, more); !said.empty()) append_line(text, said);
-  return {field(from, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
+  failure made{field(from, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
+  made.is_of_users_function_ = names_users_function(field(from, PG_DIAG_CONTEXT));
+  return made;
 }
 
 failure failure::of(const PGconn& connection) {
@@ -99,6 +107,8 @@ remedy failure::what_helps() const noexcept {
       std::any_of(of_an_element.begin(), of_an_element.end(), [this](const char* c) { return is_of(c); }))
     return remedy::split;
   if (is_of("XX")) return remedy::isolate;
+  const bool is_of_server = is_of("53") || is_of("57") || is_of("58");  // a full disk, a shutdown
+  if (is_of_users_function_ && !is_of_server) return remedy::isolate;
   return remedy::none;
 }
 

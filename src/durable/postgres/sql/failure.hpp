@@ -12,7 +12,7 @@ namespace tickwheel::durable::postgres {
 enum class remedy {
   repeat,     ///< the same transaction may succeed a little later
   split,      ///< one element of the batch is refused: the others may succeed
-  isolate,    ///< one element of the batch may have met a damaged row: the others may succeed
+  isolate,    ///< one element of the batch may have met a damaged row or a broken trigger: the others may succeed
   reconnect,  ///< the server cannot write any more: another host may
   none,       ///< the transaction had no effect, and the connection goes on
 };
@@ -43,6 +43,7 @@ class failure {
  private:
   std::string state_;
   std::string text_;
+  bool is_of_users_function_ = false;
   int uv_code_ = 0;
 };
 

@@ -113,16 +113,22 @@ void batch_work::on_tired() {
 void batch_work::on_refused() {
   if (is_looking_) return on_given_up();
   if (groups_.back().size() > 1) return split_last(groups_);
-  const std::size_t alone = groups_.back().front();
-  groups_.pop_back();
-  refuse(alone);
-  answer(alone);
-  end_if_done();
+  refuse(groups_.back().front());
+  answer_last();
 }
 
+// The element that is alone is answered, and the call is ok. Otherwise it would pass for an outage.
 void batch_work::on_damaged() {
-  if (is_looking_ || groups_.back().size() == 1) return on_tired();
-  split_last(groups_);
+  if (is_looking_) return on_given_up();
+  if (groups_.back().size() > 1) return split_last(groups_);
+  (void)leave(groups_.back().front());
+  answer_last();
+}
+
+void batch_work::answer_last() {
+  answer(groups_.back().front());
+  groups_.pop_back();
+  end_if_done();
 }
 
 void batch_work::on_given_up() {

@@ -73,6 +73,7 @@ class batch_work : public work {
   void on_damaged() final;
   void on_given_up() final;
   void on_looked(const rows&);
+  void answer_last();
   void abandon(const indices&);
   void end_if_done();
 
