@@ -331,8 +331,8 @@ TICKWHEEL_API int tw_timer_has_ref(const tw_timer_t* timer);
 /* Stops the timer and calls `cb`, unless it is null, in the loop's closing phase, never within this call. Afterwards the memory
  * may be freed, or initialised anew. The loop stays alive until then.
  *
- * Close callbacks run in the order in which the timers were closed. If the service was gone by then, the last one runs first, as
- * in libuv.
+ * Close callbacks of a service's timers run in the order in which they were closed. If the service was gone by then, the last one
+ * runs first, as in libuv.
  *
  * Requires: the timer is not closing. If the service is gone, there is memory for a libuv handle. Both are checked. */
 TICKWHEEL_API void tw_timer_close(tw_timer_t* timer, tw_timer_close_cb cb);

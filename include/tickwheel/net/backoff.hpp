@@ -82,7 +82,7 @@ class backoff {
   }
 
   /// Returns the delay to wait now, and moves on to the next one. Not negative; full jitter may answer zero. Delays beyond the
-  /// range of nanoseconds saturate.
+  /// range of nanoseconds saturate. With a multiplier above one, delays grow by at least a nanosecond.
   std::chrono::nanoseconds next() noexcept {
     const auto delay = step_;
     step_ = after(delay);
@@ -109,8 +109,9 @@ class backoff {
   std::chrono::nanoseconds after(std::chrono::nanoseconds step) const noexcept {
     const double grown = static_cast<double>(step.count()) * options_.multiplier;
     if (grown >= static_cast<double>(options_.cap.count())) return options_.cap;
-    // not shorter than before, although a double has fewer digits
-    return std::max(step, std::chrono::nanoseconds{static_cast<std::int64_t>(grown)});
+    // a double has fewer digits, and what it has after the point is dropped
+    const std::chrono::nanoseconds least = options_.multiplier > 1 ? step + std::chrono::nanoseconds{1} : step;
+    return std::max(least, std::chrono::nanoseconds{static_cast<std::int64_t>(grown)});
   }
 
   backoff_options options_;

@@ -165,7 +165,8 @@ concept expiring_map_lookup =
 ///
 /// A callback that runs for long sees the time at which its iteration read the clock first. Within one iteration an entry disappears
 /// only if `now()` moves on: `timer_service::update_now` and uv_update_time move it. So does the `start` of an idle timeout, a
-/// `minimum_rate` or a `phase_timeouts`, and an operation of a `tcp_socket` or `tcp_listener` that waits with a duration.
+/// `minimum_rate` or a `phase_timeouts`, the call of an idle timeout's handler, and an operation of a `tcp_socket` or `tcp_listener`
+/// that waits with a duration.
 ///
 /// `Member`, if it is not null, is called with the key and the value of each entry that has expired, as rvalues. Other ends of an
 /// entry call nothing. The entry is then no longer in the map. The handler may do anything: insert, look up, erase, clear, close
@@ -194,6 +195,10 @@ concept expiring_map_lookup =
 /// its handler and by the destructor of a value. Then no handler runs. When the service is closed or destroyed, all entries are
 /// lost: nothing is found any more, and no handler runs. The values are destroyed by the next `insert`, by `clear`, by `close`,
 /// or with the map.
+///
+/// *Destructors of values:* they run within the functions that end entries, and may call the map. They must not destroy the service.
+/// An `insert` that ends lost or expired entries and is called by such a destructor ends the next one: if each destructor inserts,
+/// the calls nest as deep as there are such entries.
 template <class Key, class Value, auto Member = nullptr, class Hash = expiring_map_hash<Key>,
           class Equal = std::equal_to<>, class F = decltype(Member)>
 requires noexcept_expiry_handler<Member, Key, Value>

@@ -106,8 +106,8 @@ class basic_idle_timeout : private detail::silence_timer,
     return error;
   }
 
-  /// Reports activity of the peer: stores the time stamp of this loop iteration, and nothing else. Has no effect if the timeout
-  /// is not started, or the service is closed.
+  /// Reports activity of the peer: stores the time stamp of this loop iteration, and nothing else. If the timeout is not started, or the
+  /// service is closed, it only begins `consecutive_timeouts` anew.
   void touch() noexcept requires has_touches { base::touch(); }
 
   /// Reports how many bytes are still queued. If there are fewer than before, the peer took some and is not idle. If there are

@@ -36,6 +36,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace tickwheel {
@@ -104,7 +105,7 @@ class minimum_rate : private timer, private detail::member_call<minimum_rate<Mem
   /// timeout. Has no other effect if not started.
   void progress(std::size_t bytes) noexcept {
     service().check_thread_in_debug();
-    bytes_ += bytes;
+    bytes_ += std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint64_t>::max() - bytes_);
     (void)service().now();
   }
 

@@ -89,11 +89,11 @@ struct rejection : testing::Test {
   }
   void TestBody() override {}
 
+  std::vector<durable::clock::time_point> starts, ends;  // of the others
+  durable::clock::time_point begun;
   manual_world world;
   rejecting_store* store = new rejecting_store{world};
-  manual_node node{world, std::unique_ptr<durable::store>{store}};
-  durable::clock::time_point begun;
-  std::vector<durable::clock::time_point> starts, ends;  // of the others
+  manual_node node{world, std::unique_ptr<durable::store>{store}};  // the last one: its close answers what is open
 };
 
 TEST_F(rejection, of_a_finish_delays_nothing_else) {

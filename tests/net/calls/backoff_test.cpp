@@ -32,6 +32,8 @@ TEST(backoff, grows_from_base_by_multiplier_up_to_cap) {
   } cases[]{{{.base = 100ms, .cap = 1s, .kind = jitter_kind::none}, {100ms, 200ms, 400ms, 800ms, 1s, 1s}},
             {{.base = 100ms, .cap = 1s, .multiplier = 1.5, .kind = jitter_kind::none}, {100ms, 150ms, 225ms, 337500us}},
             {{.base = odd, .cap = nanoseconds::max(), .multiplier = 1, .kind = jitter_kind::none}, {odd, odd, odd}},
+            {{.base = 1ns, .cap = 4ns, .multiplier = 1.9, .kind = jitter_kind::none}, {1ns, 2ns, 3ns, 4ns, 4ns}},
+            {{.base = 1us, .cap = 1s, .multiplier = 1.0009, .kind = jitter_kind::none}, {1000ns, 1001ns, 1002ns}},
             {{.base = 1s, .cap = 1s, .kind = jitter_kind::none}, {1s, 1s, 1s}},
             {{.base = 100ms, .cap = 1s, .jitter = 0, .kind = jitter_kind::full}, {100ms, 200ms, 400ms}},
             {{.base = 100ms, .cap = 1s, .jitter = 0, .kind = jitter_kind::additive}, {100ms, 200ms, 400ms}}};
