@@ -843,7 +843,7 @@ TEST_P(postgres_broken_trigger, makes_a_single_element_unavailable_and_not_the_c
   finish.items.push_back({.id = "bad", .token = token, .how = durable::outcome::done});
   own->run(finish);
   EXPECT_EQ(finish.results, std::vector{finish_result::unknown});
-  on.other().run("drop trigger refuse on tasks");
+  on.refuse_no_more();
   EXPECT_EQ(own->done("bad", token), finish_result::finished);
 }
 

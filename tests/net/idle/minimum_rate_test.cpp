@@ -78,8 +78,7 @@ TEST_F(minimum_rate, credit_is_at_most_the_grace) {
   }
 }
 
-// The last byte comes right after the first check.
-// As a caller may report who does not know how many bytes are left.
+// As a caller may report that does not know how many bytes there were.
 TEST_F(minimum_rate, more_bytes_than_a_count_has_are_as_many_as_it_has) {
   ASSERT_EQ(c.timer.start(usual), 0);
   advance(usual.grace - 1ms);
@@ -89,6 +88,7 @@ TEST_F(minimum_rate, more_bytes_than_a_count_has_are_as_many_as_it_has) {
   EXPECT_EQ(c.fired, 0);
 }
 
+// The last byte comes right after the first check.
 TEST_F(minimum_rate, silent_peer_expires_at_most_grace_and_interval_later) {
   for (std::chrono::nanoseconds grace = 1004ms; grace < 3s; grace += 7ms) {
     connection each{service.timers};
