@@ -69,6 +69,16 @@ class store_call {
   ~store_call() = default;
 };
 
+/// A call that changes tasks by their ids. An element is *held* if another client of the database has locked its row.
+struct write_call : store_call {
+  using store_call::store_call;
+  /// in: the caller sends held elements again. So the store need not wait for them, but may answer the call without them.
+  bool leaves_held = false;
+  /// out: empty, or one per element: true if it is held. The store has left it as it was, in the call as well, and its result says nothing.
+  /// Only if `leaves_held`.
+  std::vector<bool> held;
+};
+
 /// Makes this node a member of the store, with a session of its own. Opens or creates the database.
 struct join_call : store_call {
   using store_call::store_call;
@@ -192,8 +202,8 @@ enum class outcome : std::uint8_t {
 
 /// Ends starts. The row's `rev` must be the token; otherwise nothing changes. Sets the row's `ended` to the token. A row with
 /// `stop` that would be pending or dead is cancelled.
-struct finish_call : store_call {
-  using store_call::store_call;
+struct finish_call : write_call {
+  using write_call::write_call;
   /// A start that ends.
   struct item {
     std::string id;                   ///< its task
@@ -240,8 +250,8 @@ struct recover_call : store_call {
 
 /// Puts tasks into the store, as the state table says (docs/guides/another-store.md). An element that the store rejects is `refused`, and
 /// does not disturb the others.
-struct put_call : store_call {
-  using store_call::store_call;
+struct put_call : write_call {
+  using write_call::write_call;
   /// A task to keep.
   struct item {
     task what;               ///< a valid task
@@ -258,15 +268,15 @@ struct put_call : store_call {
 };
 
 /// Cancels tasks, as the state table says (docs/guides/another-store.md). An element that the store rejects is `unavailable`.
-struct cancel_call : store_call {
-  using store_call::store_call;
+struct cancel_call : write_call {
+  using write_call::write_call;
   std::vector<std::string> ids;        ///< in: at most 1,000, each once
   std::vector<cancel_result> results;  ///< out: one per id
 };
 
 /// Makes dead tasks pending, at the store's now, without attempts, losses and error. An element that the store rejects is `unavailable`.
-struct revive_call : store_call {
-  using store_call::store_call;
+struct revive_call : write_call {
+  using write_call::write_call;
   /// The answer to an id.
   struct answered {
     revive_result result{};          ///< revived, not_dead, not_found or unavailable

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,8 @@ class lane_owner {
   virtual void on_answer(const store_call&) noexcept = 0;
   /// The store has answered the call of `r`: it has taken effect, or will not any more.
   virtual void on_ended(request& r, store_status) noexcept = 0;
-  /// The store has carried out the call of `r`, and rejected `r`.
-  virtual void on_rejected(finish_request& r) noexcept = 0;
+  /// The store has carried out the call of `r`, but not `r`, which is to be sent again.
+  virtual void on_left(request& r) noexcept = 0;
   /// An answer is there to be taken in.
   virtual void on_arrived(arrival&) noexcept = 0;
   /// A task is pending, as of this answer.
@@ -57,6 +58,8 @@ class batch_lane {
   }
 
  private:
+  static constexpr bool may_leave_held = std::is_base_of_v<write_call, call_type>;
+
   struct flight final : call_type, arrival {
     explicit flight(batch_lane& of) noexcept : call_type{&answer_arrived}, lane{of} {}
     bool take_in_one() noexcept override { return lane.take_in_one(*this); }
@@ -70,6 +73,10 @@ class batch_lane {
     f.requests.clear();
     f.taken_in = 0;
     Traits::clear(f);
+    if constexpr (may_leave_held) {
+      f.held.clear();
+      f.leaves_held = true;
+    }
     std::size_t bytes = 0;
     while (!queue_.empty() && f.requests.size() < Traits::most) {
       auto& r = static_cast<request_type&>(queue_.front());
@@ -85,11 +92,12 @@ class batch_lane {
   static store_status status_of(const flight& f, std::size_t i) noexcept {
     return i < f.carried_out ? store_status::ok : f.status;
   }
-  static bool is_rejected(const flight& f, std::size_t i) noexcept {
+  static bool is_left(const flight& f, std::size_t i) noexcept {
+    if (f.status != store_status::ok) return false;
     if constexpr (requires { Traits::has_answer(f, i); })
-      return f.status == store_status::ok && !Traits::has_answer(f, i);
-    else
-      return false;
+      if (!Traits::has_answer(f, i)) return true;
+    if constexpr (may_leave_held) return i < f.held.size() && f.held[i];
+    return false;
   }
 
   static void answer_arrived(store_call& answered) noexcept {
@@ -98,8 +106,9 @@ class batch_lane {
     lane.owner_.on_answer(f);
     for (std::size_t i = 0; i != f.requests.size(); ++i) {
       request_type& r = *f.requests[i];
-      // a request that has expired was answered already
-      if (status_of(f, i) == store_status::ok && !is_rejected(f, i) && !r.is_answered) {
+      if (is_left(f, i)) {
+        if constexpr (requires { Traits::take_back(f, i, r); }) Traits::take_back(f, i, r);
+      } else if (status_of(f, i) == store_status::ok && !r.is_answered) {  // one that has expired was answered already
         Traits::take(f, i, r);
         r.is_answered = true;
       }
@@ -124,8 +133,7 @@ class batch_lane {
 
   // It may free the request.
   void end(const flight& f, std::size_t i) noexcept {
-    if constexpr (requires { Traits::has_answer(f, i); })
-      if (is_rejected(f, i)) return owner_.on_rejected(*f.requests[i]);
+    if (is_left(f, i)) return owner_.on_left(*f.requests[i]);
     owner_.on_ended(*f.requests[i], status_of(f, i));
   }
 
@@ -148,6 +156,7 @@ struct put_traits {
     r.row.bytes = static_cast<std::uint32_t>(r.what.payload.size());
     c.items.push_back({std::move(r.what), r.conflict});
   }
+  static void take_back(call& c, std::size_t i, request& r) noexcept { r.what = std::move(c.items[i].what); }
   static void take(call& c, std::size_t i, request& r) noexcept {
     r.result = c.results[i].result;
     r.row.rev = c.results[i].rev;

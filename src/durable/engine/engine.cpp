@@ -71,10 +71,10 @@ engine::engine(timer_service& timers, std::unique_ptr<store> tasks, scheduler_op
       hold_{timers, []() noexcept {}},
       begins_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
       finishes_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
-      rejected_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
+      left_pause_{timers, random_.next(), [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
       members_{timers, *this},
       window_{timers, options_.max_loaded, [](void* self) noexcept { part_of<engine>(self).wake(); }, this},
-      desk_{timers, options_, finishes_pause_, rejected_pause_, *this},
+      desk_{timers, options_, finishes_pause_, left_pause_, *this},
       starter_{timers, options_, clock_, members_, window_, begins_pause_, *this},
       reader_{timers, options_, clock_, members_, window_, *this} {}
 
@@ -136,7 +136,7 @@ int engine::open(completion<int> ready) {
 // All that it needs while it is open. So `max_armed`, when it is reached later, refuses loaded tasks and requests alone.
 bool engine::take_places() noexcept {
   return turn_.open() == 0 && poll_.open() == 0 && soon_.open() == 0 && begins_pause_.open() &&
-         finishes_pause_.open() && rejected_pause_.open() && members_.open_timer() &&
+         finishes_pause_.open() && left_pause_.open() && members_.open_timer() &&
          hold_.arm(std::chrono::nanoseconds::max()) == 0;
 }
 
@@ -187,7 +187,7 @@ void engine::forget_opening() noexcept {
   hold_.cancel();
   begins_pause_.close();
   finishes_pause_.close();
-  rejected_pause_.close();
+  left_pause_.close();
   window_.clear();
   clock_ = {};
   ready_result_.reset();

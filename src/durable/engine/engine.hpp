@@ -162,7 +162,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   store_clock clock_;
   outage_pause begins_pause_;
   outage_pause finishes_pause_;
-  outage_pause rejected_pause_;  // of finishes
+  outage_pause left_pause_;  // of requests that the store has left out of their batches
   membership members_;
   task_window window_;
   request_desk desk_;

@@ -1,4 +1,4 @@
-// How long begins or finishes wait after the store could not be reached, or has rejected one.
+// How long calls of the store wait after one has failed, or after an element was left out of one.
 #pragma once
 
 #include "../standing_timer.hpp"
@@ -21,7 +21,7 @@ class outage_pause {
   /// Returns false if the service has no place for a timer.
   [[nodiscard]] bool open() noexcept { return end_.open() == 0; }
 
-  /// The store could not be reached, or has rejected something. Failures within a pause count as one.
+  /// The store could not be reached, or has left something undone. Failures within a pause count as one.
   void begin() noexcept {
     if (holds()) return;
     const auto delay = delays_.next();

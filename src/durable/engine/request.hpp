@@ -64,6 +64,7 @@ class request : public pending_call {
   bool is_answered = false;                       // `deliver` may be called
   bool is_delivered = false;                      // `deliver` was called
   bool is_counted = true;                         // among max_requests until it is delivered
+  bool was_left = false;                          // by the store, which has carried out the rest of its batch
   intrusive::list_member_hook<unlinks> in_order;  // all requests, in the order of the calls
   intrusive::list_member_hook<unlinks>
       in_queue;  // those of its id that wait, or those of its verb, or the answered ones
@@ -152,7 +153,6 @@ struct finish_request final : request {
   using request::request;
   finish_call::item what;
   std::unique_ptr<start> of;  // keeps its place among max_running; null: the user kept only id and token
-  bool was_rejected = false;
   finish_result result = finish_result::unknown;
   completion<finish_result> done;
 

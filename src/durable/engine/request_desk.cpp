@@ -22,8 +22,8 @@ void revive_request::apply() noexcept { owner.on_revived(*this); }
 void finish_request::apply() noexcept { owner.on_finished(*this); }
 
 request_desk::request_desk(timer_service& timers, const scheduler_options& options, outage_pause& outage,
-                           outage_pause& rejection, client& of) noexcept
-    : timers_{timers}, options_{options}, outage_{outage}, rejection_{rejection}, client_{of} {}
+                           outage_pause& left, client& of) noexcept
+    : timers_{timers}, options_{options}, outage_{outage}, left_pause_{left}, client_{of} {}
 
 int request_desk::open(store& tasks) noexcept {
   if (const int error = calls_.open(options_.max_requests)) return error;
@@ -164,6 +164,7 @@ void request_desk::on_ended(request& r, store_status status) noexcept {
     return;
   }
   if (is_ok) r.apply();
+  if (is_ok && r.was_left) left_pause_.on_answer();
   r.at = request::stage::ended;
   if (is_closing_) {
     if (!is_ok && !r.is_answered) {
@@ -187,12 +188,12 @@ void request_desk::on_ended(request& r, store_status status) noexcept {
   answer(r);
 }
 
-void request_desk::on_rejected(finish_request& r) noexcept {
-  if (is_closing_) return on_ended(r, store_status::unknown);
-  r.was_rejected = true;
+void request_desk::on_left(request& r) noexcept {
+  if (is_closing_ || r.is_answered) return on_ended(r, store_status::unavailable);  // closed, or expired
+  r.was_left = true;
   r.at = request::stage::queued;
-  rejected_.push_back(r);
-  rejection_.begin();
+  left_.push_back(r);
+  left_pause_.begin();
 }
 
 void request_desk::on_put(put_request& r) noexcept {
@@ -215,7 +216,6 @@ void request_desk::on_revived(revive_request& r) noexcept {
 
 void request_desk::on_finished(finish_request& r) noexcept {
   outage_.on_answer();
-  if (r.was_rejected) rejection_.on_answer();
   ++(r.result == finish_result::finished ? counts_.finished : counts_.stale);
   if (r.of == nullptr) return;
   client_.on_start_ended(*r.of);
@@ -228,17 +228,17 @@ void request_desk::on_arrived(arrival& answered) noexcept {
   }
 }
 
-void request_desk::send_finishes() {
-  while (!rejection_.holds() && !rejected_.empty()) {
-    auto& r = static_cast<finish_request&>(rejected_.front());
-    rejected_.pop_front();
-    finishes.push(r);
+void request_desk::enqueue_left() {
+  while (!left_pause_.holds() && !left_.empty()) {
+    request& r = left_.front();
+    left_.pop_front();
+    r.enqueue();
   }
-  if (!outage_.holds()) finishes.send();
 }
 
 void request_desk::send() {
-  send_finishes();
+  enqueue_left();
+  if (!outage_.holds()) finishes.send();
   puts.send();
   cancels.send();
   revives.send();

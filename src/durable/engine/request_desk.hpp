@@ -28,8 +28,8 @@ struct id_turn {
 /// A request goes through these stages: it waits for an earlier one of its id; it is queued for a batch; it is with the store; it has
 /// ended. It is answered once, by the store or by its deadline, and an answer waits here until it is delivered.
 ///
-/// A finish is sent until the store has answered it. In an outage all finishes pause. One that the store rejects pauses without
-/// the others.
+/// A finish is sent until the store has answered it. In an outage all finishes pause. A request that the store leaves out of its batch
+/// pauses without the others, and is sent again.
 ///
 /// *Complexity:* O(1) per request.
 class request_desk final : private lane_owner {
@@ -60,9 +60,8 @@ class request_desk final : private lane_owner {
     std::uint64_t unavailable = 0;
   };
 
-  /// Finishes pause by `outage`, and those that were rejected by `rejection`.
-  request_desk(timer_service&, const scheduler_options&, outage_pause& outage, outage_pause& rejection,
-               client&) noexcept;
+  /// Finishes pause by `outage`, and requests that the store has left by `left`.
+  request_desk(timer_service&, const scheduler_options&, outage_pause& outage, outage_pause& left, client&) noexcept;
   request_desk(const request_desk&) = delete;
   request_desk& operator=(const request_desk&) = delete;
 
@@ -119,7 +118,7 @@ class request_desk final : private lane_owner {
   }
   void on_arrived(arrival&) noexcept override;
   void on_ended(request&, store_status) noexcept override;
-  void on_rejected(finish_request&) noexcept override;
+  void on_left(request&) noexcept override;
   void on_pending(pending_row&& row) noexcept override { client_.on_pending(std::move(row)); }
   store& tasks() noexcept override { return *tasks_; }
 
@@ -134,12 +133,12 @@ class request_desk final : private lane_owner {
   void take_turn(request&, id_turn*) noexcept;
   void end_turn(request&) noexcept;
   void answer(request&) noexcept;
-  void send_finishes();
+  void enqueue_left();
 
   timer_service& timers_;
   const scheduler_options& options_;
   outage_pause& outage_;
-  outage_pause& rejection_;
+  outage_pause& left_pause_;
   client& client_;
   store* tasks_ = nullptr;
   bool is_closing_ = false;
@@ -148,7 +147,7 @@ class request_desk final : private lane_owner {
   std::uint64_t last_call_ = 0;
   request_order requests_;  // in the order of the calls; owns them
   request_queue answered_;  // of these, those to be delivered
-  request_queue rejected_;  // finishes, to be sent again after the pause
+  request_queue left_;      // by the store; to be sent again after the pause
   std::unordered_map<std::string, id_turn> turns_;
   std::size_t open_requests_ = 0;
   std::size_t request_bytes_ = 0;
