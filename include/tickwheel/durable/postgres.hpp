@@ -25,8 +25,8 @@ struct postgres_options {
   /// The server cancels a statement after this time. If it has not answered after one and a half of it, the connections are given
   /// up and made anew. 10 ms to 24 days.
   std::chrono::nanoseconds answer_timeout = std::chrono::seconds{10};
-  /// How long a call is repeated whose transaction the server rolled back: a deadlock, a lock that another client holds, a
-  /// statement that was cancelled. 10 ms to 24 days.
+  /// How long a call is repeated whose transaction the server rolled back: a deadlock, a statement that was cancelled, or one that has
+  /// waited too long for a lock. 10 ms to 24 days.
   std::chrono::nanoseconds repeat_timeout = std::chrono::seconds{5};
   /// Gets a line for each event that an operator wants to know: a connection is lost, cannot be made, or is back. Called on the
   /// loop, and must not call the store. Empty: lines go to stderr.

@@ -89,6 +89,49 @@ TEST_F(postgres_lock, call_for_a_held_row_alone_is_unavailable) {
   on.other().run("rollback");
 }
 
+TEST_F(postgres_lock, held_row_is_left_if_the_caller_sends_it_again) {
+  on.options.repeat_timeout = 1h;
+  reopen();
+  for (const char* id : {"running", "pending", "free"}) own->put(due(id));
+  const revision token = own->begin("running").token;
+  on.other().run("begin; select * from tasks where id in ('running', 'pending') for update");
+  for (const bool is_held : {true, false}) {
+    if (!is_held) on.other().run("rollback");
+    const auto held = [=](std::vector<bool> which) { return is_held ? which : std::vector<bool>{}; };
+
+    asked<durable::put_call> put;
+    put.leaves_held = true;
+    put.items.push_back({due("pending"), durable::on_conflict::replace});
+    put.items.push_back({due("free"), durable::on_conflict::keep});
+    own->run(put);
+    EXPECT_EQ(put.held, held({true, false}));
+    EXPECT_EQ(put.items[0].what.id, "pending") << "as it was";
+    EXPECT_EQ(put.results[1].result, schedule_result::exists);
+    if (!is_held) {
+      EXPECT_EQ(put.results[0].result, schedule_result::replaced);
+    }
+
+    asked<durable::cancel_call> cancel;
+    cancel.leaves_held = true;
+    cancel.ids = {"unknown", "pending"};
+    own->run(cancel);
+    EXPECT_EQ(cancel.held, held({false, true}));
+    EXPECT_EQ(cancel.results[0], cancel_result::not_found);
+    if (!is_held) {
+      EXPECT_EQ(cancel.results[1], cancel_result::cancelled);
+    }
+
+    asked<durable::finish_call> finish;
+    finish.leaves_held = true;
+    finish.items.push_back({.id = "running", .token = token, .how = durable::outcome::done});
+    own->run(finish);
+    EXPECT_EQ(finish.held, held({true}));
+    if (!is_held) {
+      EXPECT_EQ(finish.results, std::vector{durable::finish_result::finished});
+    }
+  }
+}
+
 TEST_F(postgres_lock, held_row_is_written_when_it_is_free) {
   on.options.repeat_timeout = 10s;
   reopen();

@@ -82,6 +82,51 @@ TEST_F(postgres_cluster, two_nodes_share_the_tasks) {
   b->of.close();
 }
 
+TEST_F(postgres_cluster, rows_that_others_hold_delay_no_other_request) {
+  on.options.repeat_timeout = 1h;
+  const auto a = make("a");
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  std::map<std::string, durable::cancel_result> cancelled;
+  const auto cancel = [&](const std::string& id) {
+    ASSERT_EQ(a->of.cancel(id, [&cancelled, id](durable::cancel_result r) noexcept { cancelled[id] = r; }), 0);
+  };
+  for (const char* id : {"held 1", "held 2", "free 1", "free 2", "free 3"}) schedule(*a, id, 1h);
+  wait_until([&] { return asked_ == 0; });
+  on.other().run("begin; select * from tasks where id in ('held 1', 'held 2') for update");
+  for (const char* id : {"held 1", "free 1"}) cancel(id);
+  for (int turns = 0; turns < 3; ++turns) on.turn();
+  for (const char* id : {"held 2", "free 2"}) cancel(id);
+  for (int turns = 0; turns < 3; ++turns) on.turn();
+  cancel("free 3");
+  wait_until([&] { return cancelled.size() == 3; });
+  for (const char* id : {"free 1", "free 2", "free 3"}) EXPECT_EQ(cancelled[id], durable::cancel_result::cancelled);
+  on.other().run("rollback");
+  wait_until([&] { return cancelled.size() == 5; });
+  for (const char* id : {"held 1", "held 2"}) EXPECT_EQ(cancelled[id], durable::cancel_result::cancelled);
+  a->of.close();
+}
+
+TEST_F(postgres_cluster, an_id_that_another_client_is_inserting_delays_no_other_request) {
+  on.options.repeat_timeout = 1h;
+  const auto a = make("a");
+  open(*a);
+  ASSERT_EQ(a->ready, 0);
+  on.other().run("begin; select tickwheel_schedule('theirs', now() + interval '1 hour', '')");
+  std::map<std::string, schedule_result> answers;
+  for (const char* id : {"theirs", "ours 1", "ours 2", "ours 3"})
+    ASSERT_EQ(a->of.schedule({.id = id, .due = durable::clock::now() + 1h},
+                             [&answers, id](schedule_result r) noexcept { answers[id] = r; }),
+              0);
+  wait_until([&] { return answers.size() == 3; });
+  EXPECT_FALSE(answers.contains("theirs"));
+  on.other().run("commit");
+  wait_until([&] { return answers.size() == 4; });
+  for (const auto& [id, answer] : answers)
+    EXPECT_EQ(answer, id == "theirs" ? schedule_result::exists : schedule_result::scheduled) << id;
+  a->of.close();
+}
+
 // Each client that may connect can ask. A lock keeps the node from answering meanwhile.
 TEST_F(postgres_cluster, many_questions_for_a_sign_of_life_get_few_answers) {
   const auto a = make("a", 1min);

@@ -8,9 +8,22 @@
 
 namespace tickwheel::durable::postgres {
 
+namespace {
+
+// Most clients hold a row for less than the pauses between so many looks.
+constexpr std::size_t patient_looks = 3;
+
+}  // namespace
+
 batch_work::batch_work(store_verb verb, store_call& call, std::size_t size) : work{verb, &call}, is_answered_(size) {
   if (size == 0) return;
   groups_.push_back(all_indices(size));
+}
+
+batch_work::batch_work(store_verb verb, write_call& call, std::size_t size)
+    : batch_work{verb, static_cast<store_call&>(call), size} {
+  call.held.clear();
+  if (call.leaves_held) writes_ = &call;
 }
 
 void batch_work::on_ask(transaction& to) {
@@ -65,6 +78,7 @@ void batch_work::on_looked(const rows& found) {
       again.push_back(i);
   }
   if (again.empty()) return;
+  if (writes_ != nullptr && looks_ >= patient_looks) return leave_held(again);
   if (is_tired()) return abandon(again);
   groups_.push_back(std::move(again));
   pause();
@@ -100,7 +114,12 @@ void batch_work::on_repeat() {
 }
 
 void batch_work::on_contended() {
-  if (!is_looking_ && groups_.back().size() > 1) split_last(groups_);
+  if (is_looking_) return;
+  if (groups_.back().size() > 1) return split_last(groups_);
+  if (writes_ == nullptr) return;
+  leave_held(groups_.back());
+  groups_.pop_back();
+  end_if_done();
 }
 
 void batch_work::on_tired() {
@@ -138,6 +157,14 @@ void batch_work::on_given_up() {
   abandon(rest_);
   rest_.clear();
   end_if_done();
+}
+
+void batch_work::leave_held(const indices& held) {
+  writes_->held.resize(is_answered_.size());
+  for (const std::size_t i : held) {
+    writes_->held[i] = true;
+    answer(i);
+  }
 }
 
 void batch_work::abandon(const indices& group) {

@@ -19,7 +19,8 @@ namespace tickwheel::durable::postgres {
 /// batch until that element is alone.
 ///
 /// A write passes over elements that need none, and rows that another client holds. So it then reads the rows that it
-/// passed over: each element is answered by the state of its row, or written again.
+/// passed over: each element is answered by the state of its row, or written again. If the caller sends elements again that are held, it
+/// leaves those that are still held after some looks, and one that waits for a lock alone.
 ///
 /// If nothing was written because the server refuses all elements, it reads the clock in the end.
 class batch_work : public work {
@@ -35,6 +36,8 @@ class batch_work : public work {
 
  protected:
   batch_work(store_verb verb, store_call& call, std::size_t size);
+  /// It may leave elements that are held.
+  batch_work(store_verb verb, write_call& call, std::size_t size);
 
   /// Adds the write of these elements.
   virtual void write(transaction&, const indices&) = 0;
@@ -74,6 +77,7 @@ class batch_work : public work {
   void on_given_up() final;
   void on_looked(const rows&);
   void answer_last();
+  void leave_held(const indices&);
   void abandon(const indices&);
   void end_if_done();
 
@@ -87,6 +91,7 @@ class batch_work : public work {
   bool has_unanswered_ = false;  // and there is no answer for one
   std::size_t looks_ = 0;
   bool is_looking_ = false;
+  write_call* writes_ = nullptr;  // the call, if it may leave elements
 };
 
 }  // namespace tickwheel::durable::postgres
