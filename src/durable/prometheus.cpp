@@ -55,12 +55,14 @@ void write_prometheus(std::ostream& out, const scheduler& of) {
   counter("recovered_total", "Tasks of lost nodes that this node made pending, or dead.", s.recovered);
   counter("stale_total", "Finishes that were too late.", s.stale);
   counter("unavailable_total", "Requests answered unavailable or unknown.", s.unavailable);
+  counter("store_failures_total", "Calls that the store has not carried out, or may not have.", s.store_failures);
   gauge("requests", "Requests without an answer.", s.requests);
   gauge("running", "Executions whose end the store has not confirmed.", s.running);
   gauge("loaded", "Tasks in memory that wait for their time or for a place.", s.loaded);
   gauge("partitions", "Partitions that this node owns.", s.partitions);
   gauge("dead", "Dead tasks in the store, counted up to 10,000.", s.dead);
-  gauge("oldest_overdue_seconds", "How long the oldest loaded task has been due.", seconds(s.oldest_overdue));
+  gauge("oldest_overdue_seconds", "How long the oldest task has been due that was read and has not started.",
+        seconds(s.oldest_overdue));
   gauge("oldest_running_seconds", "How long ago the oldest execution started.", seconds(s.oldest_running));
   write_lateness(out, s.lateness);
 }

@@ -20,9 +20,13 @@ class lane_owner {
  public:
   /// The store has answered a call.
   virtual void on_answer(const store_call&) noexcept = 0;
+  /// It has not carried out a call whose requests are sent again.
+  virtual void on_outage() noexcept = 0;
+  /// It has carried out a call, but not all of its requests. These are sent again.
+  virtual void on_left_some() noexcept = 0;
   /// The store has answered the call of `r`: it has taken effect, or will not any more.
   virtual void on_ended(request& r, store_status) noexcept = 0;
-  /// The store has carried out the call of `r`, but not `r`, which is to be sent again.
+  /// The store has carried out the call of `r`, but not `r`.
   virtual void on_left(request& r) noexcept = 0;
   /// An answer is there to be taken in.
   virtual void on_arrived(arrival&) noexcept = 0;
@@ -104,15 +108,19 @@ class batch_lane {
     auto& f = static_cast<flight&>(static_cast<call_type&>(answered));
     batch_lane& lane = f.lane;
     lane.owner_.on_answer(f);
+    bool has_left = false;
     for (std::size_t i = 0; i != f.requests.size(); ++i) {
       request_type& r = *f.requests[i];
       if (is_left(f, i)) {
+        has_left = true;
         if constexpr (requires { Traits::take_back(f, i, r); }) Traits::take_back(f, i, r);
       } else if (status_of(f, i) == store_status::ok && !r.is_answered) {  // one that has expired was answered already
         Traits::take(f, i, r);
         r.is_answered = true;
       }
     }
+    if (has_left) lane.owner_.on_left_some();
+    if (f.status != store_status::ok && f.requests.front()->is_repeated()) lane.owner_.on_outage();
     lane.owner_.on_arrived(f);
   }
 

@@ -144,9 +144,10 @@ bool engine::take_places() noexcept {
 void engine::watch_service() noexcept {
   service_watch_ = {};
   ++watches_;
+  is_watching_ = false;
   if (!has_ref_) return;
   service_watch watch{weak_from_this(), watches_};
-  (void)timers_.remote().arm(std::chrono::nanoseconds::max(), std::move(watch), service_watch_);
+  is_watching_ = timers_.remote().arm(std::chrono::nanoseconds::max(), std::move(watch), service_watch_) == 0;
 }
 
 void engine::on_service_closed(std::uint64_t watch) noexcept {
@@ -228,7 +229,8 @@ void engine::wake() noexcept {
 void engine::turn() noexcept {
   if (fork_.is_in_child()) return;
   const auto self = shared_from_this();
-  if (!has_service()) return close();  // the service was closed and is open again
+  if (!has_service()) return close();              // the service was closed and is open again
+  if (has_ref_ && !is_watching_) watch_service();  // it had no place
   const std::uint64_t opening = openings_;
   take_in_and_deliver();
   if (!is_open_ || opening != openings_) return;
@@ -247,6 +249,7 @@ void engine::turn() noexcept {
 // Works for a limited time. The user may close, reopen or destroy the scheduler in each call.
 void engine::take_in_and_deliver() noexcept {
   const std::uint64_t opening = openings_;
+  const std::shared_ptr<start_handler> handler = handler_;  // it may set another one
   const auto until = present(timers_) + limits.turn;
   const auto goes_on = [&] { return is_open_ && opening == openings_; };
   if (ready_result_) {
@@ -257,14 +260,17 @@ void engine::take_in_and_deliver() noexcept {
   while (goes_on() && (!arrivals_.empty() || desk_.has_answers() || starter_.has_starts())) {
     if (!arrivals_.empty()) arrivals_.take_in_one();
     if (desk_.has_answers()) desk_.deliver_one();
-    if (goes_on() && starter_.has_starts()) starter_.hand_out_one(*handler_);
+    if (goes_on() && starter_.has_starts()) starter_.hand_out_one(*handler);
     if (goes_on() && present(timers_) >= until) return wake();
   }
   if (goes_on() && std::exchange(is_drained_, false)) std::exchange(drained_, {})();
 }
 
 void engine::on_answer(const store_call& call) noexcept {
-  if (call.status == store_status::ok) clock_.record(call.now, present(timers_));
+  if (call.status == store_status::ok)
+    clock_.record(call.now, present(timers_));
+  else
+    ++store_failures_;
   wake();
 }
 
@@ -317,7 +323,7 @@ void engine::on_looked_from_the_beginning(std::chrono::nanoseconds took) noexcep
 // The store has just made a task pending. It need not wait for the next look.
 void engine::on_pending(pending_row&& row) noexcept {
   if (!wants_tasks() || !members_.owns(row.partition)) return;
-  if (row.at > later(options_.window)) return window_.forget(row.id);
+  if (row.at - clock_.at(present(timers_)) > options_.window) return window_.forget(row.id);
   if (is_wanted(row)) (void)window_.add(std::move(row), clock_);
 }
 
@@ -350,8 +356,10 @@ void engine::on_left() noexcept {
 
 // --- the ends of executions
 
-clock::time_point engine::later(std::chrono::nanoseconds delay) const noexcept {
-  const auto now = clock_.at(present(timers_));
+// Returns a time of the store that is not sooner than `delay` from now.
+clock::time_point engine::after(std::chrono::nanoseconds delay) const noexcept {
+  const auto steady_now = present(timers_);
+  const auto now = clock_.at_most(steady_now).value_or(clock_.at(steady_now));
   if (delay <= 0ns) return now;
   return delay < last_due - now ? now + std::chrono::duration_cast<clock::duration>(delay) : last_due;
 }
@@ -363,7 +371,7 @@ void engine::done(std::unique_ptr<start> s, completion<finish_result> confirmed)
 
 void engine::retry_after(std::unique_ptr<start> s, std::chrono::nanoseconds delay,
                          completion<finish_result> confirmed) {
-  finish_call::item what{s->id, s->token, outcome::again, later(delay), true, {}};
+  finish_call::item what{s->id, s->token, outcome::again, after(delay), true, {}};
   desk_.end(std::move(s), std::move(what), std::move(confirmed));
 }
 
@@ -371,7 +379,7 @@ void engine::fail(std::unique_ptr<start> s, std::string_view error, completion<f
   ++failed_;
   const bool is_last = s->attempt >= options_.max_attempts;
   const outcome how = !is_last ? outcome::again : s->period != 0ns ? outcome::done : outcome::dead;
-  const auto at = later(delay_after(s->attempt, options_.retry, random_.next()));
+  const auto at = after(delay_after(s->attempt, options_.retry, random_.next()));
   finish_call::item what{s->id, s->token, how, at, false, valid_prefix(error, max_error_bytes)};
   desk_.end(std::move(s), std::move(what), std::move(confirmed));
 }
@@ -426,6 +434,7 @@ scheduler_stats engine::stats() const {
   s.finished = asked.finished;
   s.stale = asked.stale;
   s.unavailable = asked.unavailable;
+  s.store_failures = store_failures_;
   s.started = starter_.handed_out();
   s.failed = failed_;
   s.recovered = recovered_;
@@ -437,8 +446,8 @@ scheduler_stats engine::stats() const {
   s.lateness = duration_histogram{starter_.lateness(), tick_length::at_most(starter::lateness_unit)};
   if (!has_service()) return s;
   const auto now = present(timers_);
-  if (const loaded_task* const task = window_.first_due())
-    s.oldest_overdue = std::max<std::chrono::nanoseconds>(clock_.at(now) - task->row.at, 0ns);
+  if (const auto first = window_.first_not_started())
+    s.oldest_overdue = std::max<std::chrono::nanoseconds>(clock_.at(now) - *first, 0ns);
   if (const start* const first = starter_.oldest()) s.oldest_running = now - first->begun_at;
   return s;
 }

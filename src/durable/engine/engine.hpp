@@ -123,12 +123,12 @@ class engine final : public std::enable_shared_from_this<engine>,
   /// Returns true if it is open, and its service was not closed since. A service that is opened again does not arm `hold_`.
   bool has_service() const noexcept { return is_open_ && hold_.armed(); }
   void forget_opening() noexcept;
-  clock::time_point later(std::chrono::nanoseconds delay) const noexcept;
+  clock::time_point after(std::chrono::nanoseconds delay) const noexcept;
 
   timer_service& timers_;
   const std::unique_ptr<store> store_;
   const scheduler_options options_;
-  std::unique_ptr<start_handler> handler_;
+  std::shared_ptr<start_handler> handler_;
   bool has_ref_ = true;
   bool is_paused_ = false;
   std::string problem_;
@@ -155,6 +155,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   tickwheel::clock::time_point next_soon_{};
   callback_timer<void (*)() noexcept> hold_;  // keeps the loop alive; armed while it is open, until the service closes
   remote_timer service_watch_;
+  bool is_watching_ = false;  // the service
   std::uint64_t watches_ = 0;
   unsigned polls_ = 0;                    // since it was opened
   std::chrono::nanoseconds look_took_{};  // the last whole one from the beginning
@@ -172,6 +173,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   purge_flight purge_{*this};
 
   std::uint64_t failed_ = 0;
+  std::uint64_t store_failures_ = 0;
   std::uint64_t recovered_ = 0;
 };
 

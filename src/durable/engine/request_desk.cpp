@@ -158,7 +158,6 @@ void request_desk::deliver_one() noexcept {
 void request_desk::on_ended(request& r, store_status status) noexcept {
   const bool is_ok = status == store_status::ok;
   if (!is_ok && r.is_repeated() && !is_closing_) {
-    outage_.begin();
     r.at = request::stage::queued;
     r.enqueue();
     return;
@@ -193,7 +192,6 @@ void request_desk::on_left(request& r) noexcept {
   r.was_left = true;
   r.at = request::stage::queued;
   left_.push_back(r);
-  left_pause_.begin();
 }
 
 void request_desk::on_put(put_request& r) noexcept {

@@ -116,6 +116,12 @@ class request_desk final : private lane_owner {
   void on_answer(const store_call& c) noexcept override {
     if (!is_closing_) client_.on_answer(c);
   }
+  void on_outage() noexcept override {
+    if (!is_closing_) outage_.begin();
+  }
+  void on_left_some() noexcept override {
+    if (!is_closing_) left_pause_.begin();
+  }
   void on_arrived(arrival&) noexcept override;
   void on_ended(request&, store_status) noexcept override;
   void on_left(request&) noexcept override;

@@ -69,6 +69,15 @@ const loaded_task* task_window::first_due() const noexcept {
   return first;
 }
 
+std::optional<clock::time_point> task_window::first_not_started() const noexcept {
+  std::optional<clock::time_point> first;
+  if (const loaded_task* const due = first_due()) first = due->row.at;
+  if (!taken_.empty()) lower(first, taken_.begin()->row.at);
+  for (const auto& mark : {dropped_, read_again_})
+    if (mark) lower(first, *mark);
+  return first;
+}
+
 // Most tasks are where they were at the last look: they are armed again, because the estimate of the store's clock may have changed. One
 // that has moved gives up its place to an earlier one that was left out. Returns false then.
 bool task_window::wait(loaded_task& task, const store_clock& time) noexcept {
@@ -105,6 +114,7 @@ void task_window::unlink(loaded_task& task) noexcept {
   if (task.place_ == loaded_task::place::waiting) waiting_.erase(waiting_.iterator_to(task));
   if (by_time& due = due_[is_fragile(task.row)]; task.place_ == loaded_task::place::due)
     due.erase(due.iterator_to(task));
+  if (task.place_ == loaded_task::place::taken) taken_.erase(taken_.iterator_to(task));
   task.place_ = loaded_task::place::none;
 }
 
@@ -118,15 +128,15 @@ void task_window::forget(std::string_view id) noexcept {
 void task_window::clear() noexcept {
   waiting_.clear();
   for (by_time& due : due_) due.clear();
+  taken_.clear();
   tasks_.clear();
-  left_out_.reset();
-  read_from_.reset();
-  dropped_.reset();
+  for (auto* const mark : {&left_out_, &dropped_, &read_from_, &read_again_}) mark->reset();
 }
 
 void task_window::take(loaded_task& task) noexcept {
   unlink(task);
   task.place_ = loaded_task::place::taken;
+  taken_.insert(taken_.end(), task);
 }
 
 void task_window::put_back(loaded_task& task) noexcept { become_due(task); }
@@ -149,7 +159,8 @@ void task_window::started(loaded_task& task) noexcept {
 std::optional<clock::time_point> task_window::begin_look() noexcept {
   if (left_out_) lower(read_from_, *std::exchange(left_out_, std::nullopt));
   std::optional<clock::time_point> from = read_from_;
-  if (dropped_) lower(from, *std::exchange(dropped_, std::nullopt));
+  if (dropped_) lower(read_again_, *std::exchange(dropped_, std::nullopt));
+  if (read_again_) lower(from, *read_again_);
   return from;
 }
 
@@ -168,15 +179,18 @@ const char* task_window::problem() const noexcept {
   std::size_t waiting = 0;
   std::size_t fragile = 0;
   std::size_t others = 0;
+  std::size_t taken = 0;
   for (const auto& task : tasks_) {
     const bool waits = task->place_ == loaded_task::place::waiting;
     const bool is_due = task->place_ == loaded_task::place::due;
     waiting += waits;
+    taken += task->place_ == loaded_task::place::taken;
     (is_fragile(task->row) ? fragile : others) += is_due;
     if (task->place_ == loaded_task::place::none) return "a loaded task has no place";
     if (task->wake_.armed() != waits) return "a waiting task is not armed, or another is";
   }
   if (waiting != waiting_.size()) return "the count of waiting tasks is off";
+  if (taken != taken_.size()) return "the count of taken tasks is off";
   if (fragile != due_[true].size()) return "the count of due tasks that are fragile is off";
   if (fragile > most_fragile()) return "fragile tasks take more than half of max_loaded";
   return others == due_[false].size() ? nullptr : "the count of due tasks that are not fragile is off";

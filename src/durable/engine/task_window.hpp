@@ -72,6 +72,9 @@ class task_window {
 
   /// Returns the due task with the earliest time; null: there is none.
   const loaded_task* first_due() const noexcept;
+  /// Returns the earliest time of the tasks that are due, were taken and have not started, or were dropped and are to be read again; none:
+  /// there are no such tasks.
+  std::optional<clock::time_point> first_not_started() const noexcept;
   /// Returns the same of the fragile ones, or of the others, if it may be begun. Tasks of one time come in the order in which they
   /// became due.
   loaded_task* first_due(bool fragile) noexcept { return if_ready(due_[fragile], due_[fragile].begin()); }
@@ -100,7 +103,10 @@ class task_window {
   /// A look begins. Returns the time from which on it must read tasks again that were left out; none: none was.
   std::optional<clock::time_point> begin_look() noexcept;
   /// The look has ended, or has failed.
-  void end_look() noexcept { read_from_.reset(); }
+  void end_look() noexcept {
+    read_from_.reset();
+    read_again_.reset();
+  }
   /// Returns true if tasks were left out since the last look began. Those that were dropped do not count.
   bool is_short() const noexcept { return left_out_.has_value(); }
   /// Returns true if tasks were dropped since the last look began.
@@ -162,8 +168,11 @@ class task_window {
   std::unordered_set<std::unique_ptr<loaded_task>, by_id, by_id> tasks_;
   by_time waiting_;
   std::array<by_time, 2> due_;  // the fragile ones are the second
-  // The earliest that was left out since the last look began, that was left out before the look, and that was dropped.
-  std::optional<clock::time_point> left_out_, read_from_, dropped_;
+  by_time taken_;
+  // The earliest that was left out, and that was dropped, since the last look began.
+  std::optional<clock::time_point> left_out_, dropped_;
+  // The earliest of those from before the look that is under way.
+  std::optional<clock::time_point> read_from_, read_again_;
   std::uint64_t departures_ = 0;
 };
 

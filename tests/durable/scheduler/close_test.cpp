@@ -54,6 +54,28 @@ TEST_F(scheduler_close, before_the_join_calls_ready_with_ecanceled) {
   EXPECT_EQ(node->ready, UV_ECANCELED);
 }
 
+// The old handler must live until its call has ended.
+TEST_F(scheduler_close, and_a_new_handler_may_follow_within_a_call_of_the_handler) {
+  bool is_destroyed = false;
+  std::shared_ptr<void> mark{nullptr, [&](void*) noexcept { is_destroyed = true; }};
+  int calls = 0;
+  auto& scheduler = node->scheduler;
+  scheduler.on_due([&, held = mark](execution) noexcept {
+    ++calls;
+    scheduler.close();
+    scheduler.on_due([](execution run) noexcept { run.done(); });
+    EXPECT_FALSE(is_destroyed);
+    EXPECT_EQ(scheduler.open([](int) noexcept {}), 0);
+    EXPECT_FALSE(is_destroyed);
+  });
+  mark.reset();
+  node->open();
+  node->schedule("a", 0s);
+  node->advance(1s);
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(is_destroyed);
+}
+
 TEST_F(scheduler_close, open_may_follow) {
   node->open();
   node->schedule("a", 1s);
@@ -170,6 +192,26 @@ TEST_F(scheduler_close, is_noticed_later_without_a_reference) {
   node->scheduler.unref();
   world.manual.timers.close();
   EXPECT_EQ(node->scheduler.cancel("a", [](durable::cancel_result) noexcept {}), UV_ECANCELED);
+}
+
+// The queue of posted calls has no place for the watch of the second one.
+TEST(scheduler_close_of_a_service, closes_each_of_two_that_were_opened_together) {
+  manual_world world{{.max_queued = 1}};
+  manual_node first{world, {.name = "first"}}, second{world, {.name = "second"}};
+  int answered = 0;
+  for (manual_node* const each : {&first, &second})
+    EXPECT_EQ(each->scheduler.open([&, each](int error) noexcept { each->ready = error; }), 0);
+  world.manual.advance(10ms);
+  world.database->answer_after(store_verb::put, 1h);
+  for (manual_node* const each : {&first, &second}) {
+    EXPECT_EQ(each->ready, 0);
+    EXPECT_EQ(each->scheduler.schedule({"a", world.database->now() + 1h, {}, {}},
+                                       [&](schedule_result) noexcept { ++answered; }),
+              0);
+  }
+  world.manual.advance(10ms);
+  world.manual.timers.close();
+  EXPECT_EQ(answered, 2);
 }
 
 // Another owner of the service may close it, and open it again at once.

@@ -58,6 +58,7 @@ TEST(prometheus_text, has_what_stats_counts) {
   EXPECT_EQ(value("loaded"), 0);
   EXPECT_EQ(value("partitions"), static_cast<double>(node.scheduler.stats().partitions));
   EXPECT_EQ(value("dead"), 1);
+  EXPECT_EQ(value("store_failures_total"), 0);
   EXPECT_EQ(value("oldest_overdue_seconds"), 0);
   EXPECT_EQ(value("oldest_running_seconds"), 0);
   EXPECT_EQ(value("lateness_seconds_count"), 2);

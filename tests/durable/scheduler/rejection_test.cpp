@@ -35,6 +35,11 @@ class rejecting_store final : public durable_model::counting_store {
     asked_finish_ = std::exchange(c.on_answer, &answer_finish);
     counting_store::finish(c);
   }
+  void begin(durable::begin_call& c) noexcept override {
+    for (auto& item : c.items)
+      if (rejects && item.id == "bad start") item.rev = 0;
+    counting_store::begin(c);
+  }
   void put(durable::put_call& c) noexcept override {
     asked_put_ = std::exchange(c.on_answer, &answer_put);
     counting_store::put(c);
@@ -148,7 +153,69 @@ TEST_F(rejection, that_lasts_until_close_leaves_the_end_unknown) {
   EXPECT_EQ(ended, finish_result::unknown);
 }
 
+TEST_F(rejection, of_a_start_shows_as_overdue) {
+  node.schedule("bad start", 0s);
+  const auto due = world.database->now();
+  for (int ms = 0; ms != 3000; ++ms) {
+    node.advance(1ms);
+    ASSERT_GE(node.scheduler.stats().oldest_overdue, world.database->now() - due - 3ms) << ms;
+  }
+  store->rejects = false;
+  node.advance(1s);
+  EXPECT_EQ(node.scheduler.stats().oldest_overdue, 0ns);
+  EXPECT_EQ(node.state("bad start"), durable::task_state::finished);
+}
+
 struct outage : rejection {};
+
+// The store hangs, or does not answer in time.
+TEST_F(outage, of_begins_shows_as_overdue) {
+  world.database->answer_after(store_verb::begin, 4s);
+  schedule_others(1, 0s);
+  node.advance(3s);
+  EXPECT_GE(node.scheduler.stats().oldest_overdue, 3s - 10ms);
+  node.advance(3s);
+  EXPECT_EQ(node.scheduler.stats().oldest_overdue, 0ns);
+  EXPECT_EQ(starts.size(), 1U);
+}
+
+TEST_F(outage, is_counted_by_calls) {
+  const auto before = node.scheduler.stats().store_failures;
+  world.database->fail_next(store_verb::load, memory_fault::unavailable, 3);
+  world.database->fail_next(store_verb::renew, memory_fault::unknown_done, 1);
+  node.advance(10s);
+  EXPECT_EQ(node.scheduler.stats().store_failures, before + 4);
+}
+
+// The ends of one call are taken in one by one. Between them come callables that are slower than the first pauses.
+TEST_F(outage, of_one_call_makes_one_pause) {
+  constexpr auto too_late = 5s;  // for a read
+  for (int many = 10; many <= 100; many += 10) {
+    rejection of{false};
+    std::vector<execution> runs;
+    of.node.on_start = [&](execution run) { runs.push_back(std::move(run)); };
+    of.schedule_others(many, 0s);
+    of.node.advance(1s);
+    durable::clock::time_point last_end, last_read;
+    of.world.database->answer_after(store_verb::get, 1h);
+    of.world.database->answer_after(store_verb::finish, too_late + 1ms);
+    of.world.database->fail_next(store_verb::finish, memory_fault::unavailable, 1);
+    for (execution& run : runs) {
+      run.done([&](finish_result) noexcept { last_end = of.world.database->now(); });
+      EXPECT_EQ(of.node.scheduler.get("unknown",
+                                      [&](auto...) noexcept {
+                                        of.world.manual.time.block(6ms);
+                                        last_read = of.world.database->now();
+                                      }),
+                0);
+    }
+    of.node.advance(too_late);
+    of.world.database->answer_after(store_verb::finish, 0s);
+    of.node.advance(2s);
+    EXPECT_LE(last_end - last_read, 50ms) << many;
+    EXPECT_EQ(of.node.scheduler.stats().finished, runs.size() + 1) << "the task of the fixture";
+  }
+}
 
 TEST_F(outage, of_finishes_holds_up_no_begin) {
   world.database->fail_next(store_verb::finish, memory_fault::unavailable, 100'000);

@@ -47,6 +47,26 @@ TEST_F(store_now, is_behind_by_the_way_of_the_fastest_answer) {
   is_behind_by(3ms);
 }
 
+// The node takes the store's clock for 800 ms less than it is, because each answer was so long on its way.
+TEST_F(store_now, that_is_behind_makes_no_retry_early) {
+  using durable::store_verb;
+  for (int verb = 0; verb != durable::store_verbs; ++verb)
+    world.database->answer_after(static_cast<store_verb>(verb), 800ms);
+  std::vector<durable::clock::time_point> starts;
+  node.on_start = [&](durable::execution run) {
+    starts.push_back(world.database->now());
+    for (int verb = 0; verb != durable::store_verbs; ++verb)
+      world.database->answer_after(static_cast<store_verb>(verb), 0s);
+    starts.size() == 1 ? run.retry_after(700ms) : run.done();
+  };
+  node.open(5s);
+  EXPECT_EQ(
+      node.scheduler.schedule({"t", world.database->now() + 3s, {}, {}}, [](durable::schedule_result) noexcept {}), 0);
+  node.advance(10s);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_GE(starts[1], starts[0] + 700ms);
+}
+
 TEST_F(store_now, latest_has_no_value_before_the_first_renewal) {
   world.database->answer_after(durable::store_verb::renew, 1s);
   node.open();
