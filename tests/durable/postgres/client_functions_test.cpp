@@ -53,6 +53,35 @@ class client_functions : public testing::Test {
   node own{on};
 };
 
+// The transaction sees the task as it was when it began.
+TEST_F(client_functions, schedule_with_an_old_snapshot_answers_what_is_true_now) {
+  for (const char* const isolation : {"repeatable read", "serializable"}) {
+    for (const char* const id : {"purged", "ended", "pending"})
+      own.put({.id = id, .due = durable::clock::time_point{1s}, .payload = "data"});
+    const auto begin = [&] {
+      on.other().run(std::string{"begin isolation level "} + isolation);
+      on.other().run("select count(*) from tasks");
+    };
+    begin();
+    const psql meanwhile{on.conninfo};
+    meanwhile.run("set search_path = " + on.schema());
+    meanwhile.run("delete from tasks where id = 'purged'");
+    EXPECT_EQ(own.cancel("ended"), cancel_result::cancelled);
+    EXPECT_EQ(schedule("'pending', now(), 'data'"), "exists") << isolation;
+    EXPECT_EQ(schedule("'purged', now(), 'data'"), "scheduled") << isolation;
+    on.other().run("commit");
+    begin();
+    meanwhile.run("delete from tasks");
+    EXPECT_EQ(schedule("'new', now(), 'data'"), "scheduled") << isolation;
+    on.other().run("commit");
+    own.put({.id = "ended", .due = durable::clock::time_point{1s}, .payload = "data"});
+    begin();
+    EXPECT_EQ(own.cancel("ended"), cancel_result::cancelled);
+    EXPECT_EQ(on.other().try_to_run("select tickwheel_schedule('ended', now(), 'data')"), "40001") << isolation;
+    on.other().run("rollback; delete from tasks");
+  }
+}
+
 TEST_F(client_functions, schedule_puts_a_task_that_nodes_start) {
   EXPECT_EQ(schedule("'t', '2026-03-01 12:00:00.123456+00', 'data'::bytea"), "scheduled");
   const auto i = own.get("t");

@@ -862,6 +862,48 @@ TEST_F(postgres_trigger, damaged_row_keeps_no_other_task_from_starting) {
   EXPECT_EQ(on.log.size(), 2U) << "an operator must know it";
 }
 
+TEST_F(postgres_trigger, that_waits_for_a_lock_delays_no_other_start) {
+  on.options.repeat_timeout = 1h;
+  reopen();
+  on.other().run(
+      "create table orders(id integer); insert into orders values (1); create function look() returns trigger language "
+      "plpgsql as $$ begin perform from orders for update; return new; end $$; create trigger look before update on "
+      "tasks for each row when (new.id = 'bad') execute function look()");
+  const psql holder{on.conninfo};
+  holder.run("begin; select from " + on.schema() + ".orders for update");
+  EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+  holder.run("commit");
+  EXPECT_EQ(own->begin("bad").attempt, 1U);
+}
+
+// The server may be told to name the parameters of a statement in its errors. A name of ours there, or in the name of a function, is not
+// ours.
+TEST_F(postgres_trigger, that_is_broken_may_have_any_name) {
+  on.conninfo += " options='-c log_parameter_max_length_on_error=-1'";
+  reopen();
+  on.other().run(
+      "create function notify_forgotten_cart() returns trigger language plpgsql as $$ begin if new.id like 'bad%' then "
+      "insert into no_such_table values (1); end if; return new; end $$; create trigger notify before insert or update "
+      "on tasks for each row execute function notify_forgotten_cart()");
+  asked<durable::put_call> put;
+  for (const char* id : {"forgotten cart", "bad cart"}) put.items.push_back({due(id), durable::on_conflict::keep});
+  own->run(put);
+  EXPECT_EQ(put.results[0].result, schedule_result::scheduled);
+  EXPECT_EQ(put.results[1].result, schedule_result::unavailable);
+  EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+}
+
+TEST_F(postgres_trigger, is_not_blamed_for_a_lost_table_if_parameters_are_named) {
+  on.conninfo += " options='-c log_parameter_max_length_on_error=-1'";
+  reopen();
+  on.other().run("alter table tasks rename to hidden");
+  asked<durable::put_call> put;
+  for (const char* id : {"a", "b"}) put.items.push_back({due(id), durable::on_conflict::replace});
+  call_runner{on}.run(own->store(), put);
+  EXPECT_EQ(put.status, store_status::unavailable);
+  on.other().run("alter table hidden rename to tasks");
+}
+
 /// A trigger fails for some rows, with an error that says nothing of the row: for instance, a table that it writes is gone.
 class postgres_broken_trigger : public postgres_trigger, public testing::WithParamInterface<const char*> {};
 
@@ -892,7 +934,7 @@ TEST_P(postgres_broken_trigger, makes_a_single_element_unavailable_and_not_the_c
 
 INSTANTIATE_TEST_SUITE_P(with, postgres_broken_trigger,
                          testing::Values("42P01", "42703", "42883", "42501", "3F000", "55000", "0A000", "21000",
-                                         "08001"),
+                                         "08001", "25006"),
                          [](const auto& its) { return std::string{its.param}; });
 
 /// A table or a function of the store itself is gone.

@@ -2,6 +2,7 @@
 #include "postgres_fixture.hpp"
 
 #include <chrono>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -229,6 +230,67 @@ TEST_F(postgres_refused_recover, delays_only_the_refused_tasks) {
     EXPECT_EQ(own->recover(), (node::recovery{.recovered = 3})) << sqlstate;
     on.other().run("drop function refuse; delete from tasks");
   }
+}
+
+// The row of an order that another client holds.
+TEST_F(postgres_refused_recover, delays_only_the_tasks_whose_triggers_wait_for_a_lock) {
+  own->close();
+  on.options.repeat_timeout = 10ms;
+  own.emplace(on);
+  own->start();
+  run("bad", 1, 2, 1);
+  run("bad", 3, 3, 6);
+  for (int partition = 0; partition != 8; ++partition) run("good" + std::to_string(partition) + " ", 1, 9, partition);
+  on.other().run(
+      "create table orders(id integer); insert into orders values (1); create function look() returns trigger language "
+      "plpgsql as $$ begin perform from orders for update; return new; end $$; create trigger look before update on "
+      "tasks for each row when (new.id like 'bad%') execute function look()");
+  const psql holder{on.conninfo};
+  holder.run("begin; select from " + on.schema() + ".orders for update");
+  EXPECT_EQ(own->recover(), (node::recovery{.recovered = 72}));
+  EXPECT_EQ(running(), "bad1 bad2 bad3");
+  EXPECT_EQ(own->begin("good1 1").attempt, 1U);
+  EXPECT_EQ(own->recover(8, {"good1 1"}), node::recovery{}) << "a task is given back";
+  EXPECT_EQ(own->get("good1 1")->state, durable::task_state::pending);
+  holder.run("commit");
+  EXPECT_EQ(own->recover(), (node::recovery{.recovered = 3}));
+}
+
+// A disk has lost a page. The server answers XX001 to each statement that reads it.
+TEST(postgres_damaged_recover, goes_on_in_the_other_partitions) {
+  test_server server;
+  postgres_fixture on{server};
+  on.options.partitions = 8;
+  node own{on};
+  own.start();
+  std::string file, page;
+  {
+    const psql other{on.conninfo};
+    other.run("set search_path = " + on.schema());
+    // The payload leaves no place on its page for rows of other partitions.
+    other.run(
+        "alter table tasks alter payload set storage plain; "
+        "insert into tasks(id, part, state, at, due, period, rev, session, payload) values ('lost', 1, 1, 1, 1, 0, 1, "
+        "999999, decode(repeat('00', 7500), 'hex')); "
+        "insert into tasks(id, part, state, at, due, period, rev, session, payload) select 't' || p, p, 1, 1, 1, 0, 9 "
+        "+ p, "
+        "999999, '' from generate_series(0, 7) p where p <> 1; checkpoint");
+    page = other.run("select (ctid::text::point)[0]::integer from tasks where id = 'lost'");
+    EXPECT_EQ(other.run("select count(*) from tasks where (ctid::text::point)[0] = " + page), "1");
+    file = other.run("select current_setting('data_directory') || '/' || pg_relation_filepath('tasks')");
+  }
+  own.close();
+  server.stop();
+  {
+    std::fstream table{file, std::ios::in | std::ios::out | std::ios::binary};
+    ASSERT_TRUE(table) << file;
+    table.seekp(std::streamoff{8192} * std::stoi(page));
+    table << std::string(64, '\x5a');
+  }
+  server.start();
+  own.start();
+  EXPECT_EQ(own.recover(), (node::recovery{.recovered = 7}));
+  own.close();
 }
 
 // A statement recovers at most 1,000 tasks.

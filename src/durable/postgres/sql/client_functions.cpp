@@ -52,14 +52,16 @@ begin
   end if;
   due_ns := (extract(epoch from tickwheel_schedule.due) * 1000000)::bigint * 1000;
   -- A row is first looked for, because the insert of a known id would lock its row, and then no node starts the task until this
-  -- transaction has ended. A row that is neither found nor written may have just been forgotten. The third time a trigger has dropped
-  -- it, as in `put`.
+  -- transaction has ended. But with an old snapshot it may have changed since, and only the insert notices. A row that is neither found
+  -- nor written may have just been forgotten. The third time a trigger has dropped it, as in `put`.
   for look in 1..4 loop
     now := now_ns();
-    select t.state into known from tasks t
-    where t.id = tickwheel_schedule.id and (t.gone is null or t.gone > forgotten(now));
-    if found then
-      return case when known < 2 then 'exists' else 'ended' end;
+    if look > 1 or current_setting('transaction_isolation') = 'read committed' then
+      select t.state into known from tasks t
+      where t.id = tickwheel_schedule.id and (t.gone is null or t.gone > forgotten(now));
+      if found then
+        return case when known < 2 then 'exists' else 'ended' end;
+      end if;
     end if;
     exit when look = 4;
     insert into tasks as t(id, part, at, due, period, rev, payload)

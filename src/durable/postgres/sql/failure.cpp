@@ -49,10 +49,15 @@ std::string_view field(const PGresult& of, int which) noexcept {
   return text != nullptr ? std::string_view{text} : std::string_view{};
 }
 
-// Returns true if a function of the user's has failed: of a trigger, or of a constraint. The context names the functions that ran. Of
-// ours, only `forgotten` is one that our statements call and that reads tables. A context may be translated, but not its names.
+// Returns true if a function of the user's has failed: of a trigger, or of a constraint. The context has a line for each function that
+// ran, and names it. Its last line may have the parameters of the statement. Of our functions, only `forgotten` is one that our statements
+// call and that reads tables. A context may be translated, but not its names.
 bool names_users_function(std::string_view context) noexcept {
-  return !context.empty() && context.find("forgotten") == std::string_view::npos;
+  if (const auto parameters = context.find("$1 = "); parameters != std::string_view::npos) {
+    const auto line = context.rfind('\n', parameters);
+    context = context.substr(0, line == std::string_view::npos ? 0 : line);
+  }
+  return !context.empty() && context.find("\"forgotten\"") == std::string_view::npos;
 }
 
 }  // namespace
@@ -100,7 +105,7 @@ bool tells_of_lone_commit(const PGresult& notice) noexcept {
 remedy failure::what_helps() const noexcept {
   constexpr std::array repeated{"40001", "40P01", "55P03", "57014"};
   if (std::find(repeated.begin(), repeated.end(), state_) != repeated.end()) return remedy::repeat;
-  if (state_ == "25006") return remedy::reconnect;
+  if (state_ == "25006") return is_of_users_function_ ? remedy::isolate : remedy::reconnect;
   // triggers raise 09, 38, 39 and P0, and views with a condition 44
   constexpr std::array of_an_element{"09", "22", "23", "27", "38", "39", "44", "54", "P0"};
   if (is_of_application(state_) ||

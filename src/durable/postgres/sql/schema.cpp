@@ -226,7 +226,7 @@ std::string settings_script(const postgres_options& options, link_role role) {
       "set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off; set jit = off; "
       "set plan_cache_mode = force_generic_plan; ";
   script += "set statement_timeout = " + milliseconds(options.answer_timeout) + ";";
-  script += std::string{"set lock_timeout = "} + (role == link_role::requests ? "200;" : "1000;");
+  script += std::string{"set lock_timeout = "} + (role == link_role::clock ? "1000;" : "200;");
   return script +
          "select pid, (extract(epoch from backend_start) * 1000000)::bigint, (extract(epoch from "
          "pg_postmaster_start_time()) * "

@@ -26,6 +26,7 @@ const char* to_string(link_role) noexcept;
 
 enum class statement : std::uint8_t {
   read_clock,
+  wait_briefly,
   look,
   await_standby,
   begin,

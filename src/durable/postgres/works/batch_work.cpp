@@ -43,11 +43,12 @@ void batch_work::on_ask(transaction& to) {
   }
   current_ = std::move(groups_.back());
   groups_.pop_back();
+  if (waits_briefly_) (void)to.add(statement::wait_briefly);
   write(to, current_);
 }
 
 void batch_work::on_committed(const transaction& of) {
-  const rows answered = of.of(0);
+  const rows answered = of.of(!is_looking_ && waits_briefly_ ? 1 : 0);
   call()->now = from_database(answered.integer(0, 0));
   if (is_looking_) {
     if (!current_.empty()) on_looked(answered);
@@ -115,9 +116,14 @@ void batch_work::on_repeat() {
 
 void batch_work::on_contended() {
   if (is_looking_) return;
+  waits_briefly_ = true;
   if (groups_.back().size() > 1) return split_last(groups_);
-  if (writes_ == nullptr) return;
-  leave_held(groups_.back());
+  if (writes_ != nullptr)
+    leave_held(groups_.back());
+  else if (ignores_rest())
+    answer(groups_.back().front());
+  else
+    return;
   groups_.pop_back();
   end_if_done();
 }

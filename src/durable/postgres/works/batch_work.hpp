@@ -91,6 +91,7 @@ class batch_work : public work {
   bool has_unanswered_ = false;  // and there is no answer for one
   std::size_t looks_ = 0;
   bool is_looking_ = false;
+  bool waits_briefly_ = false;    // for locks, because a transaction has waited for one in vain
   write_call* writes_ = nullptr;  // the call, if it may leave elements
 };
 

@@ -18,7 +18,12 @@ void lost_tasks::ask(transaction& to, unsigned max_attempts) const {
   else
     for (const std::string& id : passed_over_) ids.add(id);
   if (is_looking_) {
-    to.add(statement::find_lost).add(session_).add(latest_).add(partition_).add(partition_ + step_).add(std::move(ids));
+    to.add(statement::find_lost)
+        .add(session_)
+        .add(latest_)
+        .add(partition_)
+        .add(partition_ + step())
+        .add(std::move(ids));
     return;
   }
   to.add(statement::recover)
@@ -26,7 +31,7 @@ void lost_tasks::ask(transaction& to, unsigned max_attempts) const {
       .add(latest_)
       .add(static_cast<std::int64_t>(max_attempts))
       .add(partition_)
-      .add(partition_ + step_)
+      .add(partition_ + step())
       .add(std::move(ids))
       .add_boolean(is_group);
 }
@@ -66,13 +71,19 @@ bool lost_tasks::refuse() {
   return true;
 }
 
+void lost_tasks::pass_over_damage() {
+  is_looking_ = false;
+  if (step() == 1) return next_partitions();
+  one_by_one_until_ = partition_ + step_;
+}
+
 void lost_tasks::end_group() {
   groups_.pop_back();
   if (groups_.empty() && page_.size() < page) next_partitions();
 }
 
 void lost_tasks::next_partitions() {
-  partition_ += step_;
+  partition_ += step();
   passed_over_.clear();
 }
 

@@ -30,6 +30,8 @@ class lost_tasks {
   counts take(const rows&);
   /// The transaction was refused. Returns false if that is not because of a task.
   bool refuse();
+  /// Passes over the partitions whose tasks cannot be read, or tries one at a time.
+  void pass_over_damage();
 
   /// Returns true if it has gone through all partitions.
   bool is_done(std::uint16_t partitions) const noexcept { return partition_ >= partitions; }
@@ -42,6 +44,7 @@ class lost_tasks {
     bool is_early = false;  // not due
   };
 
+  int step() const noexcept { return partition_ < one_by_one_until_ ? 1 : step_; }
   void take_page(const rows&);
   void end_group();
   void next_partitions();
@@ -49,6 +52,7 @@ class lost_tasks {
   const std::int64_t session_, latest_;
   const int step_;
   std::int64_t partition_ = 0;            // the first that is not done
+  std::int64_t one_by_one_until_ = 0;     // this partition
   bool is_looking_ = false;               // for the ids of a page that was refused
   std::vector<lost_task> page_;           // that was refused
   std::vector<indices> groups_;           // of it, to be recovered

@@ -40,6 +40,7 @@ class recover_work final : public work {
 
   void on_ask(transaction& to) override {
     makes_room_ = false;
+    (void)to.add(statement::wait_briefly);
     const recover_call& c = as<recover_call>();
     if (!gives_back()) return tasks_.ask(to, c.max_attempts);
     parameters::array ids{element_type::text, doubts_.back().size()};
@@ -48,7 +49,7 @@ class recover_work final : public work {
   }
   void on_committed(const transaction& of) override {
     auto& c = as<recover_call>();
-    const rows answered = of.of(0);
+    const rows answered = of.of(1);
     c.now = from_database(answered.integer(0, 0));
     if (gives_back()) return on_given_back(answered);
     const auto [recovered, died] = tasks_.take(answered);
@@ -62,13 +63,20 @@ class recover_work final : public work {
     (void)tasks_.refuse();
     end_if_done();
   }
+  // Each failure has made the groups smaller, unless it could not read their ids.
+  void on_tired() override { on_refused(); }
   void on_refused() override {
     if (gives_back()) return on_not_given_back();
     if (!tasks_.refuse()) return on_given_up();
     make_room();
     end_if_done();
   }
-  void on_damaged() override { on_refused(); }
+  void on_damaged() override {
+    if (gives_back()) return on_not_given_back();
+    if (!tasks_.refuse()) tasks_.pass_over_damage();
+    make_room();
+    end_if_done();
+  }
   bool gives_way() const override { return true; }
   steady_time paused_until() const noexcept override {
     return makes_room_ && as<recover_call>().is_urgent ? steady_time::min() : work::paused_until();
@@ -129,9 +137,12 @@ class recover_later_work final : public work {
  private:
   static constexpr int pauses = 4;  // times as long as a statement takes
 
-  void on_ask(transaction& to) override { tasks_.ask(to, state_.max_attempts); }
+  void on_ask(transaction& to) override {
+    (void)to.add(statement::wait_briefly);
+    tasks_.ask(to, state_.max_attempts);
+  }
   void on_committed(const transaction& of) override {
-    const auto [recovered, died] = tasks_.take(of.of(0));
+    const auto [recovered, died] = tasks_.take(of.of(1));
     state_.recovered_later += recovered;
     state_.died_later += died;
     make_room();
@@ -140,11 +151,15 @@ class recover_later_work final : public work {
     (void)tasks_.refuse();
     end_if_done();
   }
+  void on_tired() override { on_refused(); }
   void on_refused() override {
     if (!tasks_.refuse()) return on_given_up();
     make_room();
   }
-  void on_damaged() override { on_refused(); }
+  void on_damaged() override {
+    if (!tasks_.refuse()) tasks_.pass_over_damage();
+    make_room();
+  }
   bool gives_way() const override { return true; }
 
   void make_room() {
