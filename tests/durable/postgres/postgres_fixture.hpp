@@ -128,6 +128,17 @@ class postgres_fixture final : public store_fixture {
         "create trigger refuse before insert or update on tasks for each row execute function refuse()");
   }
   void refuse_no_more() { other().run("drop trigger refuse on tasks"); }
+  /// Lets a trigger wait for a lock for each row whose id begins with "bad". Returns the client that holds the lock, until its transaction
+  /// ends.
+  std::unique_ptr<psql> block_bad() {
+    other().run(
+        "create table orders(id integer); insert into orders values (1); create function look() returns trigger "
+        "language plpgsql as $$ begin perform from orders for update; return new; end $$; create trigger look before "
+        "update on tasks for each row when (new.id like 'bad%') execute function look()");
+    auto holder = std::make_unique<psql>(conninfo);
+    holder->run("begin; select from " + schema() + ".orders for update");
+    return holder;
+  }
   bool validate(std::string* why) override {
     *why = other().run(
         "select coalesce(string_agg(id, ', '), '') from tasks where part <> partition_of(id) or (session is not null) "

@@ -865,14 +865,9 @@ TEST_F(postgres_trigger, damaged_row_keeps_no_other_task_from_starting) {
 TEST_F(postgres_trigger, that_waits_for_a_lock_delays_no_other_start) {
   on.options.repeat_timeout = 1h;
   reopen();
-  on.other().run(
-      "create table orders(id integer); insert into orders values (1); create function look() returns trigger language "
-      "plpgsql as $$ begin perform from orders for update; return new; end $$; create trigger look before update on "
-      "tasks for each row when (new.id = 'bad') execute function look()");
-  const psql holder{on.conninfo};
-  holder.run("begin; select from " + on.schema() + ".orders for update");
+  const auto holder = on.block_bad();
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
-  holder.run("commit");
+  holder->run("commit");
   EXPECT_EQ(own->begin("bad").attempt, 1U);
 }
 
@@ -891,6 +886,8 @@ TEST_F(postgres_trigger, that_is_broken_may_have_any_name) {
   EXPECT_EQ(put.results[0].result, schedule_result::scheduled);
   EXPECT_EQ(put.results[1].result, schedule_result::unavailable);
   EXPECT_EQ(begin_both(), std::vector<std::string>{"good"});
+  EXPECT_NE(own->store().problem().find("PL/pgSQL function notify_forgotten_cart()"), std::string_view::npos)
+      << own->store().problem();
 }
 
 TEST_F(postgres_trigger, is_not_blamed_for_a_lost_table_if_parameters_are_named) {

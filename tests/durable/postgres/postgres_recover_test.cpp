@@ -241,18 +241,13 @@ TEST_F(postgres_refused_recover, delays_only_the_tasks_whose_triggers_wait_for_a
   run("bad", 1, 2, 1);
   run("bad", 3, 3, 6);
   for (int partition = 0; partition != 8; ++partition) run("good" + std::to_string(partition) + " ", 1, 9, partition);
-  on.other().run(
-      "create table orders(id integer); insert into orders values (1); create function look() returns trigger language "
-      "plpgsql as $$ begin perform from orders for update; return new; end $$; create trigger look before update on "
-      "tasks for each row when (new.id like 'bad%') execute function look()");
-  const psql holder{on.conninfo};
-  holder.run("begin; select from " + on.schema() + ".orders for update");
+  const auto holder = on.block_bad();
   EXPECT_EQ(own->recover(), (node::recovery{.recovered = 72}));
   EXPECT_EQ(running(), "bad1 bad2 bad3");
   EXPECT_EQ(own->begin("good1 1").attempt, 1U);
   EXPECT_EQ(own->recover(8, {"good1 1"}), node::recovery{}) << "a task is given back";
   EXPECT_EQ(own->get("good1 1")->state, durable::task_state::pending);
-  holder.run("commit");
+  holder->run("commit");
   EXPECT_EQ(own->recover(), (node::recovery{.recovered = 3}));
 }
 

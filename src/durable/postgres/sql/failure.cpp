@@ -60,6 +60,17 @@ bool names_users_function(std::string_view context) noexcept {
   return !context.empty() && context.find("\"forgotten\"") == std::string_view::npos;
 }
 
+// Returns the line of a context that names the outermost function. Empty: there is none.
+std::string_view function_in(std::string_view context) noexcept {
+  std::string_view found;
+  while (!context.empty()) {
+    const std::string_view line = context.substr(0, context.find('\n'));
+    if (line.find("PL/pgSQL") != std::string_view::npos) found = line;
+    context.remove_prefix(std::min(line.size() + 1, context.size()));
+  }
+  return found;
+}
+
 }  // namespace
 
 failure failure::of(const PGresult& from) {
@@ -68,7 +79,10 @@ failure failure::of(const PGresult& from) {
   for (const char more : {PG_DIAG_MESSAGE_DETAIL, PG_DIAG_MESSAGE_HINT})
     if (const auto said = field(from, more); !said.empty()) append_line(text, said);
   failure made{field(from, PG_DIAG_SQLSTATE), text.empty() ? "the server gave no reason" : text};
-  made.is_of_users_function_ = names_users_function(field(from, PG_DIAG_CONTEXT));
+  const auto context = field(from, PG_DIAG_CONTEXT);
+  made.is_of_users_function_ = names_users_function(context);
+  if (const auto function = function_in(context); made.what_helps() == remedy::isolate && !function.empty())
+    append_line(made.text_, function);
   return made;
 }
 

@@ -110,7 +110,7 @@ class world {
   int any_id() { return static_cast<int>(decide_.below(ids_)); }
   std::string name_of_id(int id) const;
   nanos any_delay();
-  span estimated(nanos delay) const;
+  span estimated(const node&, nanos delay) const;
   content any_content();
   void refresh() { facts_.now = std::chrono::nanoseconds{time_.now().time_since_epoch()}.count(); }
   void fail(const char* format, ...) __attribute__((format(printf, 2, 3)));

@@ -8,10 +8,12 @@
 
 namespace durable_model {
 
-// The scheduler estimates the store's clock from its answers, and never takes it for later than it is, unless it was set back.
-span world::estimated(nanos delay) const {
-  const nanos least = facts_.now + least_offset_ - longest_delay_;
-  const nanos greatest = facts_.now + greatest_offset_;
+// The scheduler counts from the latest time that the store's clock may show: that of its last renewal, and then as if the answer had taken no
+// time. Before the first renewal it counts from the earliest time.
+span world::estimated(const node& n, nanos delay) const {
+  const bool has_renewed = n.scheduler && n.scheduler->latest_store_now();
+  const nanos least = facts_.now + least_offset_ - (has_renewed ? 0 : longest_delay_);
+  const nanos greatest = facts_.now + greatest_offset_ + 2 * longest_delay_ + ms;  // a slow call may also meet a stall
   const auto later = [=](nanos from) { return delay < last_due - from ? from + std::max<nanos>(delay, 0) : last_due; };
   return {later(least), later(greatest)};
 }
@@ -71,7 +73,7 @@ void world::end(held h, unsigned how) {
     case 1:
       r.how = ending::again;
       r.gives_back = true;
-      r.at = estimated(delay);
+      r.at = estimated(n, delay);
       break;
     case 2:
     case 4: {
@@ -79,7 +81,7 @@ void world::end(held h, unsigned how) {
       nanos backoff = options_.retry.base.count();
       for (unsigned i = 1; i < h.run.attempt(); ++i) backoff *= 2;
       backoff = std::min(backoff, options_.retry.cap.count());
-      r.at = {estimated(0).lo, estimated(backoff).hi};
+      r.at = {estimated(n, 0).lo, estimated(n, backoff).hi};
       break;
     }
     case 3:
