@@ -90,7 +90,7 @@ class TICKWHEEL_API scheduler {
       void call(execution run) noexcept override { callable(std::move(run)); }
       std::decay_t<F> callable;
     };
-    set_handler(std::make_unique<holder>(std::forward<F>(start)));
+    set_handler(std::make_shared<holder>(std::forward<F>(start)));
   }
 
   /// Joins the store, and then starts tasks. Holds the loop until `close`. If this returns 0, `ready` is called once:
@@ -208,7 +208,7 @@ class TICKWHEEL_API scheduler {
   bool validate(std::string* why = nullptr) const;
 
  private:
-  void set_handler(std::unique_ptr<detail::start_handler>) noexcept;
+  void set_handler(std::shared_ptr<detail::start_handler>) noexcept;
   int open_with(detail::completion<int>) noexcept;
   int schedule_with(task, detail::completion<schedule_result>, on_conflict) noexcept;
   int cancel_with(std::string_view, detail::completion<cancel_result>) noexcept;

@@ -84,7 +84,7 @@ void engine::check_thread() const noexcept {
   if (timers_.is_open()) timers_.check_thread("a scheduler is used on another thread than its loop's");
 }
 
-void engine::set_handler(std::unique_ptr<start_handler> handler) noexcept {
+void engine::set_handler(std::shared_ptr<start_handler> handler) noexcept {
   tickwheel::detail::require(!is_open_, "scheduler::on_due was called while the scheduler is open");
   handler_ = std::move(handler);
 }

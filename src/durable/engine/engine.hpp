@@ -49,7 +49,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   engine& operator=(const engine&) = delete;
   ~engine();
 
-  void set_handler(std::unique_ptr<start_handler>) noexcept;
+  void set_handler(std::shared_ptr<start_handler>) noexcept;
   int open(completion<int> ready);
   /// Closes the scheduler. `ready` gets `ready_error` if it has not been called.
   void close(int ready_error = UV_ECANCELED) noexcept;

@@ -36,7 +36,7 @@ scheduler::scheduler(timer_service& service, std::unique_ptr<store> tasks, sched
 
 scheduler::~scheduler() { engine_->close(); }
 
-void scheduler::set_handler(std::unique_ptr<detail::start_handler> handler) noexcept {
+void scheduler::set_handler(std::shared_ptr<detail::start_handler> handler) noexcept {
   engine_->set_handler(std::move(handler));
 }
 
