@@ -60,6 +60,18 @@ TEST_F(postgres_recover, goes_on_behind_a_row_that_another_client_holds) {
   on.other().run("rollback; delete from tasks where id like 'many%'");
 }
 
+TEST_F(postgres_recover, goes_on_behind_pages_that_another_client_holds) {
+  on.other().run(
+      "insert into tasks(id, part, state, at, due, period, rev, session, payload) select "
+      "'many' || i, 0, 1, i, i, 0, i, 999999, '' from generate_series(1, 3500) i");
+  on.other().run("begin; select from tasks where id like 'many%' and at <= 2500 for update");
+  EXPECT_EQ(own.recover().recovered, 20U + 1000U);
+  on.other().run("rollback");
+  own.recover();
+  EXPECT_EQ(on.other().run("select count(*) from tasks where state = 1 and id like 'many%'"), "0");
+  on.other().run("delete from tasks where id like 'many%'");
+}
+
 TEST_F(postgres_recover, answers_although_another_client_holds_all_rows) {
   on.other().run("begin; select from tasks for update");
   EXPECT_EQ(own.recover(), node::recovery{});

@@ -142,7 +142,7 @@ f as materialized (
   where p.session = $1 and p.part >= $3::bigint and p.part < $4::bigint and exists (select from me) limit 1000)
 select n.now, f.id, f.at > n.now from n left join f on true)";
 
-// Answers how many tasks it has found, or 0 if other clients hold all of them. $2: tasks up to this time; 0: up to now. $4 to $5: the
+// Answers how many tasks it has found, how many are pending and how many dead now, and how many it has changed. $2: tasks up to this time; 0: up to now. $4 to $5: the
 // partitions. $6: ids; $7: only these, or all others. `offset 0` keeps the planner from reading the index of all partitions. The revision
 // tells that nobody has recovered and started the task meanwhile. `nodes` cannot: the statement does not see a node that joined since it
 // began.
@@ -176,8 +176,8 @@ w as (
     payload = case when d.state > 2 then null else t.payload end,
     error = case when d.state = 0 and d.is_tired then null else t.error end
   from d where t.id = d.id returning t.state)
-select n.now, (select count(*) from f where exists (select from w)), (select count(*) from w where state = 0),
-  (select count(*) from w where state = 2) from n)";
+select n.now, (select count(*) from f), (select count(*) from w where state = 0),
+  (select count(*) from w where state = 2), (select count(*) from w) from n)";
 
 // Answers the tasks that it has not given back: another client holds their rows, or a trigger has dropped the change.
 constexpr const char* give_back_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(

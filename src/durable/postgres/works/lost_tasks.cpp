@@ -45,15 +45,19 @@ lost_tasks::counts lost_tasks::take(const rows& answered) {
     end_group();
   else if (static_cast<std::size_t>(answered.integer(0, 1)) < page)
     next_partitions();
+  else if (answered.integer(0, 4) == 0)
+    is_looking_ = passes_over_page_ = true;
   return {static_cast<std::uint64_t>(answered.integer(0, 2)), static_cast<std::uint64_t>(answered.integer(0, 3))};
 }
 
 void lost_tasks::take_page(const rows& found) {
+  const bool passes_over = std::exchange(passes_over_page_, false);
   page_.clear();
   for (int r = 0; r != found.size(); ++r)
     if (!found.is_null(r, 1)) page_.push_back({std::string{found.bytes(r, 1)}, found.boolean(r, 2)});
   if (page_.empty()) return next_partitions();  // they have changed, or the server refuses a write of nothing
-  groups_.push_back(all_indices(page_.size()));
+  if (!passes_over) return groups_.push_back(all_indices(page_.size()));
+  for (lost_task& each : page_) pass_over(each);
 }
 
 bool lost_tasks::refuse() {
@@ -63,18 +67,21 @@ bool lost_tasks::refuse() {
   } else if (groups_.back().size() > 1) {
     split_last(groups_);
   } else {
-    lost_task& alone = page_[groups_.back().front()];
-    has_left_early_ |= alone.is_early;
-    passed_over_.push_back(std::move(alone.id));
+    pass_over(page_[groups_.back().front()]);
     end_group();
   }
   return true;
 }
 
 void lost_tasks::pass_over_damage() {
-  is_looking_ = false;
+  is_looking_ = passes_over_page_ = false;
   if (step() == 1) return next_partitions();
   one_by_one_until_ = partition_ + step_;
+}
+
+void lost_tasks::pass_over(lost_task& task) {
+  has_left_early_ |= task.is_early;
+  passed_over_.push_back(std::move(task.id));
 }
 
 void lost_tasks::end_group() {

@@ -14,7 +14,8 @@
 namespace tickwheel::durable::postgres {
 
 /// Recovers a page of tasks after the other, some partitions at a time. If the server refuses a page, it asks for the ids of the page, and
-/// recovers them in groups, which it halves until the refused task is alone. It passes over that one.
+/// recovers them in groups, which it halves until the refused task is alone. It passes over that one. If a full page has changed nothing,
+/// because other clients hold all its rows or a trigger drops the changes, it passes over all of it.
 class lost_tasks {
  public:
   struct counts {
@@ -46,6 +47,7 @@ class lost_tasks {
 
   int step() const noexcept { return partition_ < one_by_one_until_ ? 1 : step_; }
   void take_page(const rows&);
+  void pass_over(lost_task&);
   void end_group();
   void next_partitions();
 
@@ -53,7 +55,8 @@ class lost_tasks {
   const int step_;
   std::int64_t partition_ = 0;            // the first that is not done
   std::int64_t one_by_one_until_ = 0;     // this partition
-  bool is_looking_ = false;               // for the ids of a page that was refused
+  bool is_looking_ = false;               // for the ids of a page
+  bool passes_over_page_ = false;         // that was not refused
   std::vector<lost_task> page_;           // that was refused
   std::vector<indices> groups_;           // of it, to be recovered
   std::vector<std::string> passed_over_;  // in these partitions
