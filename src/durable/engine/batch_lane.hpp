@@ -85,6 +85,8 @@ class batch_lane {
     while (!queue_.empty() && f.requests.size() < Traits::most) {
       auto& r = static_cast<request_type&>(queue_.front());
       if (bytes != 0 && bytes + r.bytes > limits.bytes) return;
+      // one that was left may delay its batch again
+      if (!f.requests.empty() && r.was_left != f.requests.front()->was_left) return;
       bytes += r.bytes;
       queue_.pop_front();
       r.at = request::stage::sent;
@@ -97,7 +99,7 @@ class batch_lane {
     return i < f.carried_out ? store_status::ok : f.status;
   }
   static bool is_left(const flight& f, std::size_t i) noexcept {
-    if (f.status != store_status::ok) return false;
+    if (status_of(f, i) != store_status::ok) return false;
     if constexpr (requires { Traits::has_answer(f, i); })
       if (!Traits::has_answer(f, i)) return true;
     if constexpr (may_leave_held) return i < f.held.size() && f.held[i];

@@ -126,6 +126,7 @@ void request_desk::on_expired(request& r) noexcept {
   r.give_up(is_sent);
   ++counts_.unavailable;
   if (!is_sent) {
+    if (r.was_left) left_pause_.on_answer();
     r.in_queue.unlink();
     r.at = request::stage::ended;
     end_turn(r);

@@ -126,7 +126,7 @@ void starter::on_not_started(loaded_task& task) {
 void starter::give_up(loaded_task& task) {
   if (begin_.status == store_status::unavailable) return window_.put_back(task);
   members_.doubt(task.row.id);
-  window_.erase(task);
+  window_.drop(task);
 }
 
 void starter::add(begin_call::started& s, loaded_task& task) {

@@ -73,7 +73,7 @@ std::optional<clock::time_point> task_window::first_not_started() const noexcept
   std::optional<clock::time_point> first;
   if (const loaded_task* const due = first_due()) first = due->row.at;
   if (!taken_.empty()) lower(first, taken_.begin()->row.at);
-  for (const auto& mark : {dropped_, read_again_})
+  for (const auto& mark : {dropped_, dropped_before_})
     if (mark) lower(first, *mark);
   return first;
 }
@@ -130,7 +130,7 @@ void task_window::clear() noexcept {
   for (by_time& due : due_) due.clear();
   taken_.clear();
   tasks_.clear();
-  for (auto* const mark : {&left_out_, &dropped_, &read_from_, &read_again_}) mark->reset();
+  for (auto* const mark : {&left_out_, &read_from_, &dropped_, &dropped_before_}) mark->reset();
 }
 
 void task_window::take(loaded_task& task) noexcept {
@@ -159,8 +159,10 @@ void task_window::started(loaded_task& task) noexcept {
 std::optional<clock::time_point> task_window::begin_look() noexcept {
   if (left_out_) lower(read_from_, *std::exchange(left_out_, std::nullopt));
   std::optional<clock::time_point> from = read_from_;
-  if (dropped_) lower(read_again_, *std::exchange(dropped_, std::nullopt));
-  if (read_again_) lower(from, *read_again_);
+  if (const auto dropped = std::exchange(dropped_, std::nullopt)) {
+    lower(from, *dropped);
+    lower(dropped_before_, *dropped);
+  }
   return from;
 }
 

@@ -103,10 +103,9 @@ class task_window {
   /// A look begins. Returns the time from which on it must read tasks again that were left out; none: none was.
   std::optional<clock::time_point> begin_look() noexcept;
   /// The look has ended, or has failed.
-  void end_look() noexcept {
-    read_from_.reset();
-    read_again_.reset();
-  }
+  void end_look() noexcept { read_from_.reset(); }
+  /// A look has ended that has read all partitions: tasks that were dropped before it are here again, or are not pending.
+  void forget_dropped() noexcept { dropped_before_.reset(); }
   /// Returns true if tasks were left out since the last look began. Those that were dropped do not count.
   bool is_short() const noexcept { return left_out_.has_value(); }
   /// Returns true if tasks were dropped since the last look began.
@@ -169,10 +168,9 @@ class task_window {
   by_time waiting_;
   std::array<by_time, 2> due_;  // the fragile ones are the second
   by_time taken_;
-  // The earliest that was left out, and that was dropped, since the last look began.
-  std::optional<clock::time_point> left_out_, dropped_;
-  // The earliest of those from before the look that is under way.
-  std::optional<clock::time_point> read_from_, read_again_;
+  // The earliest that was left out since the last look began, that was left out before the look, and that was dropped.
+  std::optional<clock::time_point> left_out_, read_from_, dropped_;
+  std::optional<clock::time_point> dropped_before_;  // the last look began, and not read again since
   std::uint64_t departures_ = 0;
 };
 

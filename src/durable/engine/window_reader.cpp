@@ -46,7 +46,10 @@ void window_reader::look(bool from_the_beginning) {
   if (const auto from = window_.begin_look())
     for (auto& [partition, read_to] : read_to_) read_to = std::min(read_to, *from);
   take_ranges();
-  if (order_.is_empty()) return window_.end_look();
+  if (order_.is_empty()) {
+    if (members_.partitions().empty()) window_.forget_dropped();
+    return window_.end_look();
+  }
   began_at_ = present(timers_);
   load_.page = std::max(limits.rows / order_.size(), limits.least_rows);
   took_ = failures_took_ = {};
@@ -198,6 +201,7 @@ void window_reader::go_on() {
   }
   if (!order_.is_empty()) return load();
   window_.end_look();
+  if (!order_.has_failed() && !order_.leaves_out()) window_.forget_dropped();
   const auto now = present(timers_);
   const auto took = std::min<std::chrono::nanoseconds>(now - began_at_ - failures_took_, longest_look);
   next_if_full_ = now + took * limits.pause_if_full;

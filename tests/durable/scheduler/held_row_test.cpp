@@ -2,6 +2,7 @@
 #include "../model/counting_store.hpp"
 #include "../support/manual_node.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -208,6 +209,41 @@ TEST_F(held_row, is_asked_for_with_pauses_that_grow) {
   node.advance(1500ms);
   EXPECT_GE(store->times_left, before + 3);
   EXPECT_LE(store->times_left, before + 12);
+}
+
+// It may delay its batch again.
+TEST_F(held_row, is_sent_again_without_others) {
+  store->held = {"held"};
+  int mixed = 0, alone = 0;
+  world.database->on_call([&](durable::store_verb v, const durable::store_call& call) {
+    if (v != durable::store_verb::put) return;
+    const auto& items = static_cast<const durable::put_call&>(call).items;
+    const bool has_held =
+        std::any_of(items.begin(), items.end(), [](const auto& i) { return i.what.id.starts_with("nobody's"); });
+    mixed += has_held && items.size() > 1;
+    alone += has_held && items.size() == 1;
+  });
+  put(in_an_hour("held"));
+  for (int i = 0; i != 2000; ++i) {
+    put(in_an_hour(std::to_string(i)));
+    node.advance(1ms);
+  }
+  EXPECT_EQ(mixed, 1) << "the first time";
+  EXPECT_GE(alone, 4);
+  EXPECT_EQ(puts.size(), 2000U);
+}
+
+// an hour later
+TEST_F(held_row, is_tried_again_soon_though_another_one_was_held_until_its_deadline) {
+  store->held = {"a"};
+  put(in_an_hour("a"));
+  node.advance(10s);
+  EXPECT_EQ(puts["a"], schedule_result::unavailable);
+  store->held = {"b"};
+  const std::size_t before = store->times_left;
+  put(in_an_hour("b"));
+  node.advance(100ms);
+  EXPECT_GE(store->times_left, before + 4);
 }
 
 // the request is answered at its deadline, between two tries

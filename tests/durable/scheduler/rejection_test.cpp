@@ -179,6 +179,26 @@ TEST_F(outage, of_begins_shows_as_overdue) {
   EXPECT_EQ(starts.size(), 1U);
 }
 
+// The start is dropped, and is not read again.
+TEST_F(outage, of_reads_leaves_the_overdue_tasks_overdue) {
+  node.schedule("bad start", 0s);
+  node.advance(1s);
+  world.database->fail_next(store_verb::load, memory_fault::unavailable, 1'000'000);
+  node.advance(30s);
+  EXPECT_GE(node.scheduler.stats().oldest_overdue, 30s);
+}
+
+TEST_F(outage, after_a_begin_of_unknown_outcome_leaves_the_task_overdue) {
+  node.advance(100ms);
+  world.database->fail_next(store_verb::begin, memory_fault::unknown_not_done, 1);
+  node.schedule("t", 500ms);
+  node.advance(300ms);
+  for (const store_verb v : {store_verb::load, store_verb::recover})
+    world.database->fail_next(v, memory_fault::unavailable, 1'000'000);
+  node.advance(5s);
+  EXPECT_GE(node.scheduler.stats().oldest_overdue, 4s);
+}
+
 TEST_F(outage, is_counted_by_calls) {
   const auto before = node.scheduler.stats().store_failures;
   world.database->fail_next(store_verb::load, memory_fault::unavailable, 3);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../sql/schema.hpp"
+#include "../works/blocked_starts.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 #include <tickwheel/durable/store.hpp>
@@ -54,6 +55,7 @@ struct node_state {
   std::uint64_t recovered_later = 0;  // tasks of other times, which the next recovery answers
   std::uint64_t died_later = 0;       // the same
   purge_mark purged;
+  blocked_starts blocked;
   std::string problem;
 
   bool is_own(session_number s) const noexcept {

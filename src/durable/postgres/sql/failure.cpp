@@ -53,10 +53,9 @@ std::string_view field(const PGresult& of, int which) noexcept {
 // ran, and names it. Its last line may have the parameters of the statement. Of our functions, only `forgotten` is one that our statements
 // call and that reads tables. A context may be translated, but not its names.
 bool names_users_function(std::string_view context) noexcept {
-  if (const auto parameters = context.find("$1 = "); parameters != std::string_view::npos) {
-    const auto line = context.rfind('\n', parameters);
-    context = context.substr(0, line == std::string_view::npos ? 0 : line);
-  }
+  const auto end = context.rfind('\n');
+  const std::string_view last = context.substr(end == std::string_view::npos ? 0 : end);
+  if (last.find("$1 = ") != std::string_view::npos) context.remove_suffix(last.size());
   return !context.empty() && context.find("\"forgotten\"") == std::string_view::npos;
 }
 

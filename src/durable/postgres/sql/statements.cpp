@@ -198,7 +198,7 @@ constexpr std::array texts{
     statement_text{statement::read_clock, "read_clock", "select now_ns()", on_all},
     // For the rest of the transaction. Our writes pass over rows that are locked, so what waits is a trigger, or the insert of an id that
     // another client is inserting.
-    statement_text{statement::wait_briefly, "wait_briefly", "select set_config('lock_timeout', '50', true)", on_all},
+    statement_text{statement::wait_briefly, "wait_briefly", "select set_config('lock_timeout', '20', true)", on_all},
     statement_text{statement::look, "look",
                    TICKWHEEL_NOW "x as (select 1) "
                                  "select n.now, u.i, t.state, t.rev, t.ended, t.part, t.gone <= n.forgotten "

@@ -27,6 +27,7 @@ batch_work::batch_work(store_verb verb, write_call& call, std::size_t size)
 }
 
 void batch_work::on_ask(transaction& to) {
+  if (!std::exchange(has_begun_, true)) put_some_off();
   is_looking_ = groups_.empty();
   if (is_looking_) {
     current_ = std::exchange(rest_, {});
@@ -114,18 +115,34 @@ void batch_work::on_repeat() {
     groups_.push_back(std::exchange(current_, {}));
 }
 
-void batch_work::on_contended() {
-  if (is_looking_) return;
+void batch_work::put_some_off() {
+  if (groups_.empty()) return;
+  std::erase_if(groups_.front(), [this](std::size_t i) {
+    if (!is_put_off(i)) return false;
+    answer(i);
+    return true;
+  });
+  if (groups_.front().empty()) groups_.clear();
+}
+
+bool batch_work::narrow() {
+  const bool may_leave = writes_ != nullptr || ignores_rest();
+  if (is_looking_ || (!may_leave && is_tired())) return false;
   waits_briefly_ = true;
-  if (groups_.back().size() > 1) return split_last(groups_);
+  indices& last = groups_.back();
+  if (last.size() > 1) {
+    split_last(groups_);
+    return true;
+  }
+  if (!may_leave) return false;
+  on_blocked(last.front());
   if (writes_ != nullptr)
-    leave_held(groups_.back());
-  else if (ignores_rest())
-    answer(groups_.back().front());
+    leave_held(last);
   else
-    return;
+    answer(last.front());
   groups_.pop_back();
   end_if_done();
+  return true;
 }
 
 void batch_work::on_tired() {

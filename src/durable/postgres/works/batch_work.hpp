@@ -53,6 +53,10 @@ class batch_work : public work {
   virtual bool leave(std::size_t) { return false; }
   /// Returns true if elements that were passed over need no answer.
   virtual bool ignores_rest() const { return false; }
+  /// Returns true if an element shall not be written now.
+  virtual bool is_put_off(std::size_t) const { return false; }
+  /// An element has waited for a lock, alone.
+  virtual void on_blocked(std::size_t) {}
 
   void answer(std::size_t i) {
     is_answered_[i] = true;
@@ -70,7 +74,7 @@ class batch_work : public work {
   void on_ask(transaction&) final;
   void on_committed(const transaction&) final;
   void on_repeat() final;
-  void on_contended() final;
+  bool narrow() final;
   void on_tired() final;
   void on_refused() final;
   void on_damaged() final;
@@ -78,6 +82,7 @@ class batch_work : public work {
   void on_looked(const rows&);
   void answer_last();
   void leave_held(const indices&);
+  void put_some_off();
   void abandon(const indices&);
   void end_if_done();
 
@@ -90,6 +95,7 @@ class batch_work : public work {
   bool has_abandoned_ = false;   // elements that were not written
   bool has_unanswered_ = false;  // and there is no answer for one
   std::size_t looks_ = 0;
+  bool has_begun_ = false;
   bool is_looking_ = false;
   bool waits_briefly_ = false;    // for locks, because a transaction has waited for one in vain
   write_call* writes_ = nullptr;  // the call, if it may leave elements

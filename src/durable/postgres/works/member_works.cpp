@@ -202,7 +202,7 @@ std::unique_ptr<work> make_work(store_verb verb, store_call& call, node_state& o
     case store_verb::load:
       return make_load(static_cast<load_call&>(call));
     case store_verb::begin:
-      return make_begin(static_cast<begin_call&>(call));
+      return make_begin(static_cast<begin_call&>(call), of);
     case store_verb::finish:
       return make_finish(static_cast<finish_call&>(call));
     case store_verb::recover:

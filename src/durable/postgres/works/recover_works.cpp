@@ -58,13 +58,15 @@ class recover_work final : public work {
     make_room();
     end_if_done();
   }
-  void on_contended() override {
-    if (gives_back()) return on_not_given_back();
-    (void)tasks_.refuse();
+  bool narrow() override {
+    if (gives_back()) {
+      on_not_given_back();
+      return true;
+    }
+    const bool is_smaller = tasks_.refuse();
     end_if_done();
+    return is_smaller;
   }
-  // Each failure has made the groups smaller, unless it could not read their ids.
-  void on_tired() override { on_refused(); }
   void on_refused() override {
     if (gives_back()) return on_not_given_back();
     if (!tasks_.refuse()) return on_given_up();
@@ -147,11 +149,11 @@ class recover_later_work final : public work {
     state_.died_later += died;
     make_room();
   }
-  void on_contended() override {
-    (void)tasks_.refuse();
-    end_if_done();
+  bool narrow() override {
+    const bool is_smaller = tasks_.refuse();
+    if (is_smaller) make_room();
+    return is_smaller;
   }
-  void on_tired() override { on_refused(); }
   void on_refused() override {
     if (!tasks_.refuse()) return on_given_up();
     make_room();

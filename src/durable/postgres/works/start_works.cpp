@@ -12,7 +12,9 @@ namespace {
 
 class begin_work final : public batch_work {
  public:
-  explicit begin_work(begin_call& c) : batch_work{store_verb::begin, c, c.items.size()} { c.starts.clear(); }
+  begin_work(begin_call& c, node_state& of) : batch_work{store_verb::begin, c, c.items.size()}, blocked_{of.blocked} {
+    c.starts.clear();
+  }
 
  private:
   begin_call& asked() const { return as<begin_call>(); }
@@ -36,6 +38,7 @@ class begin_work final : public batch_work {
                                 .due = from_database(started.integer(r, 5)),
                                 .period = std::chrono::nanoseconds{started.integer(r, 6)},
                                 .payload = std::string{started.bytes(r, 7)}});
+      blocked_.remove(id(i));
       answer(i);
     }
   }
@@ -43,6 +46,10 @@ class begin_work final : public batch_work {
   bool decide(std::size_t, const known_row&) override { return true; }
   void refuse(std::size_t) override {}  // it does not start
   bool ignores_rest() const override { return true; }
+  bool is_put_off(std::size_t i) const override { return blocked_.holds(id(i), asked_at()); }
+  void on_blocked(std::size_t i) override { blocked_.add(id(i), now()); }
+
+  blocked_starts& blocked_;
 };
 
 class finish_work final : public batch_work {
@@ -138,7 +145,7 @@ class release_work final : public work {
 
 }  // namespace
 
-std::unique_ptr<work> make_begin(begin_call& c) { return std::make_unique<begin_work>(c); }
+std::unique_ptr<work> make_begin(begin_call& c, node_state& of) { return std::make_unique<begin_work>(c, of); }
 std::unique_ptr<work> make_finish(finish_call& c) { return std::make_unique<finish_work>(c); }
 std::unique_ptr<work> make_release(release_call& c) { return std::make_unique<release_work>(c); }
 

@@ -20,10 +20,8 @@ void work::fail(const failure& why, steady_time now, std::chrono::nanoseconds pa
   switch (why.what_helps()) {
     case remedy::repeat:
       on_repeat();
-      if (is_tired())
-        on_tired();
-      else
-        on_contended();
+      if (narrow()) return;
+      if (is_tired()) on_tired();
       if (!has_ended()) pause();
       return;
     case remedy::split:

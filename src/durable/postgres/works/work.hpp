@@ -93,8 +93,8 @@ class work {
   virtual void on_committed(const transaction&) = 0;
   /// The transaction that failed shall be asked for again.
   virtual void on_repeat() {}
-  /// The transaction that failed waited for a lock, or was cancelled. It shall be asked for again.
-  virtual void on_contended() {}
+  /// The transaction that failed waited for a lock, or was cancelled, after `on_repeat`. Returns true if a smaller one is asked for next.
+  virtual bool narrow() { return false; }
   /// The transaction that failed was repeated for long enough.
   virtual void on_tired() { on_given_up(); }
   /// The server refuses an element.
@@ -114,6 +114,8 @@ class work {
   }
   bool has_committed() const noexcept { return has_effect_; }
   steady_time now() const noexcept { return now_; }
+  /// Returns when the last transaction was asked for.
+  steady_time asked_at() const noexcept { return sent_at_; }
   /// Returns how long the transaction took that was answered last.
   std::chrono::nanoseconds took() const noexcept { return now_ - sent_at_; }
   template <class Call>

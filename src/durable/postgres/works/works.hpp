@@ -16,7 +16,7 @@ std::unique_ptr<work> make_bury(bury_call&, node_state&);
 std::unique_ptr<work> make_acquire(acquire_call&, node_state&);
 std::unique_ptr<work> make_release(release_call&);
 std::unique_ptr<work> make_load(load_call&);
-std::unique_ptr<work> make_begin(begin_call&);
+std::unique_ptr<work> make_begin(begin_call&, node_state&);
 std::unique_ptr<work> make_finish(finish_call&);
 std::unique_ptr<work> make_recover(recover_call&, node_state&);
 std::unique_ptr<work> make_put(put_call&);
