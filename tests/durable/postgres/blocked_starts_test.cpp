@@ -1,5 +1,5 @@
 // When a start is tried again that has waited for a lock.
-#include "../../../src/durable/postgres/works/blocked_starts.hpp"
+#include "../../../src/durable/postgres/link/blocked_starts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../sql/schema.hpp"
-#include "../works/blocked_starts.hpp"
+#include "blocked_starts.hpp"
 
 #include <tickwheel/durable/postgres.hpp>
 #include <tickwheel/durable/store.hpp>
