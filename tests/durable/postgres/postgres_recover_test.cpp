@@ -32,6 +32,13 @@ class postgres_recover : public testing::Test {
     const std::string id = what.id;
     ASSERT_TRUE(lost.begin(id, lost.put(std::move(what)).rev));
   }
+  // Tasks "many1" and so on run in one partition, due at 1 ns and so on. Their node is gone.
+  void run_many(int count) {
+    on.other().run(
+        "insert into tasks(id, part, state, at, due, period, rev, session, payload) select "
+        "'many' || i, 0, 1, i, i, 0, i, 999999, '' from generate_series(1, " +
+        std::to_string(count) + ") i");
+  }
   std::string running() { return on.other().run("select count(*) from tasks where state = 1"); }
   void wait_until_none_runs() {
     for (const auto deadline = std::chrono::steady_clock::now() + 20s; running() != "0"; on.turn())
@@ -52,18 +59,14 @@ TEST_F(postgres_recover, answers_once_all_that_was_due_is_recovered) {
 
 // A statement recovers at most 1,000 tasks.
 TEST_F(postgres_recover, goes_on_behind_a_row_that_another_client_holds) {
-  on.other().run(
-      "insert into tasks(id, part, state, at, due, period, rev, session, payload) select "
-      "'many' || i, 0, 1, i, i, 0, i, 999999, '' from generate_series(1, 1500) i");
+  run_many(1500);
   on.other().run("begin; select from tasks where id = 'many1' for update");
   EXPECT_EQ(own.recover().recovered, 20U + 1499U);
   on.other().run("rollback; delete from tasks where id like 'many%'");
 }
 
 TEST_F(postgres_recover, goes_on_behind_pages_that_another_client_holds) {
-  on.other().run(
-      "insert into tasks(id, part, state, at, due, period, rev, session, payload) select "
-      "'many' || i, 0, 1, i, i, 0, i, 999999, '' from generate_series(1, 3500) i");
+  run_many(3500);
   on.other().run("begin; select from tasks where id like 'many%' and at <= 2500 for update");
   EXPECT_EQ(own.recover().recovered, 20U + 1000U);
   on.other().run("rollback");

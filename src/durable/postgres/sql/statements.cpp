@@ -142,10 +142,10 @@ f as materialized (
   where p.session = $1 and p.part >= $3::bigint and p.part < $4::bigint and exists (select from me) limit 1000)
 select n.now, f.id, f.at > n.now from n left join f on true)";
 
-// Answers how many tasks it has found, how many are pending and how many dead now, and how many it has changed. $2: tasks up to this time; 0: up to now. $4 to $5: the
-// partitions. $6: ids; $7: only these, or all others. `offset 0` keeps the planner from reading the index of all partitions. The revision
-// tells that nobody has recovered and started the task meanwhile. `nodes` cannot: the statement does not see a node that joined since it
-// began.
+// Answers how many tasks it has found, how many are pending and how many dead now, and how many it has changed. $2: tasks up to this time; 0:
+// up to now. $4 to $5: the partitions. $6: ids; $7: only these, or all others. `offset 0` keeps the planner from reading the index of all
+// partitions. The revision tells that nobody has recovered and started the task meanwhile. `nodes` cannot: the statement does not see a node
+// that joined since it began.
 constexpr const char* recover_sql = TICKWHEEL_NOW TICKWHEEL_ME R"(
 f as materialized (
   select x.id, x.rev from parts p, lateral (
